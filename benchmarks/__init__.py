@@ -1,0 +1,1 @@
+"""What specgen's generated code costs, beside its peers: `python -m benchmarks`."""

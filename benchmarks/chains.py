@@ -1,0 +1,89 @@
+"""The five-transform chain on Gymnasium's CartPole: fused, against TorchRL's dynamic one and against no chain at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import torch
+from specgen_std.chains.cartpole import CartPoleGymTrain
+from torchrl.envs import (
+    Compose,
+    GymEnv,
+    InitTracker,
+    ObservationNorm,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+    TransformedEnv,
+)
+
+from benchmarks.harness import Budget, Row, Work, paired
+
+STEPS = 200
+
+
+def rows(budget: Budget) -> Iterator[Row]:
+    """Microseconds a step through ``step_and_maybe_reset`` and through ``rollout``."""
+    ours, theirs = CartPoleGymTrain(), _torchrl_chain()
+    for env in (ours, theirs):
+        env.set_seed(0)
+    raw = Work(_RawLoop(), STEPS)
+    stepping = Work(_Stepping(ours), STEPS)
+    rolling = Work(lambda: ours.rollout(STEPS, break_when_any_done=False), STEPS)
+    yield paired(
+        "CartPoleGymTrain, step_and_maybe_reset", stepping, Work(_Stepping(theirs), STEPS), budget, limit=5
+    )
+    yield paired(
+        "CartPoleGymTrain, rollout(200)",
+        rolling,
+        Work(lambda: theirs.rollout(STEPS, break_when_any_done=False), STEPS),
+        budget,
+        limit=25,
+    )
+    for name, work in (("step_and_maybe_reset", stepping), ("rollout(200)", rolling)):
+        yield paired(f"CartPoleGymTrain, {name}", work, raw, budget, peer_name="raw Gymnasium loop")
+
+
+def _torchrl_chain() -> TransformedEnv:
+    return TransformedEnv(
+        GymEnv("CartPole-v1", categorical_action_encoding=True),
+        Compose(
+            InitTracker(),
+            StepCounter(),
+            RewardSum(),
+            ObservationNorm(loc=0.0, scale=torch.tensor([0.5, 0.5, 2.5, 0.5]), in_keys=["observation"]),
+            RewardScaling(loc=0.0, scale=0.1),
+        ),
+    )
+
+
+class _Stepping:
+    """Random steps that go on from call to call, resetting where an episode ends."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.current = env.reset()
+
+    def __call__(self) -> None:
+        env, current = self.env, self.current
+        for _ in range(STEPS):
+            _, current = env.step_and_maybe_reset(env.rand_action(current))
+        self.current = current
+
+
+class _RawLoop:
+    """What a script without tensordicts does: sample, step, reset when over."""
+
+    def __init__(self) -> None:
+        self.env = gymnasium.make("CartPole-v1")
+        self.env.reset(seed=0)
+        self.env.action_space.seed(0)
+
+    def __call__(self) -> None:
+        env = self.env
+        for _ in range(STEPS):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset()

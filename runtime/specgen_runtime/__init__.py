@@ -1,0 +1,1 @@
+"""What generated code stands on: specs, environments, transforms, losses and modules on torch and tensordict."""

@@ -1,0 +1,24 @@
+"""Environments: the base class, generated and Gymnasium-backed ones, and the helpers around them."""
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.checks import check_env_specs
+from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
+from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.generated_gym import GeneratedGymEnv, GymSpaceMismatch
+from specgen_runtime.envs.gym import GymEnv, GymWrapper
+from specgen_runtime.envs.mdp import step_mdp
+
+__all__ = [
+    "EnvBase",
+    "EnvSpecs",
+    "ExplorationType",
+    "GeneratedEnv",
+    "GeneratedGymEnv",
+    "GymEnv",
+    "GymSpaceMismatch",
+    "GymWrapper",
+    "check_env_specs",
+    "exploration_type",
+    "set_exploration_type",
+    "step_mdp",
+]

@@ -1,0 +1,201 @@
+"""`check_env_specs`: does an environment do what its specs say?"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDictBase
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.done import governing_set, rootmost_sets, rows_mask
+from specgen_runtime.envs.keys import as_tuple, join_key, show_key
+from specgen_runtime.specs import Composite
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["check_env_specs"]
+
+_STEPS = 3
+
+
+def check_env_specs(
+    env: EnvBase[Any],
+    return_contiguous: bool = True,
+    check_dtype: bool = True,
+    seed: int | None = None,
+    tensordict: TensorDictBase | None = None,
+    break_when_any_done: bool | Literal["both"] = "both",
+) -> None:
+    """Compare short rollouts of an environment with its specs.
+
+    Checks keys, shapes, dtypes, devices and domains of every step, the rules of done flags, that every flag
+    comes from the environment, and that a partial reset keeps the rows outside its mask. The environment is
+    stepped and reset; torch's generator is left as it was.
+
+    Args:
+        env: the environment.
+        return_contiguous: passed to `rollout`.
+        check_dtype: whether dtypes are compared.
+        seed: seeds torch (temporarily) and the environment.
+        tensordict: passed to the first reset.
+        break_when_any_done: which rollouts to try; "both" tries both.
+
+    Raises:
+        AssertionError: naming the key, what is expected and what was found.
+    """
+    with _torch_seed(seed, env.device):
+        if seed is not None:
+            env.set_seed(seed)
+        if break_when_any_done == "both":
+            modes: tuple[bool, ...] = (True, False)
+        else:
+            modes = (break_when_any_done,)
+        for stop in modes:
+            with _as_assertion():
+                start = env.reset(None if tensordict is None else tensordict.copy())
+                data = env.rollout(
+                    _STEPS,
+                    auto_reset=False,
+                    tensordict=start,
+                    break_when_any_done=stop,
+                    return_contiguous=return_contiguous,
+                )
+            _check_rollout(env, data, check_dtype)
+        _check_next_is_fed_back(env)
+        _check_partial_reset(env)
+
+
+@contextlib.contextmanager
+def _torch_seed(seed: int | None, device: torch.device | None) -> Iterator[None]:
+    devices = [device] if device is not None and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        if seed is not None:
+            torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def _as_assertion() -> Iterator[None]:
+    """Errors of the environment's own checks are failures of this check."""
+    try:
+        yield
+    except (KeyError, RuntimeError) as error:
+        raise AssertionError(str(error.args[0]) if error.args else str(error)) from error
+
+
+def _check_rollout(env: EnvBase[Any], data: TensorDictBase, check_dtype: bool) -> None:
+    time = data.batch_dims - 1
+    steps = data.unbind(time)
+    names = data.names
+    assert names[-1] == "time", f"the rollout's last dimension must be named 'time', found {names}"
+    root = (env.full_observation_spec, env.full_state_spec, env.full_done_spec, env.full_action_spec)
+    following = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
+    for t, step in enumerate(steps):
+        _check_entries(step.exclude("next"), root, f"root, step {t}", check_dtype)
+        _check_entries(step.get("next"), following, f"'next', step {t}", check_dtype)
+    if isinstance(data, LazyStackedTensorDict):
+        return
+    for s in env._done_sets:
+        for where in ((), ("next",)):
+            done = data.get((*where, *as_tuple(s.done)))
+            expected = data.get((*where, *as_tuple(s.terminated)))
+            if s.truncated is not None:
+                expected = expected | data.get((*where, *as_tuple(s.truncated)))
+                rule = "terminated | truncated"
+                right = torch.equal(done, expected)
+            else:
+                rule = "True where terminated is"
+                right = not bool((expected & ~done).any())
+            assert right, f"key {show_key((*where, *as_tuple(s.done)))} must be {rule}"
+
+
+def _check_entries(
+    found: TensorDictBase, specs: tuple[Composite, ...], where: str, check_dtype: bool
+) -> None:
+    leaves: dict[NestedKey, Any] = {}
+    for spec in specs:
+        leaves.update({join_key(as_tuple(key)): leaf for key, leaf in spec.items(True, True)})
+    present = {join_key(as_tuple(key)) for key in found.keys(True, True)}
+    for key in leaves:
+        assert key in present, f"key {show_key(key)} is in the specs but missing in the {where}"
+    for key in sorted(present, key=show_key):
+        assert key in leaves, f"key {show_key(key)} is in the {where} but in no spec"
+    for key, leaf in leaves.items():
+        value = found.get(key)
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.dtype is not leaf.dtype:
+            assert not check_dtype, (
+                f"key {show_key(key)} in the {where}: expected dtype {leaf.dtype}, found {value.dtype}"
+            )
+            value = value.to(leaf.dtype)
+        fits = value.ndim == leaf.ndim and all(
+            want in (-1, size) for want, size in zip(leaf.shape, value.shape, strict=True)
+        )
+        assert fits, (
+            f"key {show_key(key)} in the {where}: expected shape {list(leaf.shape)}, found {list(value.shape)}"
+        )
+        assert leaf.device is None or value.device == leaf.device, (
+            f"key {show_key(key)} in the {where}: expected device {leaf.device}, found {value.device}"
+        )
+        assert leaf.is_in(value), (
+            f"key {show_key(key)} in the {where}: the value is outside its spec {leaf}; found"
+            f" values in [{value.min()}, {value.max()}]"
+        )
+
+
+def _check_next_is_fed_back(env: EnvBase[Any]) -> None:
+    """State must be observed too, or no step would ever advance it."""
+    observed = {join_key(as_tuple(key)) for key in env.full_observation_spec.keys(True, True)}
+    for key in env.state_keys:
+        assert key in observed, (
+            f"key {show_key(key)} is in the state spec but not in the observation spec: 'next' would not"
+            " have it, and the state would never advance"
+        )
+
+
+def _check_partial_reset(env: EnvBase[Any]) -> None:
+    """Reset one environment of several: all others must keep what they have."""
+    n = len(env.batch_size)
+    if env.batch_size.numel() < 2:
+        return
+    with _as_assertion():
+        _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
+    roots = rootmost_sets(env._done_sets)
+    masks = {}
+    for s in roots:
+        mask = torch.zeros((*env.batch_size, *s.shape), dtype=torch.bool, device=env.device)
+        mask[(0,) * n] = True
+        masks[s] = mask
+        root.set(s.reset, mask.clone())
+    before = root.clone()
+    with _as_assertion():
+        if not env.state_keys:
+            _check_mask_is_used(env, before, masks)
+        after = env.reset(root)
+    for key in env.observation_keys + env.done_keys:
+        governing = governing_set(key, roots)
+        if governing is None:
+            continue
+        kept = ~rows_mask(masks[governing], after.get(key), n).expand_as(after.get(key))
+        assert torch.equal(after.get(key)[kept], before.get(key)[kept]), (
+            f"key {show_key(key)}: a partial reset changed rows outside its '_reset' mask"
+        )
+
+
+def _check_mask_is_used(env: EnvBase[Any], before: TensorDictBase, masks: dict[Any, torch.Tensor]) -> None:
+    """With state outside the tensordict, rows outside the mask must come back as they were last observed."""
+    n = len(env.batch_size)
+    fresh = env._reset(before.clone())
+    for key in env.observation_keys:
+        s = governing_set(key, tuple(masks))
+        value = fresh.get(key, None)
+        if s is None or value is None:
+            continue
+        kept = ~rows_mask(masks[s], value, n).expand_as(value)
+        assert torch.equal(value[kept], before.get(key)[kept]), (
+            f"key {show_key(key)}: _reset ignores its '_reset' mask. The environment has no state spec, so it"
+            " keeps its state itself and must leave the rows outside the mask alone"
+        )

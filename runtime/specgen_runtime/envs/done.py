@@ -1,0 +1,246 @@
+"""The rules of ending: which flags make a done set, how missing ones follow, which rows a reset touches.
+
+A *done set* is `done`, `terminated` and possibly `truncated` side by side under one prefix. In every set
+`done = terminated | truncated`; whatever the environment leaves out follows from what it gives. Where sets are
+nested in one another, the root-most one on the path of a key decides when the key's rows are reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.keys import as_tuple, join_key, show_key
+from specgen_runtime.specs import Composite
+from specgen_runtime.typing import NestedKey
+
+__all__ = [
+    "DoneSet",
+    "any_done",
+    "check_done_spec",
+    "complete_dones",
+    "done_sets",
+    "governing_set",
+    "mark_truncated",
+    "pop_reset_masks",
+    "rootmost_sets",
+    "rows_mask",
+]
+
+_FLAGS = ("done", "terminated", "truncated")
+
+
+@dataclass(frozen=True, slots=True)
+class DoneSet:
+    """The flags that end together: their keys, the key of their reset mask, and their shape.
+
+    Attributes:
+        prefix: where the set stands; `()` is the root.
+        truncated: None if the environment declares no time limit.
+        shape: the shape of each flag without the environment's batch dimensions.
+    """
+
+    prefix: tuple[str, ...]
+    done: NestedKey
+    terminated: NestedKey
+    truncated: NestedKey | None
+    reset: NestedKey
+    shape: torch.Size
+
+
+def check_done_spec(spec: Composite) -> None:
+    """Refuse a done spec whose flags cannot work together.
+
+    Raises:
+        ValueError: a flag has another name than `done`, `terminated` or `truncated`, is not boolean, or has
+            another shape than the flags beside it.
+    """
+    shapes: dict[tuple[str, ...], tuple[NestedKey, torch.Size]] = {}
+    for key, leaf in spec.items(True, True):
+        *prefix, name = as_tuple(key)
+        if name not in _FLAGS:
+            raise ValueError(f"done spec: {show_key(key)} is not a done flag; flags are {', '.join(_FLAGS)}")
+        if leaf.dtype is not torch.bool:
+            raise ValueError(f"done spec: {show_key(key)} must be torch.bool, found {leaf.dtype}")
+        other, shape = shapes.setdefault(tuple(prefix), (key, leaf.shape))
+        if shape != leaf.shape:
+            raise ValueError(
+                f"done spec: {show_key(key)} has shape {list(leaf.shape)} but {show_key(other)}"
+                f" beside it has {list(shape)}; flags of one done set share one shape"
+            )
+
+
+def done_sets(spec: Composite, batch_ndim: int) -> tuple[DoneSet, ...]:
+    """Group the leaves of a (completed) done spec into done sets, the root-most first."""
+    found: dict[tuple[str, ...], dict[str, torch.Size]] = {}
+    for key, leaf in spec.items(True, True):
+        *prefix, name = as_tuple(key)
+        found.setdefault(tuple(prefix), {})[name] = leaf.shape
+    return tuple(
+        DoneSet(
+            prefix=prefix,
+            done=join_key((*prefix, "done")),
+            terminated=join_key((*prefix, "terminated")),
+            truncated=join_key((*prefix, "truncated")) if "truncated" in names else None,
+            reset=join_key((*prefix, "_reset")),
+            shape=torch.Size(next(iter(names.values()))[batch_ndim:]),
+        )
+        for prefix, names in sorted(found.items(), key=lambda item: len(item[0]))
+    )
+
+
+def rootmost_sets(sets: Sequence[DoneSet]) -> tuple[DoneSet, ...]:
+    """The sets that stand under no other set."""
+    return tuple(
+        s for s in sets if not any(o is not s and s.prefix[: len(o.prefix)] == o.prefix for o in sets)
+    )
+
+
+def governing_set(key: NestedKey, sets: Sequence[DoneSet]) -> DoneSet | None:
+    """The root-most done set on the path of `key`, or None if no set stands above it."""
+    path = as_tuple(key)
+    above = [s for s in sets if path[: len(s.prefix)] == s.prefix]
+    return min(above, key=lambda s: len(s.prefix)) if above else None
+
+
+def any_done(tensordict: TensorDictBase, sets: Sequence[DoneSet]) -> bool:
+    """Whether any row of a root-most done set is done."""
+    return any(bool(tensordict.get(s.done).any()) for s in rootmost_sets(sets))
+
+
+def complete_dones(tensordict: TensorDictBase, sets: Sequence[DoneSet], device: torch.device | None) -> None:
+    """Write the flags that the environment left out of `tensordict`, in place.
+
+    Nothing given: all False. Only `done`: it is a termination. `truncated` without `done`: `done` follows.
+    `done` and `terminated`: a declared `truncated` is what is left.
+
+    Raises:
+        RuntimeError: `done` and `truncated` without `terminated` (whether the truncated rows terminated too
+            is anybody's guess), or flags that contradict `done = terminated | truncated`.
+    """
+    for s in sets:
+        done = tensordict.get(s.done, None)
+        terminated = tensordict.get(s.terminated, None)
+        truncated_key = s.truncated or join_key((*s.prefix, "truncated"))
+        truncated = tensordict.get(truncated_key, None)
+        if done is not None and terminated is not None and (truncated is not None or s.truncated is None):
+            _check_consistent(s, done, terminated, truncated)
+            continue
+        if done is None and terminated is None and truncated is None:
+            done = torch.zeros((*tensordict.batch_size, *s.shape), dtype=torch.bool, device=device)
+            terminated = done.clone()
+        elif done is None:
+            if terminated is None:
+                assert truncated is not None
+                terminated = torch.zeros_like(truncated)
+            done = terminated.clone() if truncated is None else terminated | truncated
+        elif terminated is None:
+            if truncated is not None:
+                raise RuntimeError(
+                    f"{show_key(s.done)} and {show_key(truncated_key)} are given without"
+                    f" {show_key(s.terminated)}; write {show_key(s.terminated)} too"
+                )
+            terminated = done.clone()
+        elif truncated is None:
+            _check_consistent(s, done, terminated, None)
+            truncated = done & ~terminated
+        tensordict.set(s.done, done)
+        tensordict.set(s.terminated, terminated)
+        if s.truncated is not None:
+            tensordict.set(s.truncated, torch.zeros_like(done) if truncated is None else truncated)
+
+
+def _check_consistent(s: DoneSet, done: Tensor, terminated: Tensor, truncated: Tensor | None) -> None:
+    """Refuse flags that contradict each other; shapes are compared elsewhere, with the spec."""
+    if done.shape != terminated.shape or (truncated is not None and done.shape != truncated.shape):
+        return
+    if truncated is None:
+        wrong = bool((terminated & ~done).any())
+        rule = f"{show_key(s.terminated)} is True where {show_key(s.done)} is False"
+    else:
+        wrong = not torch.equal(done, terminated | truncated)
+        rule = f"{show_key(s.done)} is not {show_key(s.terminated)} | {show_key(s.truncated or 'truncated')}"
+    if wrong:
+        raise RuntimeError(f"the environment's done flags contradict each other: {rule}")
+
+
+def pop_reset_masks(
+    tensordict: TensorDictBase, sets: Sequence[DoneSet], device: torch.device | None
+) -> dict[DoneSet, Tensor]:
+    """Take the `_reset` masks out of `tensordict`: one for each root-most done set that has one.
+
+    Returns:
+        Masks of the sets' shapes. A root-most set without a mask, where another has one, is not reset.
+        Empty if there is no mask at all: everything is reset.
+
+    Raises:
+        RuntimeError: a mask has another shape or dtype than its done flag, or stands only below a done set
+            that has none.
+    """
+    roots = rootmost_sets(sets)
+    given = {s: tensordict.pop(s.reset) for s in sets if tensordict.get(s.reset, None) is not None}
+    for s, mask in given.items():
+        expected = torch.Size((*tensordict.batch_size, *s.shape))
+        if mask.dtype is not torch.bool or mask.shape != expected:
+            raise RuntimeError(
+                f"{show_key(s.reset)} must be torch.bool of shape {list(expected)} like {show_key(s.done)},"
+                f" found {mask.dtype} of shape {list(mask.shape)}"
+            )
+        root = governing_set(s.done, roots)
+        if root is not None and root not in given:
+            raise RuntimeError(
+                f"{show_key(s.reset)} is given without {show_key(root.reset)}, which decides what is reset"
+            )
+    if not given:
+        return {}
+    return {
+        s: given[s]
+        if s in given
+        else torch.zeros((*tensordict.batch_size, *s.shape), dtype=torch.bool, device=device)
+        for s in roots
+    }
+
+
+def rows_mask(mask: Tensor, value: Tensor, batch_ndim: int) -> Tensor:
+    """Reshape the mask of a done set so that it selects the rows of `value`.
+
+    Args:
+        mask: `(*batch, 1)`, or with further dimensions for a nested set.
+        value: starts with the batch dimensions; dimensions that it shares with the mask keep their own flag,
+            others count as reset if any of them is.
+        batch_ndim: how many batch dimensions there are.
+    """
+    rows = mask.squeeze(-1) if mask.ndim > batch_ndim and mask.shape[-1] == 1 else mask
+    while rows.ndim > batch_ndim and rows.shape != value.shape[: rows.ndim]:
+        rows = rows.any(-1)
+    return rows.reshape(rows.shape + (1,) * (value.ndim - rows.ndim))
+
+
+def masks_for_key(masks: Mapping[DoneSet, Tensor], key: NestedKey, batch_ndim: int) -> Tensor:
+    """The mask that decides for `key`; rows of a key under no set are reset if any set resets them."""
+    s = governing_set(key, tuple(masks))
+    if s is not None:
+        return masks[s]
+    rows = [mask.flatten(batch_ndim).any(-1, keepdim=True) for mask in masks.values()]
+    return torch.stack(rows).any(0)
+
+
+def mark_truncated(rollout: TensorDictBase, sets: Sequence[DoneSet]) -> None:
+    """Declare the last step of a rollout `[*batch, T]` truncated, in place.
+
+    Raises:
+        RuntimeError: no done set declares `truncated`.
+    """
+    limited = [s for s in sets if s.truncated is not None]
+    if not limited:
+        raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
+    last = rollout.batch_dims - 1
+    for s in limited:
+        for key in (s.truncated, s.done):
+            flag = rollout.get(("next", *as_tuple(key))).clone()  # type: ignore[arg-type]
+            flag.select(last, -1).fill_(True)
+            rollout.set(("next", *as_tuple(key)), flag)  # type: ignore[arg-type]

@@ -1,0 +1,322 @@
+"""`GeneratedEnv`: the machinery under generated environments.
+
+A generated environment consists of pure functions and five thin hooks; packing, merging, seeding and the lifted
+rollout are here. The hooks speak two records, both named tuples of tensors (the same type at every call):
+
+- *Root*: what the next step reads, and what cannot be derived from it.
+- *Next*: what one step computes. Every field of Root is a field of Next, under the same name.
+
+What a hook derives from them (observations, rewards) is computed when a tensordict is made; in a rollout, once
+for all steps on tensors of shape `(*batch_size, T, ...)`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.checked import check_entries
+from specgen_runtime.envs.generated_rollout import lifted_rollout, run_steps
+from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, set_entry
+from specgen_runtime.envs.records import carried, merged
+from specgen_runtime.specs import Composite
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+
+__all__ = ["EnvSpecs", "GeneratedEnv"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpecs:
+    """The specs of one environment, without batch dimensions.
+
+    Attributes:
+        action: what `step` reads as actions.
+        observation: what `reset` and `step` give, state included.
+        reward: what `step` gives as rewards.
+        done: all done flags that the environment gives; a set at the root is required.
+        state: what `step` reads besides actions; each key is also in `observation`.
+    """
+
+    action: Composite
+    observation: Composite
+    reward: Composite
+    done: Composite
+    state: Composite = field(default_factory=Composite)
+
+
+class GeneratedEnv(EnvBase[D]):
+    """Base of generated environments.
+
+    The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
+    calls `self._build()`.
+
+    Random numbers (of `_fresh`, and of `_advance` if it draws) come from a generator of the environment's own,
+    seeded from torch's global generator at construction, and by `set_seed`. Random actions come from torch's
+    global generator.
+
+    Args:
+        batch_size: the shape of the batch of environments.
+        device: the device of all data; None leaves it open (tensors are on torch's default device).
+    """
+
+    _stacking = False
+    """True while a rollout only stacks what `_advance` returns: shared constants are safe then."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: Sequence[int] | int = (),
+        device: DEVICE_TYPING | None = None,
+    ) -> None:
+        super().__init__(
+            batch_size=batch_size if isinstance(batch_size, int) else tuple(batch_size), device=device
+        )
+        self._generator = self._new_generator(int(torch.randint(2**62, ()).item()))
+
+    # the hooks
+
+    @abstractmethod
+    def _specs(self) -> EnvSpecs:
+        """The specs without batch dimensions, on `self.device`. Called by `_build` and by `to`."""
+
+    @abstractmethod
+    def _read(self, tensordict: TensorDictBase) -> Any:
+        """The Root record in a root tensordict."""
+
+    @abstractmethod
+    def _fresh(self) -> Any:
+        """The Root record of new episodes in all environments; draws from `_uniform`, `_normal`, `_randint`."""
+
+    @abstractmethod
+    def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
+        """One step: the Next record. `actions` are in the order of `action_keys`."""
+
+    @abstractmethod
+    def _root_entries(self, root: Any) -> dict[str, Any]:
+        """All observations and done flags of a Root record, for any leading dimensions; nested keys as dicts."""
+
+    @abstractmethod
+    def _next_entries(self, root: Any, actions: tuple[Tensor, ...], next_: Any) -> dict[str, Any]:
+        """All entries of `"next"`, for any leading dimensions; nested keys as dicts."""
+
+    # specs and seeds
+
+    def _build(self) -> None:
+        """Set the specs of `_specs`, with the batch size in front.
+
+        Raises:
+            ValueError: there is no action, no done set of shape [1] at the root, or a state key is not observed.
+        """
+        specs = self._specs()
+        if "done" not in specs.done.keys():  # noqa: SIM118
+            raise ValueError(f"{type(self).__name__} needs 'done' at the root of its done spec")
+        if not list(specs.action.keys(True, True)):
+            raise ValueError(f"{type(self).__name__} needs an action")
+        if specs.done["done"].shape != (1,):
+            raise ValueError(
+                f"{type(self).__name__}: the root's 'done' must have shape [1], found"
+                f" {list(specs.done['done'].shape)}"
+            )
+        self._groups = {}
+        self._cache.clear()
+        self.full_action_spec = self._batched(specs.action)
+        self.full_observation_spec = self._batched(specs.observation)
+        self.full_reward_spec = self._batched(specs.reward)
+        self.full_done_spec = self._batched(specs.done)
+        self.full_state_spec = self._batched(specs.state)
+        missing = [key for key in self.state_keys if key not in self.observation_keys]
+        if missing:
+            raise ValueError(f"{type(self).__name__}: state keys {missing} are not in the observation spec")
+        self._action_paths: tuple[NestedKey, ...] = tuple(self.action_keys)
+        self._action_fits = tuple(
+            (leaf.shape, leaf.dtype) for leaf in self.full_action_spec.values(True, True)
+        )
+        self._reward_paths = {as_tuple(key) for key in self.reward_keys}
+        self._flat = all(
+            isinstance(key, str)
+            for key in self.action_keys + self.observation_keys + self.done_keys + self.reward_keys
+        )
+
+    def _move_specs(self, device: torch.device) -> None:
+        self._generator = self._new_generator(
+            int(torch.randint(2**62, (), generator=self._generator, device=self._generator.device).item())
+        )
+        self._build()
+
+    def _new_generator(self, seed: int) -> torch.Generator:
+        device = self._device if self._device is not None else torch.get_default_device()
+        return torch.Generator(device=device).manual_seed(seed)
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is not None:
+            self._generator.manual_seed(seed)
+
+    # draws for `_fresh` and `_advance`
+
+    def _uniform(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
+        """Uniform numbers in [0, 1) of shape `(*batch_size, *dims)`."""
+        return torch.rand(
+            (*self._batch_size, *dims), dtype=dtype, device=self._generator.device, generator=self._generator
+        )
+
+    def _normal(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
+        """Standard normal numbers of shape `(*batch_size, *dims)`."""
+        return torch.randn(
+            (*self._batch_size, *dims), dtype=dtype, device=self._generator.device, generator=self._generator
+        )
+
+    def _randint(
+        self, low: int, high: int, dims: Sequence[int] = (), dtype: torch.dtype = torch.int64
+    ) -> Tensor:
+        """Integers from `low` to `high - 1` of shape `(*batch_size, *dims)`."""
+        return torch.randint(
+            low,
+            high,
+            (*self._batch_size, *dims),
+            dtype=dtype,
+            device=self._generator.device,
+            generator=self._generator,
+        )
+
+    # the general machinery of EnvBase, on top of the hooks
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        if kwargs:
+            raise TypeError(f"{type(self).__name__}.reset takes no keyword arguments, found {sorted(kwargs)}")
+        return fast_td(self._root_entries(self._fresh()), self._batch_size, self._device)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        root, actions = self._read(tensordict), self._actions(tensordict)
+        next_ = self._advance(root, actions)
+        return fast_td(self._next_entries(root, actions, next_), self._batch_size, self._device)
+
+    def _actions(self, tensordict: TensorDictBase) -> tuple[Tensor, ...]:
+        """The actions in a tensordict, in the order of `action_keys`."""
+        return tuple([tensordict.get(key) for key in self._action_paths])
+
+    # the fast paths
+
+    def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
+        """Start new episodes; see `EnvBase.reset`."""
+        if tensordict is None and not kwargs and not self._closed:
+            root: D = fast_td(self._root_entries(self._fresh()), self._batch_size, self._device)
+            return root
+        return super().reset(tensordict, **kwargs)
+
+    def step(self, tensordict: D) -> D:
+        """Advance by one step; see `EnvBase.step`."""
+        if self._takes_fast_path(tensordict):
+            self._write_next(tensordict)
+            return tensordict
+        return super().step(tensordict)
+
+    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
+        """Advance by one step, then reset the environments that are done; see `EnvBase`."""
+        if not self._takes_fast_path(tensordict):
+            return super().step_and_maybe_reset(tensordict)
+        root, next_, entries = self._write_next(tensordict)
+        done = next_.done
+        if done.any() if self._batch_size else done:
+            entries = self._root_entries(self._following(root, next_))
+        following = overlay(tensordict, entries, self._reward_paths)
+        return tensordict, fast_td(following, self._batch_size, self._device)
+
+    def _takes_fast_path(self, tensordict: Any) -> bool:
+        """Whether an argument needs none of `EnvBase`'s special cases or errors."""
+        return (
+            type(tensordict) is TensorDict
+            and tensordict.batch_size == self._batch_size
+            and "next" not in entries_of(tensordict)
+            and not self._closed
+        )
+
+    def _write_next(self, tensordict: TensorDictBase) -> tuple[Any, Any, dict[str, Any]]:
+        """Compute one step, write `"next"`, and return the two records and the entries of `"next"`."""
+        held: Any = entries_of(tensordict) if self._flat else tensordict
+        actions = tuple([held.get(key) for key in self._action_paths])
+        for action, fit in zip(actions, self._action_fits, strict=True):
+            if action is None or action.shape != fit[0] or action.dtype is not fit[1]:
+                check_entries(self, tensordict, self._expected("full_action_spec"), "step")
+        root = self._read(held)
+        if any(value is None for value in root):
+            check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), "step")
+        next_ = self._advance(root, actions)
+        entries = self._next_entries(root, actions, next_)
+        set_entry(tensordict, "next", fast_td(entries, self._batch_size, self._device))
+        return root, next_, entries
+
+    def _following(self, root: Any, next_: Any) -> Any:
+        """The Root record after a step: what Next carries on, with new episodes where it is done."""
+        done = next_.done
+        if self._batch_size:
+            if not bool(done.any()):
+                return carried(root, next_)
+            return merged(done, self._fresh(), carried(root, next_), len(self._batch_size))
+        return self._fresh() if bool(done) else carried(root, next_)
+
+    def _run(self, root: Any, actions: tuple[Tensor, ...], any_stops: bool) -> tuple[Any, Any, int]:
+        """Take given actions `(T, *batch_size, ...)`: Root and Next records over time, and how many steps."""
+        self._stacking = True
+        try:
+            return run_steps(self, root, actions, any_stops)
+        finally:
+            self._stacking = False
+
+    def rand_action(self, tensordict: D | None = None) -> D:
+        """Write random actions; see `EnvBase.rand_action`."""
+        if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
+            for key, spec in self.full_action_spec.items():
+                set_entry(tensordict, key, spec.rand())
+            return tensordict
+        return super().rand_action(tensordict)
+
+    def rollout(
+        self,
+        max_steps: int,
+        policy: Policy | None = None,
+        callback: Callback | None = None,
+        *,
+        auto_reset: bool = True,
+        auto_cast_to_device: bool = False,
+        break_when_any_done: bool | None = None,
+        break_when_all_done: bool = False,
+        return_contiguous: bool = True,
+        tensordict: D | None = None,
+        set_truncated: bool = False,
+    ) -> D:
+        """Run the environment; see `EnvBase.rollout`.
+
+        Observations and rewards are computed once, over all steps; the result, the state of the environment
+        and of all generators are those of stepping one by one, bit by bit.
+        """
+        if callback is None and return_contiguous and not auto_cast_to_device and not break_when_all_done:
+            result: D = lifted_rollout(
+                self,
+                max_steps,
+                policy,
+                auto_reset=auto_reset,
+                any_stops=break_when_any_done is not False,
+                tensordict=tensordict,
+                set_truncated=set_truncated,
+            )
+            return result
+        return super().rollout(
+            max_steps,
+            policy,
+            callback,
+            auto_reset=auto_reset,
+            auto_cast_to_device=auto_cast_to_device,
+            break_when_any_done=break_when_any_done,
+            break_when_all_done=break_when_all_done,
+            return_contiguous=return_contiguous,
+            tensordict=tensordict,
+            set_truncated=set_truncated,
+        )

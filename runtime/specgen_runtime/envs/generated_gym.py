@@ -1,0 +1,250 @@
+"""`GeneratedGymEnv`: generated environments whose dynamics are a Gymnasium environment."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.base import D
+from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.gym import import_gymnasium
+from specgen_runtime.envs.gym_rollout import run_lifted
+from specgen_runtime.envs.gym_spaces import (
+    action_decoder,
+    actions_decoder,
+    space_kind,
+    space_to_spec,
+    value_encoder,
+)
+from specgen_runtime.envs.keys import show_key
+from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+
+__all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
+
+_KWARGS_UNSET: dict[str, Any] = {}
+
+
+class GymSpaceMismatch(ValueError):  # noqa: N818
+    """The installed Gymnasium environment is not the one whose specs were declared.
+
+    Attributes:
+        key: the key whose spec differs, or `max_episode_steps`.
+        declared: what the schema says.
+        found: what Gymnasium says.
+    """
+
+    def __init__(self, gym_id: str, key: NestedKey, declared: Any, found: Any) -> None:
+        super().__init__(
+            f"{gym_id}: the installed Gymnasium environment differs from its declaration in {show_key(key)}:"
+            f" declared {declared}, found {found}"
+        )
+        self.key = key
+        self.declared = declared
+        self.found = found
+
+
+class GeneratedGymEnv(GeneratedEnv[D]):
+    """Base of generated environments that step a Gymnasium environment; the batch size is `()`.
+
+    A subclass sets `_gym_id`. Its `_fresh` calls `self._gym_reset()` and its `_advance` calls
+    `self._gym_step(action)`; Root holds the observation as Gymnasium gave it. The spaces are compared with
+    `_gym_specs()` at construction.
+
+    Args:
+        device: the device of all data; None leaves it open (tensors are on the CPU).
+        **gym_kwargs: passed to `gymnasium.make`.
+
+    Raises:
+        ImportError: Gymnasium is not installed.
+        GymSpaceMismatch: at `_build`, if Gymnasium's spaces or time limit differ from the declared ones.
+    """
+
+    _gym_id: ClassVar[str]
+    """The id that `gymnasium.make` takes."""
+
+    _gym_max_episode_steps: ClassVar[int | None] = None
+    """The declared time limit; `gymnasium.make(max_episode_steps=...)` overrides it. None is no limit."""
+
+    _gym_lifts: ClassVar[bool] = False
+    """Whether `_gym_stop` and `_gym_lift` are written: rollouts then make tensors once an episode."""
+
+    def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
+        super().__init__(device=device)
+        self._gym_kwargs = gym_kwargs
+        self._gym = import_gymnasium().make(self._gym_id, **gym_kwargs)
+        self._gym_seed: int | None = None
+        self._gym_reset_kwargs: dict[str, Any] = _KWARGS_UNSET
+        self._true = torch.tensor([True], device=self._device)
+        self._false = torch.tensor([False], device=self._device)
+
+    def _gym_specs(self) -> EnvSpecs:
+        """The specs of the Gymnasium environment itself: what `_gym_reset` and `_gym_step` give and take.
+
+        Where transforms are fused in, `_specs` says what they make of it and this method is overridden.
+        """
+        return self._specs()
+
+    def _build(self) -> None:
+        super()._build()
+        specs = self._gym_specs()
+        self._check_gym(specs)
+        observations, actions = specs.observation, specs.action
+        self._single_observation = _is_leaf(self._gym.observation_space)
+        if self._single_observation:
+            spec = next(iter(observations.values(True, True)))
+            encode = value_encoder(self._gym.observation_space, spec)
+            self._encode_all = encode
+        else:
+            names = list(observations.keys())
+            encode_dict = value_encoder(self._gym.observation_space, observations)
+            self._encode_all = lambda value: tuple(encode_dict(value)[name] for name in names)
+        action_space = self._gym.action_space
+        action = next(iter(actions.values(True, True)))
+        self._decode = action_decoder(action_space, action)
+        self._can_lift = (
+            space_kind(self._gym.observation_space) == "Box" and space_kind(action_space) != "Dict"
+        )
+        if self._can_lift:
+            self._decode_all = actions_decoder(action_space, action)
+            self._slab_shape = tuple(self._gym.observation_space.shape)
+            self._slab_dtype = self._gym.observation_space.dtype
+        self._off_cpu = self._device is not None and self._device.type != "cpu"
+
+    def _check_gym(self, specs: EnvSpecs) -> None:
+        """Compare the declared specs with the installed environment.
+
+        Raises:
+            GymSpaceMismatch: naming the key, what is declared and what was found.
+        """
+        categorical = any(
+            isinstance(leaf, Categorical | MultiCategorical) for leaf in specs.action.values(True, True)
+        )
+        self._compare(specs.action, self._gym.action_space, "action", categorical)
+        encoded = any(
+            isinstance(leaf, Categorical | MultiCategorical) for leaf in specs.observation.values(True, True)
+        )
+        self._compare(specs.observation, self._gym.observation_space, "observation", encoded)
+        declared = self._gym_kwargs.get("max_episode_steps", self._gym_max_episode_steps)
+        declared = None if declared == -1 else declared
+        found = None if self._gym.spec is None else self._gym.spec.max_episode_steps
+        if declared != found:
+            raise GymSpaceMismatch(self._gym_id, "max_episode_steps", declared, found)
+
+    def _compare(self, declared: Composite, space: Any, default: str, categorical: bool) -> None:
+        found: TensorSpec = space_to_spec(space, categorical_action_encoding=categorical, device=self._device)
+        expected = dict(declared.items())
+        if not isinstance(found, Composite):
+            if len(expected) != 1:
+                raise GymSpaceMismatch(self._gym_id, default, sorted(expected), f"one space, {found}")
+            key, spec = next(iter(expected.items()))
+            if spec != found:
+                raise GymSpaceMismatch(self._gym_id, key, spec, found)
+            return
+        for key, spec in expected.items():
+            other = found.get(key, None)
+            if other is None or spec != other:
+                raise GymSpaceMismatch(self._gym_id, key, spec, other)
+        for key in found.keys():  # noqa: SIM118
+            if key not in expected:
+                raise GymSpaceMismatch(self._gym_id, key, None, found[key])
+
+    # what `_fresh` and `_advance` call
+
+    def _gym_reset(self) -> Any:
+        """Start a new episode.
+
+        Returns:
+            The observation: a tensor as declared, or a tuple of them in the order of the observation specs.
+        """
+        seed, self._gym_seed = self._gym_seed, None
+        kwargs, self._gym_reset_kwargs = self._gym_reset_kwargs, _KWARGS_UNSET
+        if seed is not None and kwargs.get("seed") is None:
+            kwargs = {**kwargs, "seed": seed}
+        observation, _info = self._gym.reset(**kwargs)
+        return self._encode_all(observation)
+
+    def _gym_step(self, action: Tensor) -> tuple[Any, Tensor, Tensor, Tensor]:
+        """Take a step.
+
+        Args:
+            action: a tensor as declared: class index, one-hot vector or numbers.
+
+        Returns:
+            The observation (as `_gym_reset`), reward float32 `(1,)`, terminated and truncated bool `(1,)`.
+        """
+        observation, reward, terminated, truncated, _info = self._gym.step(self._decode(action))
+        gain = torch.from_numpy(np.array((reward,), dtype=np.float32))
+        if self._stacking:
+            ended = self._true if terminated else self._false
+            cut = self._true if truncated else self._false
+        else:
+            ended = torch.from_numpy(np.array((terminated,), dtype=np.bool_))
+            cut = torch.from_numpy(np.array((truncated,), dtype=np.bool_))
+        if self._off_cpu:
+            gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
+        return self._encode_all(observation), gain, ended, cut
+
+    # the lifted rollout
+
+    def _gym_stop(self, root: Any) -> int | None:
+        """After how many steps from `root` (at least 1) the transforms end the episode; None is never.
+
+        Called where `_gym_lifts` is set.
+        """
+        return None
+
+    def _gym_lift(
+        self, root: Any, observation: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
+    ) -> Any:
+        """The Next records of a stretch of one episode: what `_advance` gives step by step, bit by bit.
+
+        Called where `_gym_lifts` is set.
+
+        Args:
+            root: the Root record before the first step.
+            observation: as Gymnasium gave them, `(n, ...)`.
+            reward: float32 `(n, 1)`.
+            terminated: bool `(n, 1)`; only the last can be True.
+            truncated: likewise.
+
+        Returns:
+            The Next record of tensors `(n, ...)`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} sets _gym_lifts and must write _gym_lift")
+
+    def _run(self, root: Any, actions: tuple[Tensor, ...], any_stops: bool) -> tuple[Any, Any, int]:
+        if self._gym_lifts and self._can_lift:
+            return run_lifted(self, root, actions[0], any_stops)
+        return super()._run(root, actions, any_stops)
+
+    def _on_device(self, value: Tensor) -> Tensor:
+        return value.to(self._device) if self._off_cpu else value
+
+    # seeds, devices, closing
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        self._gym_reset_kwargs = kwargs
+        return super()._reset(tensordict)
+
+    def _set_seed(self, seed: int | None) -> None:
+        """The next reset passes the seed on; later resets continue from it, as Gymnasium's own do."""
+        super()._set_seed(seed)
+        self._gym_seed = seed
+
+    def _move_specs(self, device: torch.device) -> None:
+        super()._move_specs(device)
+        self._true, self._false = self._true.to(device), self._false.to(device)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the Gymnasium environment too."""
+        super().close(raise_if_closed=raise_if_closed)
+        self._gym.close()
+
+
+def _is_leaf(space: Any) -> bool:
+    return not hasattr(space, "spaces")

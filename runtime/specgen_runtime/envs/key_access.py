@@ -1,0 +1,137 @@
+"""The keys of an environment, read off its specs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from specgen_runtime.envs.done import DoneSet, done_sets
+from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key
+from specgen_runtime.envs.spec_access import SpecAccess
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["Expected", "KeyAccess"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a spec says about an entry before its values are looked at.
+
+    Attributes:
+        shape: without the environment's batch dimensions; -1 stands for any size.
+        device: None if the spec leaves it open.
+    """
+
+    key: NestedKey
+    shape: tuple[int, ...]
+    dtype: torch.dtype | None
+    device: torch.device | None
+    source: str
+
+    def fits(self, shape: torch.Size, batch_size: torch.Size) -> bool:
+        """Whether an entry of that shape has this feature shape behind `batch_size`."""
+        n = len(batch_size)
+        if len(shape) != n + len(self.shape) or shape[:n] != batch_size:
+            return False
+        return all(want in (-1, found) for want, found in zip(self.shape, shape[n:], strict=True))
+
+
+class KeyAccess(SpecAccess):
+    """The part of an environment that names its keys. All lists follow the order of the specs."""
+
+    def _keys(self, group: str) -> list[NestedKey]:
+        name = f"keys:{group}"
+        found: list[NestedKey] | None = self._cache.get(name)
+        if found is None:
+            found = [join_key(as_tuple(key)) for key in self._group(group).keys(True, True)]
+            self._cache[name] = found
+        return found
+
+    def _only_key(self, group: str, what: str) -> NestedKey:
+        keys = self._keys(group)
+        if len(keys) != 1:
+            raise MissingKeyError(
+                f"{what}_key needs exactly one {what}, the environment has {keys}; use {what}_keys"
+            )
+        return keys[0]
+
+    @property
+    def action_keys(self) -> list[NestedKey]:
+        """The keys of all actions."""
+        return list(self._keys("full_action_spec"))
+
+    @property
+    def action_key(self) -> NestedKey:
+        """The key of the action. Raises KeyError if there are several."""
+        return self._only_key("full_action_spec", "action")
+
+    @property
+    def reward_keys(self) -> list[NestedKey]:
+        """The keys of all rewards."""
+        return list(self._keys("full_reward_spec"))
+
+    @property
+    def reward_key(self) -> NestedKey:
+        """The key of the reward. Raises KeyError if there are several."""
+        return self._only_key("full_reward_spec", "reward")
+
+    @property
+    def done_keys(self) -> list[NestedKey]:
+        """The keys of all done flags: `done`, `terminated` and `truncated` of every done set."""
+        return list(self._keys("full_done_spec"))
+
+    @property
+    def done_key(self) -> NestedKey:
+        """The key of the `done` flag. Raises KeyError if there are several done sets."""
+        sets = self._done_sets
+        if len(sets) != 1:
+            found = [s.done for s in sets]
+            raise MissingKeyError(
+                f"done_key needs exactly one done set, the environment has {found}; use done_keys"
+            )
+        return sets[0].done
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The keys of the reset masks, one for each done set; the root-most on a path decides."""
+        return [s.reset for s in self._done_sets]
+
+    @property
+    def observation_keys(self) -> list[NestedKey]:
+        """The keys of everything observed."""
+        return list(self._keys("full_observation_spec"))
+
+    @property
+    def state_keys(self) -> list[NestedKey]:
+        """The keys of the inputs of `step` that are not actions."""
+        return list(self._keys("full_state_spec"))
+
+    @property
+    def _done_sets(self) -> tuple[DoneSet, ...]:
+        found: tuple[DoneSet, ...] | None = self._cache.get("done_sets")
+        if found is None:
+            found = done_sets(self.full_done_spec, len(self._batch_size))
+            self._cache["done_sets"] = found
+        return found
+
+    def _expected(self, *groups: str) -> tuple[Expected, ...]:
+        """What the entries of some groups must look like."""
+        name = "expected:" + ",".join(groups)
+        found: tuple[Expected, ...] | None = self._cache.get(name)
+        if found is None:
+            n = len(self._batch_size)
+            found = tuple(
+                Expected(
+                    key=join_key(as_tuple(key)),
+                    shape=tuple(leaf.shape[n:]),
+                    dtype=leaf.dtype,
+                    device=leaf.device if self._device is not None else None,
+                    source=group.removeprefix("full_"),
+                )
+                for group in groups
+                for key, leaf in self._group(group).items(True, True)
+                if leaf is not None
+            )
+            self._cache[name] = found
+        return found

@@ -1,0 +1,46 @@
+"""Nested keys: the small arithmetic that every part of an environment needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["MissingKeyError", "as_tuple", "join_key", "key_list", "leaf_name", "show_key"]
+
+
+def as_tuple(key: NestedKey) -> tuple[str, ...]:
+    """`"a"` to `("a",)`; a tuple stays as it is."""
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def join_key(path: Iterable[str]) -> NestedKey:
+    """A path to a key: one name is a string, several are a tuple."""
+    names = tuple(path)
+    return names[0] if len(names) == 1 else names
+
+
+def leaf_name(key: NestedKey) -> str:
+    """The last name of a key."""
+    return key if isinstance(key, str) else key[-1]
+
+
+def key_list(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
+    """One key or several, as a list; a tuple is one nested key."""
+    if isinstance(keys, str):
+        return [keys]
+    if isinstance(keys, tuple):
+        return [join_key(keys)]
+    return [join_key(as_tuple(key)) for key in keys]
+
+
+def show_key(key: NestedKey) -> str:
+    """A key as messages print it: `'reward'`, `('agents', 'reward')`."""
+    return repr(join_key(as_tuple(key)))
+
+
+class MissingKeyError(KeyError):
+    """A KeyError whose message reads as it was written; a plain one shows it in quotes, escaped."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])

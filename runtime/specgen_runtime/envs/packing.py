@@ -1,0 +1,120 @@
+"""Tensordicts in and out of the fast paths: the only place that knows tensordict's internals.
+
+`TensorDict(...)` validates every entry: its shape, its device, the type of its key. Generated code has proved
+all of that before running, so it packs through `fast_td`, which is about four times cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+
+__all__ = ["entries_of", "fast_td", "overlay", "set_entry", "stack_tds"]
+
+
+def fast_td(
+    entries: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None,
+    names: list[str | None] | None = None,
+) -> TensorDict:
+    """Pack `entries` into a tensordict without validating them.
+
+    Args:
+        entries: tensors by name; a dict as a value becomes a nested tensordict of the same batch size.
+            Every tensor must start with `batch_size` and live on `device`: this is not checked.
+        batch_size: the batch size of the result.
+        device: the device of the result, or None.
+        names: the names of the batch dimensions, if any.
+
+    Returns:
+        A new tensordict that shares the tensors of `entries`.
+    """
+    if names is not None:
+        entries = {
+            key: fast_td(value, batch_size, device, names) if isinstance(value, dict) else value
+            for key, value in entries.items()
+        }
+    return TensorDict._new_unsafe(source=entries, batch_size=batch_size, device=device, names=names)
+
+
+def entries_of(tensordict: TensorDictBase) -> Mapping[str, Any]:
+    """Return the first-level entries of a tensordict, for reading only."""
+    if type(tensordict) is TensorDict:
+        entries: Mapping[str, Any] = tensordict._tensordict
+        return entries
+    return dict(tensordict.items())
+
+
+def set_entry(tensordict: TensorDictBase, key: str, value: Any) -> None:
+    """Write a first-level entry that is known to fit; a locked tensordict refuses as usual."""
+    if type(tensordict) is TensorDict and not tensordict.is_locked:
+        tensordict._tensordict[key] = value
+    else:
+        tensordict.set(key, value)
+
+
+def overlay(
+    tensordict: TensorDictBase, entries: dict[str, Any], excluded: Collection[tuple[str, ...]] = ()
+) -> dict[str, Any]:
+    """The entries of a root tensordict with `entries` in place of its own, and without `"next"`.
+
+    Tensors are shared, containers are not: writing into a nested tensordict of the result leaves
+    `tensordict` as it is.
+
+    Args:
+        tensordict: the root.
+        entries: tensors, or dicts for nested entries.
+        excluded: paths into `entries` that are left out.
+    """
+    result: dict[str, Any] = {}
+    for name, value in entries_of(tensordict).items():
+        if name != "next" and name not in entries:
+            result[name] = value if isinstance(value, torch.Tensor) else value.copy()
+    for name, new in entries.items():
+        if (name,) in excluded:
+            continue
+        if isinstance(new, dict):
+            old = tensordict.get(name, None)
+            inner = {path[1:] for path in excluded if path[0] == name}
+            new = overlay(old, new, inner) if isinstance(old, TensorDictBase) else _without(new, inner)
+        result[name] = new
+    return result
+
+
+def _without(entries: dict[str, Any], excluded: Collection[tuple[str, ...]]) -> dict[str, Any]:
+    """Nested dicts without some of their paths."""
+    return {
+        name: _without(value, {path[1:] for path in excluded if path[0] == name})
+        if isinstance(value, dict)
+        else value
+        for name, value in entries.items()
+        if (name,) not in excluded
+    }
+
+
+def stack_tds(tensordicts: Sequence[TensorDictBase], dim: int) -> dict[str, Any]:
+    """Stack tensordicts entry by entry, as nested dicts; several times cheaper than stacking them whole.
+
+    Raises:
+        RuntimeError: the tensordicts have different keys.
+    """
+    columns = [entries_of(tensordict) for tensordict in tensordicts]
+    names = columns[0].keys()
+    for t, column in enumerate(columns):
+        if column.keys() != names:
+            odd = sorted(column.keys() ^ names)
+            raise RuntimeError(f"step {t} and step 0 of a rollout differ in their keys: {odd}")
+    result: dict[str, Any] = {}
+    for name in names:
+        values = [column[name] for column in columns]
+        if isinstance(values[0], torch.Tensor):
+            result[name] = torch.stack(values, dim)
+        elif type(values[0]) is TensorDict:
+            result[name] = stack_tds(values, dim)
+        else:
+            result[name] = LazyStackedTensorDict.maybe_dense_stack(values, dim)
+    return result

@@ -1,0 +1,175 @@
+"""The loop of `EnvBase.rollout`, for any environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDictBase
+
+from specgen_runtime.envs.done import DoneSet, any_done, mark_truncated, rootmost_sets
+from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+
+__all__ = [
+    "check_rollout_arguments",
+    "check_truncation",
+    "finish_rollout",
+    "run_rollout",
+    "start",
+    "step_through",
+]
+
+
+def check_rollout_arguments(max_steps: int, any_done_stops: bool, all_done_stops: bool) -> None:
+    """Refuse arguments that make no rollout.
+
+    Raises:
+        TypeError: `max_steps` is not an integer, or both ways to stop are asked for.
+        ValueError: `max_steps` is less than 1.
+    """
+    if isinstance(max_steps, bool) or not isinstance(max_steps, int):
+        raise TypeError(f"max_steps must be an int, found {type(max_steps).__name__}")
+    if max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1, found {max_steps}")
+    if any_done_stops and all_done_stops:
+        raise TypeError("break_when_any_done and break_when_all_done exclude each other")
+
+
+def check_truncation(sets: tuple[DoneSet, ...]) -> None:
+    """Refuse `set_truncated=True` where no done set declares `truncated`.
+
+    Raises:
+        RuntimeError: there is no such flag.
+    """
+    if not any(s.truncated for s in sets):
+        raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
+
+
+def start(env: EnvBase[Any], auto_reset: bool, tensordict: Any) -> Any:
+    """The root that a rollout begins with.
+
+    Raises:
+        RuntimeError: `auto_reset=False` and nothing to start from.
+    """
+    if auto_reset:
+        return env.reset(None if tensordict is None else tensordict.copy())
+    if tensordict is None:
+        raise RuntimeError("rollout(auto_reset=False) needs a tensordict to start from")
+    return env.maybe_reset(tensordict.copy())
+
+
+def run_rollout(
+    env: EnvBase[Any],
+    max_steps: int,
+    policy: Callable[..., Any] | None,
+    callback: Callable[..., Any] | None,
+    *,
+    auto_reset: bool,
+    auto_cast_to_device: bool,
+    break_when_any_done: bool,
+    break_when_all_done: bool,
+    return_contiguous: bool,
+    tensordict: Any,
+    set_truncated: bool,
+) -> Any:
+    """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
+    check_rollout_arguments(max_steps, break_when_any_done, break_when_all_done)
+    if set_truncated:
+        check_truncation(env._done_sets)
+    act = env.rand_action if policy is None else as_policy(env, policy)
+    if auto_cast_to_device and policy is not None:
+        act = on_policy_device(act, policy, env.device)
+    current = start(env, auto_reset, tensordict)
+    time = len(current.batch_size)
+    records = step_through(
+        env,
+        max_steps,
+        act,
+        current,
+        callback=callback,
+        any_stops=break_when_any_done,
+        all_stops=break_when_all_done,
+    )
+    stacked = finish_rollout(records, time, contiguous=return_contiguous)
+    if policy is not None:
+        check_actions(env, stacked)
+    if set_truncated:
+        mark_truncated(stacked, env._done_sets)
+    return stacked
+
+
+def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) -> Any:
+    """Join the transitions of a rollout at the dimension `time`, named `"time"`."""
+    join: Any = torch.stack if contiguous else LazyStackedTensorDict.lazy_stack
+    stacked = join(records, time)
+    stacked.names = [*[None] * time, "time"]
+    return stacked
+
+
+def step_through(
+    env: EnvBase[Any],
+    max_steps: int,
+    act: Callable[[Any], Any],
+    current: Any,
+    *,
+    callback: Callable[..., Any] | None = None,
+    any_stops: bool,
+    all_stops: bool = False,
+    records: list[Any] | None = None,
+    has_action: bool = False,
+) -> list[Any]:
+    """The transitions of a rollout, one by one.
+
+    Args:
+        env: the environment.
+        max_steps: the most transitions, those of `records` included.
+        act: writes the actions.
+        current: the root to begin with.
+        callback: called after each step but the last.
+        any_stops: stop when any environment is done.
+        all_stops: stop when all are done; the rows of those that are repeat.
+        records: transitions that are there already.
+        has_action: whether `current` has its actions.
+    """
+    sets = env._done_sets
+    records = [] if records is None else records
+    finished: torch.Tensor | None = None
+    for t in range(len(records), max_steps):
+        if has_action:
+            has_action = False
+        else:
+            current = act(current)
+        last = t == max_steps - 1
+        if any_stops or all_stops or last:
+            record = env.step(current)
+            following = None if last else env.step_mdp(record)
+        else:
+            record, following = env.step_and_maybe_reset(current)
+        if finished is not None:
+            record = torch.where(finished, records[-1], record)
+        records.append(record)
+        if last:
+            break
+        if any_stops and any_done(record.get("next"), sets):
+            break
+        if all_stops:
+            finished = _done_rows(record.get("next"), sets, finished)
+            if bool(finished.all()):
+                break
+        if callback is not None:
+            callback(env, record)
+        current = following
+    return records
+
+
+def _done_rows(
+    following: TensorDictBase, sets: tuple[DoneSet, ...], finished: torch.Tensor | None
+) -> torch.Tensor:
+    """Which environments are done by now, as a mask of the batch shape."""
+    n = following.batch_dims
+    rows = torch.stack([following.get(s.done).flatten(n).all(-1) for s in rootmost_sets(sets)]).all(0)
+    return rows if finished is None else rows | finished

@@ -1,0 +1,48 @@
+"""Integrators of ordinary differential equations for the pure functions of generated environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+__all__ = ["euler", "rk4"]
+
+
+def euler(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) -> Tensor:
+    """One step of Euler's method: `y + dt * f(y, *args)`.
+
+    Args:
+        f: The derivative of the state; it gets `y` and `args` and returns a tensor like `y`.
+        y: The state, of any shape.
+        dt: The length of the step, a number or a tensor that broadcasts against `y`.
+        *args: What else `f` reads; held during the step.
+
+    Returns:
+        The state after the step, of the shape and dtype of `y`.
+
+    """
+    return y + dt * f(y, *args)
+
+
+def rk4(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) -> Tensor:
+    """One step of the classical Runge-Kutta method of the fourth order.
+
+    The formula is the one of Kutta (1901), as in any textbook of numerical analysis; its local
+    error is of the order `dt ** 5`.
+
+    Args:
+        f: The derivative of the state; it gets `y` and `args` and returns a tensor like `y`.
+        y: The state, of any shape.
+        dt: The length of the step, a number or a tensor that broadcasts against `y`.
+        *args: What else `f` reads; held during the step.
+
+    Returns:
+        The state after the step, of the shape and dtype of `y`.
+
+    """
+    k1 = f(y, *args)
+    k2 = f(y + dt / 2 * k1, *args)
+    k3 = f(y + dt / 2 * k2, *args)
+    k4 = f(y + dt * k3, *args)
+    return y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)

@@ -1,0 +1,131 @@
+"""Epsilon-greedy exploration."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import InteractionType, TensorDictModuleBase
+from tensordict.nn.probabilistic import interaction_type
+from tensordict.utils import expand_as_right
+from torch import Tensor
+
+from specgen_runtime.specs import TensorSpec
+from specgen_runtime.typing import NestedKey
+
+from .action_space import action_leaf, entry
+
+
+class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
+    """Replaces each action by a random one of its spec with probability epsilon.
+
+    Explores when the exploration type is ``RANDOM`` or not set; otherwise actions pass through. Epsilon falls
+    linearly from ``eps_init`` to ``eps_end``, by `step`, which the training loop must call.
+
+    One uniform number is drawn per element of the tensordict's batch, then a random action for all of them, from
+    torch's global generator.
+
+    Args:
+        spec: of the action, with or without batch dimensions, or a composite that holds it.
+        eps_init: epsilon at first, in [0, 1].
+        eps_end: epsilon at last, in [0, ``eps_init``].
+        annealing_num_steps: steps from the first to the last.
+        action_key: what is read and written.
+        action_mask_key: bool, True where an action is allowed; random actions keep to it. Defaults to None.
+        device: of epsilon.
+
+    Raises:
+        TypeError: if ``spec`` is not a spec.
+        ValueError: if an epsilon is outside its range, or the number of steps is not positive.
+        KeyError: if a composite spec does not hold ``action_key``.
+    """
+
+    eps_init: Tensor
+    eps_end: Tensor
+    eps: Tensor
+
+    def __init__(
+        self,
+        spec: TensorSpec,
+        eps_init: float = 1.0,
+        eps_end: float = 0.1,
+        annealing_num_steps: int = 1000,
+        *,
+        action_key: NestedKey = "action",
+        action_mask_key: NestedKey | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(f"spec must be the spec of the action, got {type(spec).__name__}")
+        if not 0.0 <= eps_end <= eps_init <= 1.0:
+            raise ValueError(f"epsilon must fall within [0, 1]: got eps_init={eps_init}, eps_end={eps_end}")
+        if annealing_num_steps < 1:
+            raise ValueError(f"annealing_num_steps must be positive, got {annealing_num_steps}")
+        self.action_key = action_key
+        self.action_mask_key = action_mask_key
+        self.in_keys = [action_key] if action_mask_key is None else [action_key, action_mask_key]
+        self.out_keys = [action_key]
+        self.annealing_num_steps = annealing_num_steps
+        self.register_buffer("eps_init", torch.tensor(float(eps_init), device=device))
+        self.register_buffer("eps_end", torch.tensor(float(eps_end), device=device))
+        self.register_buffer("eps", torch.tensor(float(eps_init), device=device))
+        self._spec = spec
+        self._leaf = action_leaf(spec, action_key)
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The spec, as it was given."""
+        return self._spec
+
+    def step(self, frames: int = 1) -> None:
+        """Lower epsilon by ``frames`` steps of the annealing; at the end of it, nothing changes any more.
+
+        Raises:
+            ValueError: if ``frames`` is negative.
+        """
+        if frames < 0:
+            raise ValueError(f"frames must not be negative, got {frames}")
+        fall = (self.eps_init - self.eps_end) / self.annealing_num_steps
+        self.eps.copy_(torch.maximum(self.eps_end, self.eps - frames * fall))
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Replace actions, in place.
+
+        Raises:
+            KeyError: if the action or the mask is missing.
+            ValueError: if the action does not have the shape of the spec.
+            RuntimeError: if the action is on another device than epsilon.
+        """
+        if interaction_type() not in (InteractionType.RANDOM, None):
+            return tensordict
+        action = entry(tensordict, self.action_key, owner="EGreedyModule", role="the action")
+        if action.device != self.eps.device:
+            raise RuntimeError(
+                f"the action is on {action.device}, EGreedyModule on {self.eps.device}; use .to()"
+            )
+        explored = torch.rand(self._rows(tensordict), device=action.device) < self.eps
+        drawn = self._spec_of(action, tensordict).rand().to(action.device)
+        if drawn.dtype != action.dtype:
+            drawn = drawn.to(action.dtype)
+        tensordict.set(self.action_key, torch.where(expand_as_right(explored, action), drawn, action))
+        return tensordict
+
+    def _rows(self, tensordict: TensorDictBase) -> torch.Size:
+        """One draw per element of the batch of the tensordict that holds the action, nested or not."""
+        key = self.action_key
+        holder = tensordict if isinstance(key, str) or len(key) == 1 else tensordict.get(key[:-1])
+        return torch.Size(holder.shape)
+
+    def _spec_of(self, action: Tensor, tensordict: TensorDictBase) -> TensorSpec:
+        """The spec with the batch of the action, and with its mask."""
+        spec = self._leaf
+        if spec.shape != action.shape:
+            trailing = action.shape[action.ndim - len(spec.shape) :]
+            if len(spec.shape) > action.ndim or trailing != spec.shape:
+                raise ValueError(f"the action has shape {tuple(action.shape)}, its spec {tuple(spec.shape)}")
+            spec = spec.expand(action.shape)
+        if self.action_mask_key is not None:
+            mask = entry(tensordict, self.action_mask_key, owner="EGreedyModule", role="the action mask")
+            spec = spec.clone()
+            spec.update_mask(mask)  # type: ignore[attr-defined]
+        return spec

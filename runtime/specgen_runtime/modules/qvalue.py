@@ -1,0 +1,191 @@
+"""Greedy policies over the values of discrete actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
+from torch import nn
+
+from specgen_runtime.specs import TensorSpec
+from specgen_runtime.typing import NestedKey
+
+from .action_space import (
+    ActionSpace,
+    ActionSpaceName,
+    action_leaf,
+    encode_index,
+    entry,
+    find_action_space,
+)
+
+
+class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
+    """Chooses the action of the greatest value; of equal ones, the first.
+
+    Reads the action values, shape ``(*batch, n)``, and a bool mask of that shape if ``action_mask_key`` is given.
+    Writes the action (``(*batch, n)`` one-hot or ``(*batch,)`` categorical), the action values (those of forbidden
+    actions replaced by the least number) and the value of the action, ``(*batch, 1)``.
+
+    Args:
+        action_space: ``"one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_value_key: what it reads. Defaults to ``"action_value"``.
+        action_mask_key: True where an action is allowed. Defaults to None: all are.
+        out_keys: what it writes. Defaults to ``["action", action_value_key, "chosen_action_value"]``.
+        spec: of the action; gives the encoding, the dtype and the number of values. Without it actions are int64.
+
+    Raises:
+        ValueError: if the encoding is not known, or contradicts the spec.
+        RuntimeError: if ``out_keys`` are not three with the action value key in the middle.
+    """
+
+    def __init__(
+        self,
+        action_space: ActionSpaceName | None = None,
+        action_value_key: NestedKey | None = None,
+        action_mask_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        spec: TensorSpec | None = None,
+    ) -> None:
+        super().__init__()
+        value_key = "action_value" if action_value_key is None else action_value_key
+        keys = ["action", value_key, "chosen_action_value"] if out_keys is None else list(out_keys)
+        if len(keys) != 3 or keys[1] != value_key:
+            raise RuntimeError(f"out_keys must be the action, {value_key!r} and the chosen value, got {keys}")
+        self.in_keys = [value_key] if action_mask_key is None else [value_key, action_mask_key]
+        self.out_keys = keys
+        self.action_mask_key = action_mask_key
+        self.action_space: ActionSpace = find_action_space(action_space, spec, action_key=keys[0])
+        self._spec = spec
+        leaf = None if spec is None else action_leaf(spec, keys[0])
+        self._dtype = torch.int64 if leaf is None or leaf.dtype is None else leaf.dtype
+        self._n: int | None = None if leaf is None else int(leaf.space.n)  # type: ignore[union-attr]
+
+    @property
+    def spec(self) -> TensorSpec | None:
+        """The spec of the action, as it was given."""
+        return self._spec
+
+    @property
+    def action_value_key(self) -> NestedKey:
+        """The key of the action values."""
+        key: NestedKey = self.in_keys[0]
+        return key
+
+    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the action, the action values and the value of the action.
+
+        Raises:
+            KeyError: if the action values or the mask are missing.
+            ValueError: if the number of action values is not the spec's.
+        """
+        values = entry(tensordict, self.action_value_key, owner="QValueModule", role="the action value")
+        if self._n is not None and values.shape[-1] != self._n:
+            raise ValueError(
+                f"the network gives {values.shape[-1]} action values, the action spec has {self._n} actions"
+            )
+        if self.action_mask_key is not None:
+            mask = entry(tensordict, self.action_mask_key, owner="QValueModule", role="the action mask")
+            values = torch.where(mask, values, torch.finfo(values.dtype).min)
+        chosen, index = values.max(-1, keepdim=True)
+        action = encode_index(index.squeeze(-1), values.shape[-1], self.action_space, self._dtype)
+        tensordict.update(dict(zip(self.out_keys, (action, values, chosen), strict=True)))
+        return tensordict
+
+
+class QValueActor(TensorDictSequential):  # type: ignore[misc]
+    """A network of action values followed by the choice of the greatest.
+
+    Args:
+        module: from observations to action values, shape ``(*batch, n)``. A plain module is given ``in_keys``; a
+            tensordict module must write ``action_value_key``.
+        in_keys: what a plain module reads. Defaults to ``["observation"]``.
+        spec: of the action, or a composite that holds it under ``action_key``.
+        action_space: ``"one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_value_key: defaults to ``"action_value"``.
+        action_key: defaults to ``"action"``.
+        chosen_action_value_key: defaults to ``"chosen_action_value"``.
+        action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
+
+    Raises:
+        KeyError: if a tensordict module does not write the action values.
+        TypeError: if ``module`` is not a module.
+        ValueError: if the encoding of the action is not known, or contradicts the spec.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        in_keys: Sequence[NestedKey] | None = None,
+        spec: TensorSpec | None = None,
+        action_space: ActionSpaceName | None = None,
+        action_value_key: NestedKey | None = None,
+        action_key: NestedKey | None = None,
+        chosen_action_value_key: NestedKey | None = None,
+        action_mask_key: NestedKey | None = None,
+    ) -> None:
+        value_key = "action_value" if action_value_key is None else action_value_key
+        if isinstance(module, TensorDictModuleBase):
+            if value_key not in module.out_keys:
+                raise KeyError(f"the module does not write {value_key!r}; it writes {module.out_keys}")
+            if in_keys is not None and list(in_keys) != list(module.in_keys):
+                raise ValueError(f"in_keys are {list(in_keys)}, but the module reads {module.in_keys}")
+        elif isinstance(module, nn.Module):
+            inputs = ["observation"] if in_keys is None else list(in_keys)
+            module = TensorDictModule(module, in_keys=inputs, out_keys=[value_key])
+        else:
+            raise TypeError(f"module must be an nn.Module, got {type(module).__name__}")
+        choice = QValueModule(
+            action_space=action_space,
+            action_value_key=value_key,
+            action_mask_key=action_mask_key,
+            out_keys=[
+                "action" if action_key is None else action_key,
+                value_key,
+                "chosen_action_value" if chosen_action_value_key is None else chosen_action_value_key,
+            ],
+            spec=spec,
+        )
+        super().__init__(module, choice)
+        self.action_space: ActionSpace = choice.action_space
+        self.action_value_key: NestedKey = value_key
+        self._spec = spec
+
+    @property
+    def spec(self) -> TensorSpec | None:
+        """The spec of the action, as it was given."""
+        return self._spec
+
+
+def qvalue_network(
+    network: nn.Module, action_space: ActionSpaceName | TensorSpec | None = None
+) -> tuple[TensorDictModuleBase, ActionSpace]:
+    """A network of action values as a tensordict module, and how its actions are stored.
+
+    Args:
+        network: a plain module from ``"observation"`` to action values, or a tensordict module.
+        action_space: ``"one-hot"``, ``"categorical"`` or a spec; by default what the network says itself
+            (its ``spec`` or ``action_space``).
+
+    Raises:
+        TypeError: if ``network`` is not a module.
+        ValueError: if the action space is neither given nor known to the network, or the two differ.
+    """
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"value_network must be an nn.Module, got {type(network).__name__}")
+    if not isinstance(network, TensorDictModuleBase):
+        space = find_action_space(action_space)
+        return QValueActor(network, action_space=space), space
+    known = getattr(network, "action_space", None)
+    if known is None:
+        known = getattr(network, "spec", None)
+    if action_space is None:
+        return network, find_action_space(known)
+    space = find_action_space(action_space)
+    if known is not None and find_action_space(known) != space:
+        raise ValueError(f"action_space is {space!r}, but the network chooses {known!r} actions")
+    return network, space

@@ -1,0 +1,270 @@
+"""`LossModule`: networks with functional and target parameters, renamable keys, value estimators, reductions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from tensordict import TensorDictBase
+from tensordict.nn import InteractionType, set_interaction_type
+from torch import Tensor
+
+from specgen_runtime.typing import NestedKey
+
+from .calling import packed, unpacked
+from .functional import FunctionalModule
+from .keys import checked_updates, listed, next_key, required
+from .parameters import device_of
+from .reduction import Reduction, checked_reduction, reduce
+from .value import EstimatorType, ValueEstimatorBase, ValueEstimators, made_estimator
+from .weighting import MaskKey, checked_mask_key, mask_of, weights_of
+
+
+class LossModule(FunctionalModule):
+    """Parent class of losses: reads a tensordict, returns a new one with entries ``"loss*"`` and other scalars.
+
+    A subclass gives its networks to `convert_to_functional`, names its keys in a dataclass ``_AcceptedKeys`` and
+    computes in `forward`. Calling the loss runs `forward` in `deterministic_sampling_mode`; with tensors by
+    keyword (names are keys joined by underscores, such as ``next_reward``) it returns the ``out_keys``, in order.
+
+    Attributes:
+        default_value_estimator: the estimator that is built when none was asked for; None if the loss has none.
+        supported_value_estimators: what `make_value_estimator` accepts; empty for all.
+        out_keys: what `forward` returns.
+        use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
+            True requires it, False ignores it.
+    """
+
+    @dataclass
+    class _AcceptedKeys:
+        pass
+
+    default_value_estimator: ClassVar[ValueEstimators | None] = None
+    supported_value_estimators: ClassVar[tuple[ValueEstimators, ...]] = ()
+    out_keys: ClassVar[list[str]] = []
+    value_type: EstimatorType | None
+    use_prioritized_weights: Literal["auto"] | bool
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tensor_keys: Any = self._AcceptedKeys()
+        self._reduction: Reduction = "mean"
+        self._mask_key: MaskKey = "auto"
+        self._sampling_mode = InteractionType.DETERMINISTIC
+        self.use_prioritized_weights = "auto"
+        self.value_type = self.default_value_estimator
+        self.register_module("_value_estimator", None)
+
+    @property
+    def tensor_keys(self) -> Any:
+        """The keys in use, by role: an ``_AcceptedKeys``."""
+        return self._tensor_keys
+
+    def set_keys(self, **keys: NestedKey | None) -> None:
+        """Rename keys by role, the value estimator's too; ``None`` restores a default. All or nothing.
+
+        Raises:
+            ValueError: for a role that ``_AcceptedKeys`` does not have, or a value that is not a key.
+        """
+        updates = checked_updates(self._AcceptedKeys, keys, owner=type(self).__name__)
+        for name, value in updates.items():
+            setattr(self._tensor_keys, name, value)
+        self._forward_value_estimator_keys(**updates)
+
+    def _forward_value_estimator_keys(self, **_keys: NestedKey) -> None:
+        """Give the estimator those of its keys that the loss also names; override to rename them on the way."""
+        estimator = self._modules["_value_estimator"]
+        if isinstance(estimator, ValueEstimatorBase):
+            estimator.set_keys(
+                **{
+                    name: getattr(self._tensor_keys, name)
+                    for name in vars(estimator.tensor_keys)
+                    if hasattr(self._tensor_keys, name)
+                }
+            )
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads: the inputs of its networks, now and next; a subclass adds its own."""
+        reads = [key for network in self._networks.values() for key in network.in_keys]
+        return list(dict.fromkeys([*reads, *map(next_key, reads)]))
+
+    def make_value_estimator(
+        self,
+        value_type: EstimatorType | ValueEstimatorBase | str | None = None,
+        **hyperparams: Any,
+    ) -> Self:
+        """Build the value estimator, and return the loss.
+
+        Args:
+            value_type: a member of `ValueEstimators` or its name, an estimator, or a class of estimators;
+                None for the default of the loss.
+            **hyperparams: for the estimator's constructor, over its defaults (``gamma=0.99``).
+
+        Raises:
+            NotImplementedError: if the loss does not support that estimator.
+            TypeError: for an unknown hyper-parameter, or if the loss has no default.
+            ValueError: for a hyper-parameter out of range, or an unknown name.
+        """
+        estimator, self.value_type = made_estimator(
+            self.default_value_estimator if value_type is None else value_type,
+            hyperparams,
+            supported=self.supported_value_estimators,
+            device=device_of(self.parameters()),
+            owner=type(self).__name__,
+        )
+        self._modules["_value_estimator"] = estimator
+        self._forward_value_estimator_keys()
+        return self
+
+    @property
+    def value_estimator(self) -> ValueEstimatorBase:
+        """The estimator of the targets of the value network; the default one is built when first asked for.
+
+        Assigning None makes it the default again.
+        """
+        if self._modules["_value_estimator"] is None:
+            self.make_value_estimator()
+        estimator = self._modules["_value_estimator"]
+        assert isinstance(estimator, ValueEstimatorBase)
+        return estimator
+
+    @value_estimator.setter
+    def value_estimator(self, value: ValueEstimatorBase | None) -> None:
+        if value is None:
+            self._modules["_value_estimator"] = None
+            self.value_type = self.default_value_estimator
+        else:
+            self.make_value_estimator(value)
+
+    @property
+    def deterministic_sampling_mode(self) -> InteractionType:
+        """How distributions are read inside the loss: networks that explore do not, here."""
+        return self._sampling_mode
+
+    @deterministic_sampling_mode.setter
+    def deterministic_sampling_mode(self, value: InteractionType) -> None:
+        if not isinstance(value, InteractionType):
+            raise ValueError(
+                f"deterministic_sampling_mode must be one of {', '.join(str(mode) for mode in InteractionType)}, got {value!r}"
+            )
+        self._sampling_mode = value
+
+    if not TYPE_CHECKING:  # a subclass types its own calls, with the entries that it returns
+
+        def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
+            """Run the loss on a tensordict, or on tensors by keyword."""
+            if tensordict is None:
+                data = packed(inputs, self.in_keys, owner=type(self).__name__)
+            elif inputs:
+                raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
+            elif not isinstance(tensordict, TensorDictBase):
+                raise TypeError(f"{type(self).__name__} takes a tensordict, got {type(tensordict).__name__}")
+            else:
+                data = tensordict
+            if not all(self._has_updater.values()):
+                self._warn_of_targets()
+            with set_interaction_type(self._sampling_mode):
+                outputs = super().__call__(data)
+            return outputs if tensordict is not None else unpacked(outputs, self.out_keys)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss.
+
+        Args:
+            tensordict: the data.
+
+        Returns:
+            A new tensordict without batch dimensions, with entries ``"loss*"`` and other scalars.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+    def reset(self) -> None:
+        """Forget what was accumulated over calls; most losses accumulate nothing."""
+
+    def _warn_of_targets(self) -> None:
+        names = [name for name, updated in self._has_updater.items() if not updated]
+        warnings.warn(
+            f"{type(self).__name__} has target parameters for {', '.join(names)} and no updater: "
+            "unless you move them yourself they never change. Make a SoftUpdate or a HardUpdate of this loss.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    @property
+    def reduction(self) -> Reduction:
+        """``"mean"``, ``"sum"`` or ``"none"``, which keeps one value per sample."""
+        return self._reduction
+
+    @reduction.setter
+    def reduction(self, value: Reduction | None) -> None:
+        self._reduction = checked_reduction(value)
+
+    @property
+    def loss_mask_key(self) -> MaskKey:
+        """The bool entry that marks the samples that count.
+
+        ``"auto"`` uses those of `AUTO_MASK_KEYS` that are there, None none; ``("auto",)`` is an entry called auto.
+        """
+        return self._mask_key
+
+    @loss_mask_key.setter
+    def loss_mask_key(self, value: MaskKey) -> None:
+        self._mask_key = checked_mask_key(value, owner=type(self).__name__)
+
+    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase) -> Tensor:
+        """Reduce one term: one value per sample, masked and weighted by what the tensordict says."""
+        owner = type(self).__name__
+        key = getattr(self._tensor_keys, "priority_weight", None)
+        return reduce(
+            loss,
+            self._reduction,
+            mask=mask_of(tensordict, self._mask_key, owner=owner),
+            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
+        )
+
+    def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The next state's tensordict."""
+        following = tensordict.get("next", None)
+        if isinstance(following, TensorDictBase):
+            return following
+        raise KeyError(
+            f"{type(self).__name__}: 'next' is not in the tensordict; it holds {listed(tensordict)}"
+        )
+
+    def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``."""
+        return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
+
+    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write a detached tensor back into the data, on the data's device."""
+        device = tensordict.device
+        tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)
+
+    def _value_estimate(self, tensordict: TensorDictBase) -> Callable[[Tensor], Tensor]:
+        """The value estimator as a function from the value of each sample's next state to its target."""
+        estimator = self.value_estimator
+
+        def value_estimate(next_value: Tensor) -> Tensor:
+            return estimator.value_estimate(tensordict, next_value=next_value.unsqueeze(-1)).squeeze(-1)
+
+        return value_estimate
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The state: parameters, targets, coefficients, the estimator's hyper-parameters.
+
+        The default estimator is built first, so that the keys don't depend on whether the loss was called.
+        """
+        self._ensure_estimator()
+        return super().state_dict(*args, **kwargs)
+
+    def _ensure_estimator(self) -> None:
+        if self._modules["_value_estimator"] is None and self.default_value_estimator is not None:
+            self.make_value_estimator()
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        # Called for this module before its children are visited, also when a parent is loaded.
+        self._ensure_estimator()
+        super()._load_from_state_dict(*args, **kwargs)

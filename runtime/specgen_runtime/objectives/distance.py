@@ -1,0 +1,36 @@
+"""Distances between a prediction and its target."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import torch.nn.functional as F
+from torch import Tensor
+
+LossFunction: TypeAlias = Literal["l1", "l2", "smooth_l1"]
+
+
+def distance_loss(prediction: Tensor, target: Tensor, loss_function: LossFunction) -> Tensor:
+    """Elementwise distance between two tensors of one shape.
+
+    Args:
+        prediction: any shape.
+        target: the same shape; broadcasting here would silently average over pairs that do not belong together.
+        loss_function: ``"l1"`` is the absolute difference, ``"l2"`` its square, ``"smooth_l1"`` half the square
+            below 1 and the absolute difference minus a half above (the Huber loss with delta 1).
+
+    Raises:
+        RuntimeError: if the shapes differ.
+        ValueError: if ``loss_function`` is none of the three.
+    """
+    if prediction.shape != target.shape:
+        raise RuntimeError(
+            f"distance_loss: prediction has shape {tuple(prediction.shape)}, target has {tuple(target.shape)}; they must be equal"
+        )
+    if loss_function == "l2":
+        return F.mse_loss(prediction, target, reduction="none")
+    if loss_function == "l1":
+        return F.l1_loss(prediction, target, reduction="none")
+    if loss_function == "smooth_l1":
+        return F.smooth_l1_loss(prediction, target, reduction="none")
+    raise ValueError(f"loss_function must be 'l1', 'l2' or 'smooth_l1', got {loss_function!r}")

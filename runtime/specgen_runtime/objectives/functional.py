@@ -1,0 +1,228 @@
+"""Modules whose networks are functional: parameters, targets, stateless structures, ensembles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from tensordict import TensorDict, TensorDictParams
+from torch import Tensor, nn
+
+from .networks import FunctionalNetwork
+from .parameters import coefficient, copy_values, take_parameters, target_parameters
+from .randomness import VmapRandomness, checked_randomness, is_random
+from .sharing import SharedParameter, shared_parameters
+
+
+class FunctionalModule(nn.Module):
+    """A module that takes networks apart: their parameters are its own, and so are copies of them as targets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._networks: dict[str, FunctionalNetwork] = {}
+        self._has_updater: dict[str, bool] = {}
+        self._shared: list[SharedParameter] = []
+        self._randomness: VmapRandomness | None = None
+
+    @property
+    def functional(self) -> bool:
+        """Whether the parameters live in the loss rather than in the modules: always."""
+        return True
+
+    def convert_to_functional(
+        self,
+        module: nn.Module | Sequence[nn.Module],
+        module_name: str,
+        expand_dim: int | None = None,
+        create_target_params: bool = False,
+        compare_against: Iterable[nn.Parameter] | None = None,
+    ) -> None:
+        """Take a network into the loss: its parameters, a stateless copy of its structure, its targets.
+
+        Makes these attributes, for the name ``critic``: ``critic``, a module without parameters that is no
+        registered child; ``critic_params``, the very parameters of ``module`` (trainable) and its buffers;
+        ``target_critic_params`` (also ``critic_target_params``), copies in buffers that an updater moves, or,
+        without ``create_target_params``, a detached view of the parameters.
+
+        Args:
+            module: a tensordict module, or ``expand_dim`` of them. It keeps working, on the same parameters.
+            module_name: the name of the network in the loss.
+            expand_dim: make an ensemble of so many, along a new first dimension of each parameter; the members'
+                parameters are drawn uniformly between the minimum and the maximum of the given ones.
+            create_target_params: whether the targets are copies.
+            compare_against: parameters that another network of the loss trains: they are detached here.
+
+        Raises:
+            TypeError: if ``module`` is not a module.
+            ValueError: if ``expand_dim`` is not positive, or ``module_name`` is taken.
+            RuntimeError: if a list of modules has another length than ``expand_dim``.
+        """
+        if (
+            not module_name.isidentifier()
+            or module_name in self._networks
+            or hasattr(type(self), module_name)
+        ):
+            raise ValueError(
+                f"{module_name!r} cannot name a network of {type(self).__name__}: it must be a new identifier"
+            )
+        compared = None if compare_against is None else list(compare_against)
+        params = take_parameters(module, name=module_name, expand_dim=expand_dim, compare_against=compared)
+        others = {other: self._params(other) for other in self._networks}
+        self._shared += shared_parameters(module_name, module, compared or [], others)
+        structure = module if isinstance(module, nn.Module) else module[0]
+        network = FunctionalNetwork(module_name, structure, expanded=expand_dim is not None)
+        self._networks[module_name] = network
+        self.__dict__[module_name] = network.skeleton
+        self._modules[f"{module_name}_params"] = params
+        if create_target_params:
+            self._modules[f"target_{module_name}_params"] = target_parameters(params)
+            self._has_updater[module_name] = False
+        self._bind_networks()
+
+    def functional_network(self, name: str) -> FunctionalNetwork:
+        """The network called ``name``, to be called with its live, frozen or target parameters.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        try:
+            return self._networks[name]
+        except KeyError:
+            raise AttributeError(self._no_network(name)) from None
+
+    def get_stateful_net(self, network_name: str, copy: bool | None = None) -> nn.Module:
+        """A network with its parameters inside, for example to initialise them or to act with.
+
+        Args:
+            network_name: one of the loss's networks. An ensemble's parameters have a leading dimension: such a
+                network is rarely callable without `torch.vmap`.
+            copy: True (the default) gives copies of the parameters, whose changes go back by
+                `from_stateful_net`; False gives the loss's own.
+
+        Raises:
+            AttributeError: if there is no such network.
+        """
+        network = self.functional_network(network_name)
+        return network.stateful(self._params(network_name), copied=copy is not False)
+
+    def from_stateful_net(self, network_name: str, stateful_net: nn.Module) -> None:
+        """Copy the values of the parameters and buffers of ``stateful_net`` into the loss's network.
+
+        Raises:
+            AttributeError: if there is no such network.
+            RuntimeError: if the names, shapes or dtypes differ; nothing is copied then.
+        """
+        self.functional_network(network_name)
+        copy_values(self._params(network_name), TensorDict.from_module(stateful_net), name=network_name)
+
+    def target_networks(self) -> list[str]:
+        """The networks that have target parameters of their own."""
+        return list(self._has_updater)
+
+    def _params(self, name: str) -> TensorDictParams:
+        params = self._modules[f"{name}_params"]
+        assert isinstance(params, TensorDictParams)
+        return params
+
+    def _bind_networks(self) -> None:
+        """Point the networks' copies at the tensors of the loss, which moving or copying it replaces."""
+        for shared in self._shared:
+            shared.link(self._params(shared.name), self._params(shared.source))
+        for name, network in self._networks.items():
+            target = self._modules.get(f"target_{name}_params")
+            network.bind(self._params(name), target if isinstance(target, TensorDictParams) else None)
+
+    def _no_network(self, name: str) -> str:
+        return f"{type(self).__name__} has no network {name!r}; it has {', '.join(self._networks) or 'none'}"
+
+    @property
+    def vmap_randomness(self) -> VmapRandomness:
+        """What `torch.vmap` does with random draws in ensembles: ``"error"``, ``"different"`` or ``"same"``.
+
+        By default ``"different"`` if a network holds a random module such as dropout (see `add_random_module`),
+        else ``"error"``.
+        """
+        if self._randomness is not None:
+            return self._randomness
+        networks = (network.skeleton for network in self._networks.values())
+        return "different" if any(map(is_random, networks)) else "error"
+
+    @vmap_randomness.setter
+    def vmap_randomness(self, value: VmapRandomness) -> None:
+        self._randomness = checked_randomness(value)
+
+    def set_vmap_randomness(self, value: VmapRandomness) -> None:
+        """Set `vmap_randomness`."""
+        self.vmap_randomness = value
+
+    def register_coeff_buffer(
+        self,
+        name: str,
+        value: float | Tensor | None,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Register a scalar coefficient as a buffer; ``None`` makes the attribute None.
+
+        Assigning a number to it later changes the buffer in place, keeping device and dtype.
+
+        Raises:
+            ValueError: if ``value`` is not one number.
+        """
+        if value is None:
+            object.__setattr__(self, name, None)
+            return
+        self.register_buffer(name, coefficient(name, value, device=device, dtype=dtype))
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of the loss and of its networks (not of the modules they were made from)."""
+        super().train(mode)
+        for network in self._networks.values():
+            for module in network.copies():
+                module.train(mode)
+        return self
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        """As `torch.nn.Module.load_state_dict`."""
+        result = super().load_state_dict(state_dict, strict=strict, assign=assign)
+        self._bind_networks()
+        return result
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._bind_networks()
+        return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # After copying or unpickling, the networks' copies hold other tensors than the parameters.
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._bind_networks()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        buffers = self.__dict__.get("_buffers", {})
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
+            buffer = buffers[name]
+            if buffer is not None and buffer.numel() == 1:
+                buffer.fill_(value)
+                return
+        super().__setattr__(name, value)
+
+    if TYPE_CHECKING:
+        __getattr__: None  # type: ignore[misc,assignment]
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Target parameters under both their names, also where they are a view of the parameters."""
+            network = _network_of_target(name)
+            if network is not None and network in self.__dict__.get("_networks", {}):
+                own = self._modules.get(f"target_{network}_params")
+                return self._params(network).data if own is None else own
+            return super().__getattr__(name)
+
+
+def _network_of_target(name: str) -> str | None:
+    if name.startswith("target_") and name.endswith("_params"):
+        return name.removeprefix("target_").removesuffix("_params")
+    return name.removesuffix("_target_params") if name.endswith("_target_params") else None

@@ -1,0 +1,95 @@
+"""Tensordict keys that a loss lets its user rename, and reading them with errors that say what is missing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.typing import NestedKey
+
+
+def accepted_names(accepted: type) -> tuple[str, ...]:
+    """The names that ``set_keys`` takes for an ``_AcceptedKeys`` class, in the order of declaration.
+
+    Both dataclass fields and plain class attributes count: ``action = "action"`` without an annotation is not a
+    dataclass field, yet whoever writes it means it as one.
+    """
+    names: dict[str, None] = {}
+    for cls in reversed(accepted.__mro__[:-1]):
+        for name in [*inspect.get_annotations(cls), *vars(cls)]:
+            if not name.startswith("_") and not callable(vars(cls).get(name)):
+                names[name] = None
+    return tuple(names)
+
+
+def checked_key(value: object, *, owner: str) -> NestedKey:
+    """``value`` if it is a tensordict key: a non-empty string, or a non-empty tuple of them.
+
+    Raises:
+        ValueError: if it is anything else; ``owner`` says whose key it is.
+    """
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, tuple) and value and all(isinstance(part, str) and part for part in value):
+        return value if len(value) > 1 else value[0]
+    raise ValueError(f"{owner} must be a string or a tuple of strings, got {value!r}")
+
+
+def checked_updates(accepted: type, updates: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
+    """The attributes to set for ``set_keys(**updates)``; nothing is set if one of them is wrong.
+
+    Args:
+        accepted: the ``_AcceptedKeys`` class.
+        updates: role to key; ``None`` restores the default of the class.
+        owner: the name of the class whose keys they are, for messages.
+
+    Raises:
+        ValueError: if a role is not accepted or a key is not a tensordict key.
+    """
+    names = accepted_names(accepted)
+    unknown = [name for name in updates if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{owner}.set_keys does not accept {', '.join(map(repr, unknown))}. Accepted keys are: {', '.join(names)}"
+        )
+    defaults = accepted()
+    return {
+        name: getattr(defaults, name)
+        if value is None
+        else checked_key(value, owner=f"{owner}.set_keys({name}=...)")
+        for name, value in updates.items()
+    }
+
+
+def next_key(key: NestedKey) -> tuple[str, ...]:
+    """``key`` under ``"next"``."""
+    return ("next", key) if isinstance(key, str) else ("next", *key)
+
+
+def flat_name(key: NestedKey) -> str:
+    """The keyword under which a key is passed when a loss is called with tensors: ``next_observation``."""
+    return key if isinstance(key, str) else "_".join(key)
+
+
+def required(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: str) -> Tensor:
+    """The tensor under ``key``.
+
+    Raises:
+        KeyError: if there is none, naming ``owner``, the ``role`` of the key and the keys that are there.
+    """
+    value = tensordict.get(key, None)
+    if isinstance(value, Tensor):
+        return value
+    if value is not None:
+        raise KeyError(f"{owner}: {role} {key!r} should be a tensor, found {type(value).__name__}")
+    raise KeyError(f"{owner}: {role} {key!r} is not in the tensordict; it holds {listed(tensordict)}")
+
+
+def listed(tensordict: TensorDictBase) -> str:
+    """The leaf keys of a tensordict, for messages."""
+    keys: Iterable[NestedKey] = tensordict.keys(True, True)
+    return ", ".join(sorted((repr(key) for key in keys), key=str)) or "nothing"

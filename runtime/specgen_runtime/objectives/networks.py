@@ -1,0 +1,155 @@
+"""A network inside a loss, called with its live, its frozen or its target parameters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from tensordict import TensorDictBase, TensorDictParams
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor, nn
+
+from specgen_runtime.typing import NestedKey
+
+from .keys import listed
+from .parameters import bind, meta_tensors, own_tensors
+
+
+class FunctionalNetwork:
+    """A module whose parameters live outside it, with one bound copy of its structure per set of parameters.
+
+    Swapping parameters in and out of one module costs more than a small forward does. Here each set of parameters
+    has its own copy of the module's structure, which holds these very tensors: calling is a plain module call.
+    The copies also have their own training mode, so that ``loss.eval()`` and the policy's do not meet.
+
+    Args:
+        name: the name of the network in its loss, for messages.
+        module: the module given by the user; it is left as it is.
+        expanded: whether its parameters have a leading ensemble dimension, over which calls are vmapped.
+    """
+
+    def __init__(self, name: str, module: nn.Module, *, expanded: bool) -> None:
+        self.name = name
+        self.expanded = expanded
+        self.skeleton = _copied(name, module, meta_tensors(module))
+        self.skeleton.register_forward_pre_hook(_Stateless(name))
+        self._live = _copied(name, module, own_tensors(module))
+        self._frozen = _copied(name, module, own_tensors(module))
+        self._target: nn.Module | None = None
+        self._params: dict[str, TensorDictBase] = {}
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the network reads."""
+        return list(cast("TensorDictModuleBase", self.skeleton).in_keys)
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """What the network writes."""
+        return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
+
+    def bind(self, params: TensorDictParams, target: TensorDictParams | None) -> None:
+        """Bind the copies to the parameters of the loss; once more whenever those tensors were replaced."""
+        if self.expanded:
+            detached = params.data
+            self._params = {
+                "live": params,
+                "frozen": detached,
+                "target": detached if target is None else target.data,
+            }
+            return
+        bind(self._live, params)
+        bind(self._frozen, params.data)
+        if target is None:
+            self._target = None
+            return
+        if self._target is None:
+            self._target = _copied(self.name, self._live, own_tensors(self._live))
+        bind(self._target, target)
+
+    def copies(self) -> list[nn.Module]:
+        """Every copy of the structure, to set their mode."""
+        return [
+            module for module in (self.skeleton, self._live, self._frozen, self._target) if module is not None
+        ]
+
+    def live(self, record: TensorDictBase, key: NestedKey, *, randomness: str = "error") -> Tensor:
+        """Entry ``key`` of what the network writes for ``record``, with gradients to its parameters.
+
+        Args:
+            record: holds the network's ``in_keys`` at its root; it is not written to.
+            key: one of the network's ``out_keys``.
+            randomness: for ensembles, what `torch.vmap` is told.
+
+        Raises:
+            KeyError: if ``record`` lacks an input, or the network does not write ``key``.
+        """
+        return self._call("live", self._live, record, key, randomness)
+
+    def frozen(self, record: TensorDictBase, key: NestedKey, *, randomness: str = "error") -> Tensor:
+        """As `live`, with the same values of the parameters but no gradients to them."""
+        return self._call("frozen", self._frozen, record, key, randomness)
+
+    def target(self, record: TensorDictBase, key: NestedKey, *, randomness: str = "error") -> Tensor:
+        """As `live`, with the target parameters; without any, the same as `frozen`."""
+        return self._call("target", self._target or self._frozen, record, key, randomness)
+
+    def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
+        """A module of this structure that holds ``params``: themselves, or copies of them."""
+        module = _copied(self.name, self._live, own_tensors(self._live))
+        bind(module, params)
+        return copy.deepcopy(module) if copied else module
+
+    def _call(
+        self, which: str, module: nn.Module, record: TensorDictBase, key: NestedKey, randomness: str
+    ) -> Tensor:
+        inputs = record.select(*self.in_keys, strict=False)
+        missing = [k for k in self.in_keys if inputs.get(k, None) is None]
+        if missing:
+            raise KeyError(
+                f"network {self.name} reads {', '.join(map(repr, missing))}, which is not in the tensordict; "
+                f"it holds {listed(record)}"
+            )
+        outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
+        value = outputs.get(key, None)
+        if not isinstance(value, Tensor):
+            raise KeyError(
+                f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"
+            )
+        return value
+
+    def _vmapped(self, params: TensorDictBase, inputs: TensorDictBase, randomness: str) -> TensorDictBase:
+        def member(parameters: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+            with parameters.to_module(self.skeleton, preserve_module_state=False):
+                return cast("TensorDictBase", self.skeleton(tensordict))
+
+        vmapped: Callable[..., Any] = torch.vmap(member, (0, None), randomness=randomness)
+        return cast("TensorDictBase", vmapped(params, inputs))
+
+
+class _Stateless:
+    """Refuses to run a module whose parameters have been taken out of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, module: nn.Module, _inputs: object) -> None:
+        first = next((tensor for tensor in module.parameters()), None)
+        if first is not None and first.is_meta:
+            raise RuntimeError(
+                f"{self.name} has no parameters: they are in the loss's {self.name}_params. "
+                f"Use loss.get_stateful_net('{self.name}'), "
+                f"or `with loss.{self.name}_params.to_module(loss.{self.name})`"
+            )
+
+
+def _copied(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
+    """A deep copy of ``module`` with the tensors that ``memo`` gives instead of its own."""
+    try:
+        return copy.deepcopy(module, cast("dict[int, Any]", memo))
+    except Exception as error:
+        raise TypeError(
+            f"{name}: the structure of {type(module).__name__} cannot be copied ({error})"
+        ) from error

@@ -1,0 +1,173 @@
+"""The parameters of a network as tensordicts: taken out of the module, expanded, detached, copied for targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from tensordict import TensorDict, TensorDictBase, TensorDictParams
+from torch import Tensor, nn
+
+
+def take_parameters(
+    module: nn.Module | Sequence[nn.Module],
+    *,
+    name: str,
+    expand_dim: int | None,
+    compare_against: Iterable[nn.Parameter] | None,
+) -> TensorDictParams:
+    """The parameters and buffers of ``module``, as `LossModule.convert_to_functional` documents.
+
+    Args:
+        module: one module, or ``expand_dim`` modules of the same structure, whose parameters are stacked.
+        name: the name of the network, for messages.
+        expand_dim: number of copies along a new first dimension; parameters are drawn anew, uniformly between the
+            minimum and the maximum of the original, buffers are repeated.
+        compare_against: parameters that belong to another network: those are detached instead.
+
+    Raises:
+        TypeError: if ``module`` is not an `nn.Module` (or a list of them).
+        ValueError: if ``expand_dim`` is not a positive integer, or if a parameter has not been initialised.
+        RuntimeError: if a list of modules does not have ``expand_dim`` of them.
+        KeyError: if the name of a parameter holds a dot.
+    """
+    if expand_dim is not None and (
+        isinstance(expand_dim, bool) or not isinstance(expand_dim, int) or expand_dim < 1
+    ):
+        raise ValueError(f"{name}: expand_dim must be a positive integer or None, got {expand_dim!r}")
+    if isinstance(module, (list, tuple)):
+        return _stacked(module, name=name, expand_dim=expand_dim)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"{name} must be an nn.Module, got {type(module).__name__}")
+    for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if nn.parameter.is_lazy(tensor):
+            raise ValueError(f"{name}: '{path}' is not initialised yet; call the module once on data before")
+    params = TensorDict.from_module(module)
+    for key in params.keys(True):
+        if any("." in part for part in ((key,) if isinstance(key, str) else key)):
+            raise KeyError(f"{name}: the parameter {key!r} has a dot in its name, rename it")
+    foreign = {id(parameter) for parameter in compare_against or ()}
+
+    def taken(tensor: Tensor) -> Tensor:
+        if id(tensor) in foreign:
+            return tensor.data if expand_dim is None else tensor.data.expand(expand_dim, *tensor.shape)
+        if expand_dim is None:
+            return tensor
+        expanded = tensor.data.expand(expand_dim, *tensor.shape).clone()
+        if not isinstance(tensor, nn.Parameter):
+            return expanded
+        low, high = tensor.data.min().item(), tensor.data.max().item()
+        return nn.Parameter(expanded.uniform_(low, high), requires_grad=tensor.requires_grad)
+
+    batch_size = [] if expand_dim is None else [expand_dim]
+    return TensorDictParams(
+        params.apply(taken, batch_size=batch_size, filter_empty=False),
+        no_convert=True,
+    )
+
+
+def target_parameters(params: TensorDictParams) -> TensorDictParams:
+    """A copy of ``params`` as buffers: part of the state dict, not of the parameters, without gradients."""
+    return TensorDictParams(
+        params.apply(lambda tensor: tensor.data.clone(), filter_empty=False), no_convert=True
+    )
+
+
+def bind(module: nn.Module, params: TensorDictBase) -> None:
+    """Put the tensors of ``params`` in the place of the parameters and buffers of ``module``.
+
+    The module computes with these very tensors from then on, so that updating them in place is seen.
+    """
+    recurrent: set[nn.RNNBase] = set()
+    for key, tensor in params.items(True, True):
+        path = (key,) if isinstance(key, str) else key
+        owner = module.get_submodule(".".join(path[:-1]))
+        if path[-1] in owner._parameters:
+            owner._parameters[path[-1]] = tensor
+        else:
+            owner._buffers[path[-1]] = tensor
+        if isinstance(owner, nn.RNNBase):
+            recurrent.add(owner)
+    for rnn in recurrent:
+        # Recurrent modules keep a second list of their weights, and compute with that one.
+        rnn._flat_weights = [getattr(rnn, weight, None) for weight in rnn._flat_weights_names]
+
+
+def own_tensors(module: nn.Module) -> dict[int, Tensor]:
+    """The parameters and buffers of ``module`` by identity: a `copy.deepcopy` memo that shares them."""
+    return {
+        id(tensor): tensor
+        for owner in module.modules()
+        for tensor in [*owner._parameters.values(), *owner._buffers.values()]
+        if tensor is not None
+    }
+
+
+def meta_tensors(module: nn.Module) -> dict[int, Tensor]:
+    """A `copy.deepcopy` memo that replaces the parameters and buffers of ``module`` by ones without storage."""
+    return {
+        key: nn.Parameter(tensor.detach().to("meta"), requires_grad=tensor.requires_grad)
+        if isinstance(tensor, nn.Parameter)
+        else tensor.detach().to("meta")
+        for key, tensor in own_tensors(module).items()
+    }
+
+
+def _stacked(modules: Sequence[nn.Module], *, name: str, expand_dim: int | None) -> TensorDictParams:
+    if len(modules) != expand_dim:
+        raise RuntimeError(
+            f"{name}: {len(modules)} modules were given, and expand_dim={expand_dim}; they must be as many"
+        )
+    for module in modules:
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"{name} must be a list of nn.Module, found {type(module).__name__} in it")
+    return TensorDictParams(
+        TensorDict.from_modules(*modules, as_module=True, expand_identical=True), no_convert=True
+    )
+
+
+def device_of(tensors: Iterable[Tensor]) -> torch.device | None:
+    """The device that all ``tensors`` share; None if there is none, or several."""
+    devices = {tensor.device for tensor in tensors}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def copy_values(mine: TensorDictBase, theirs: TensorDictBase, *, name: str) -> None:
+    """Copy the values of ``theirs`` into the tensors of ``mine``, in place.
+
+    Raises:
+        RuntimeError: if names, shapes or dtypes differ; nothing is copied then.
+    """
+    here = dict(mine.items(True, True))
+    there = dict(theirs.items(True, True))
+    if here.keys() != there.keys():
+        raise RuntimeError(
+            f"{name}: the parameters differ: only the loss has {sorted(map(str, here.keys() - there.keys()))}, "
+            f"only the module has {sorted(map(str, there.keys() - here.keys()))}"
+        )
+    for key, tensor in here.items():
+        other = there[key]
+        if tensor.shape != other.shape or tensor.dtype != other.dtype:
+            raise RuntimeError(
+                f"{name}: {key!r} is {tensor.dtype} {tuple(tensor.shape)} in the loss and "
+                f"{other.dtype} {tuple(other.shape)} in the module"
+            )
+    with torch.no_grad():
+        for key, tensor in here.items():
+            tensor.copy_(there[key])
+
+
+def coefficient(
+    name: str, value: object, *, device: torch.device | str | None, dtype: torch.dtype | None
+) -> Tensor:
+    """A coefficient as a tensor of one element.
+
+    Raises:
+        ValueError: if it is not one number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
+        raise ValueError(f"{name} must be a number or a scalar tensor, got {value!r}")
+    tensor = torch.as_tensor(value, device=device, dtype=dtype)
+    if tensor.numel() != 1:
+        raise ValueError(f"{name} must be one number, got a tensor of shape {tuple(tensor.shape)}")
+    return tensor

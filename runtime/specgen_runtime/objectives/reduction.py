@@ -1,0 +1,75 @@
+"""From one loss value per sample to what the optimizer minimises."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+
+def checked_reduction(value: object) -> Reduction:
+    """``value`` if it is a reduction; ``None`` means ``"mean"``.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    if value is None:
+        return "mean"
+    for reduction in get_args(Reduction):
+        if value == reduction:
+            return reduction  # type: ignore[no-any-return]
+    raise ValueError(f"reduction must be one of 'mean', 'sum' or 'none', got {value!r}")
+
+
+def reduce(
+    loss: Tensor,
+    reduction: Reduction,
+    *,
+    mask: Tensor | None = None,
+    weights: Tensor | None = None,
+) -> Tensor:
+    """Reduce a loss of one value per sample.
+
+    Args:
+        loss: any shape, one value per sample.
+        reduction: ``"mean"`` divides by what was summed: by the weights if there are any, else by the number of
+            valid samples. ``"none"`` keeps the shape, with zeros where the mask is false.
+        mask: bool, True where a sample counts; broadcast to ``loss``, a trailing 1 is dropped.
+        weights: importance weights, broadcast like ``mask``.
+
+    Raises:
+        ValueError: if ``mask`` or ``weights`` has more dimensions than ``loss``.
+    """
+    if weights is not None:
+        weights = _like(weights, loss, "priority weights")
+    if mask is not None:
+        mask = _like(mask, loss, "mask")
+        # Select, don't multiply: what is masked may be NaN, and NaN * 0 is NaN.
+        loss = torch.where(mask, loss, torch.zeros_like(loss))
+        if weights is not None:
+            weights = torch.where(mask, weights, torch.zeros_like(weights))
+    if weights is not None:
+        loss = loss * weights
+    if reduction == "none":
+        return loss
+    if reduction == "sum" or (weights is None and mask is None):
+        return loss.sum() if reduction == "sum" else loss.mean()
+    if weights is not None:
+        return loss.sum() / weights.sum()
+    assert mask is not None
+    return loss.sum() / mask.sum().clamp_min(1)
+
+
+def _like(value: Tensor, loss: Tensor, name: str) -> Tensor:
+    """``value`` expanded to the shape of ``loss``: leading dimensions are the batch of both."""
+    while value.ndim > loss.ndim and value.shape[-1] == 1:
+        value = value.squeeze(-1)
+    if value.ndim > loss.ndim:
+        raise ValueError(
+            f"{name} of shape {tuple(value.shape)} do not fit a loss of shape {tuple(loss.shape)}: "
+            "there may be one value per sample"
+        )
+    return value.reshape(value.shape + (1,) * (loss.ndim - value.ndim)).expand_as(loss)

@@ -1,0 +1,158 @@
+"""Moving target parameters towards the parameters they follow."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .common import LossModule
+
+
+class TargetNetUpdater(ABC):
+    """Moves every target network of a loss. Making one changes no parameter.
+
+    Args:
+        loss_module: a loss with target parameters.
+
+    Raises:
+        ValueError: if it is not a loss.
+        RuntimeError: if it has no target parameters.
+    """
+
+    def __init__(self, loss_module: LossModule) -> None:
+        if not isinstance(loss_module, LossModule):
+            raise ValueError(f"loss_module must be a LossModule, got {type(loss_module).__name__}")
+        if not loss_module.target_networks():
+            raise RuntimeError(
+                f"{type(loss_module).__name__} has no target parameters to update; if it has an option such as "
+                "delay_value, set it to True, otherwise it needs no updater"
+            )
+        self.loss_module = loss_module
+        for name in loss_module.target_networks():
+            loss_module._has_updater[name] = True
+
+    def init_(self) -> None:
+        """Copy the parameters into the targets."""
+        with torch.no_grad():
+            for source, target in self._pairs():
+                target.copy_(source)
+
+    @abstractmethod
+    def step(self) -> None:
+        """Count one optimizer step and move the targets accordingly."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Progress that the loss's own state does not hold."""
+        return {}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` gave.
+
+        Raises:
+            KeyError: if an entry is unknown.
+        """
+        if state_dict:
+            raise KeyError(f"{type(self).__name__} has no state, got {', '.join(state_dict)}")
+
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each tensor of the networks, parameters and buffers, with its target."""
+        for name in self.loss_module.target_networks():
+            sources = getattr(self.loss_module, f"{name}_params").data
+            targets = getattr(self.loss_module, f"target_{name}_params").data
+            for key, source in sources.items(True, True):
+                yield source, targets.get(key)
+
+
+class SoftUpdate(TargetNetUpdater):
+    """Polyak averaging: ``target = (1 - tau) * target + tau * source`` (Lillicrap et al. 2016, algorithm 1).
+
+    Floating-point buffers, such as the statistics of batch normalisation, are averaged too; others are copied.
+
+    Args:
+        loss_module: a loss with target parameters.
+        eps: how much of the target stays, in [0, 1]; ``1 - tau``.
+        tau: how much of the source comes in, in [0, 1]. Exactly one of the two must be given.
+
+    Raises:
+        ValueError: if both are given, or if it is outside [0, 1].
+        RuntimeError: if neither is given, or the loss has no target parameters.
+    """
+
+    def __init__(
+        self, loss_module: LossModule, *, eps: float | None = None, tau: float | None = None
+    ) -> None:
+        if eps is not None and tau is not None:
+            raise ValueError("SoftUpdate takes eps or tau, not both: eps = 1 - tau")
+        if eps is None and tau is None:
+            raise RuntimeError("SoftUpdate needs eps or tau")
+        name, value = ("tau", tau) if eps is None else ("eps", eps)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            raise ValueError(f"SoftUpdate: {name} must be in [0, 1], got {value!r}")
+        if eps is not None and eps < 0.5:
+            warnings.warn(
+                f"eps={eps} replaces {1 - eps:.1%} of the target at each step; did you mean tau={eps}?",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__init__(loss_module)
+        self.eps = float(1 - value if eps is None else value)
+        self.tau = float(1 - value if tau is None else value)
+
+    def step(self) -> None:
+        """Move the targets a little."""
+        sources: list[Tensor] = []
+        targets: list[Tensor] = []
+        for source, target in self._pairs():
+            if target.is_floating_point() or target.is_complex():
+                sources.append(source)
+                targets.append(target)
+            else:
+                target.copy_(source)
+        torch._foreach_lerp_(targets, sources, self.tau)
+
+
+class HardUpdate(TargetNetUpdater):
+    """Copy the parameters into the targets at every ``value_network_update_interval``-th step (Mnih et al. 2015).
+
+    Args:
+        loss_module: a loss with target parameters.
+        value_network_update_interval: a positive whole number of steps.
+
+    Raises:
+        ValueError: if the interval is not a positive whole number.
+        RuntimeError: if the loss has no target parameters.
+    """
+
+    def __init__(self, loss_module: LossModule, *, value_network_update_interval: int = 1000) -> None:
+        interval = value_network_update_interval
+        if isinstance(interval, bool) or interval != int(interval) or interval < 1:
+            raise ValueError(
+                f"HardUpdate: value_network_update_interval must be a positive whole number, got {interval!r}"
+            )
+        super().__init__(loss_module)
+        self.value_network_update_interval = int(interval)
+        self.counter = 0
+
+    def step(self) -> None:
+        """Count a step; the ``value_network_update_interval``-th copies and starts counting anew."""
+        self.counter += 1
+        if self.counter >= self.value_network_update_interval:
+            self.counter = 0
+            self.init_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The steps since the last copy."""
+        return {"counter": self.counter}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore the steps since the last copy.
+
+        Raises:
+            KeyError: if ``counter`` is missing.
+        """
+        self.counter = int(state_dict["counter"])

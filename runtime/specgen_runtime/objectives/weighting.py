@@ -1,0 +1,62 @@
+"""Which samples of a batch count, and how much: masks and priority weights found in the data."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.typing import NestedKey
+
+from .keys import checked_key, required
+
+MaskKey: TypeAlias = NestedKey | Literal["auto"] | None
+
+AUTO_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
+"""Entries that mark valid positions: from samplers that pad, and from estimators that shift."""
+
+
+def checked_mask_key(value: MaskKey, *, owner: str) -> MaskKey:
+    """``value`` if it is ``"auto"``, None or a key.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if value is not None and value != "auto" and value != ("auto",):
+        checked_key(value, owner=f"{owner}.loss_mask_key")
+    return value
+
+
+def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor | None:
+    """The bool mask of valid samples; None if all count.
+
+    Raises:
+        KeyError: if ``key`` names an entry that is not there.
+    """
+    if key is None:
+        return None
+    if key != "auto":
+        return required(tensordict, key, owner=owner, role="the mask")
+    mask: Tensor | None = None
+    for candidate in AUTO_MASK_KEYS:
+        found = tensordict.get(candidate, None)
+        if isinstance(found, Tensor):
+            mask = found if mask is None else mask & found
+    return mask
+
+
+def weights_of(
+    tensordict: TensorDictBase, key: NestedKey | None, use: Literal["auto"] | bool, *, owner: str
+) -> Tensor | None:
+    """The importance weights of the samples, or None.
+
+    Raises:
+        KeyError: if ``use`` is True and they are missing.
+    """
+    if key is None or use is False:
+        return None
+    if use is True:
+        return required(tensordict, key, owner=owner, role="the priority weight")
+    weights = tensordict.get(key, None)
+    return weights if isinstance(weights, Tensor) else None

@@ -1,0 +1,192 @@
+"""Reading the arguments that every spec takes: shapes, devices, dtypes, counts and indices.
+
+Each function turns what a user may write into one canonical form, or says what was wrong with it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from specgen_runtime.typing import DEVICE_TYPING, IndexLike, ShapeLike
+
+__all__ = ["as_count", "as_device", "as_dtype", "as_index", "as_size", "integer_range", "size_from_args"]
+
+_DTYPES = frozenset(
+    {
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    }
+)
+
+
+def as_size(shape: ShapeLike, name: str = "shape") -> torch.Size:
+    """Read a shape; an integer is one dimension.
+
+    Raises:
+        TypeError: if it is not an integer or a sequence of integers.
+        ValueError: if a dimension is negative.
+    """
+    if isinstance(shape, torch.Size):
+        size = shape
+    else:
+        entries: Sequence[int] = shape if isinstance(shape, Sequence) else (shape,)
+        try:
+            size = torch.Size([operator.index(entry) for entry in entries])
+        except TypeError:
+            raise TypeError(f"{name} must be an integer or a sequence of integers, got {shape!r}") from None
+    if any(entry < 0 for entry in size):
+        raise ValueError(f"{name} must have no negative dimension, got {tuple(size)}")
+    return size
+
+
+def size_from_args(args: tuple[int | Sequence[int], ...], name: str = "shape") -> tuple[int, ...]:
+    """Read a shape that is written either as `f(2, 3)` or as `f((2, 3))`; -1 is kept.
+
+    Raises:
+        TypeError: if an entry is not an integer.
+    """
+    if len(args) == 1 and isinstance(args[0], Sequence):
+        args = tuple(args[0])
+    try:
+        return tuple(operator.index(entry) for entry in args)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be made of integers, got {args!r}") from None
+
+
+def as_device(device: DEVICE_TYPING | None) -> torch.device:
+    """Read a device; None is torch's default device, and an accelerator always gets its index.
+
+    Raises:
+        ValueError: if there is no such device.
+    """
+    if device is None:
+        return torch.get_default_device()
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        hint = (
+            f" (an integer device is an accelerator's index; sizes go together: shape=(…, {device}))"
+            if isinstance(device, int)
+            else ""
+        )
+        raise ValueError(f"device={device!r} is not a device of this machine{hint}: {error}") from None
+    if found.type == "cuda":
+        count = torch.cuda.device_count()
+        if found == torch.device("cuda"):
+            found = torch.device("cuda", torch.cuda.current_device() if count else 0)
+        elif isinstance(device, int) and device >= count:
+            raise ValueError(f"device={device} is accelerator number {device}, but this machine has {count}")
+    return found
+
+
+def as_dtype(dtype: torch.dtype | None, default: torch.dtype | None = None) -> torch.dtype:
+    """Read a dtype; None is `default`, or torch's default dtype.
+
+    Raises:
+        TypeError: if it is not a real-number torch dtype that specs support.
+    """
+    if dtype is None:
+        return default if default is not None else torch.get_default_dtype()
+    if dtype not in _DTYPES:
+        names = ", ".join(sorted(map(str, _DTYPES)))
+        raise TypeError(f"dtype must be one of {names}, got {dtype!r}")
+    return dtype
+
+
+def as_count(value: int, name: str, smallest: int = 1) -> int:
+    """Read a whole number that is at least `smallest`.
+
+    Raises:
+        TypeError: if it is not a whole number.
+        ValueError: if it is too small.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if count < smallest:
+        raise ValueError(f"{name} must be at least {smallest}, got {count}")
+    return count
+
+
+def integer_range(dtype: torch.dtype) -> tuple[int, int]:
+    """Smallest and largest value of an integer (or bool) dtype."""
+    if dtype == torch.bool:
+        return 0, 1
+    info = torch.iinfo(dtype)
+    return info.min, info.max
+
+
+_Item = int | slice | torch.Tensor | None
+
+
+def as_index(index: IndexLike, ndim: int, what: str) -> tuple[_Item, ...]:
+    """Write an index out in full over `ndim` dimensions, so that later dimensions are left alone.
+
+    Ellipses and missing trailing entries become explicit slices; lists, ranges and arrays become
+    tensors on the CPU (which may index a tensor on any device).
+
+    Args:
+        index: what stood between the brackets.
+        ndim: how many dimensions may be indexed.
+        what: the indexed spec, for the message.
+
+    Raises:
+        IndexError: if there are too many indices, two ellipses, or an entry of another kind.
+    """
+    given = index if isinstance(index, tuple) else (index,)
+    front: list[_Item] = []
+    back: list[_Item] = []
+    found_ellipsis = False
+    for entry in given:
+        if entry is Ellipsis:
+            if found_ellipsis:
+                raise IndexError("an index can hold only one ellipsis ('...')")
+            found_ellipsis = True
+            continue
+        (back if found_ellipsis else front).append(_as_index_item(entry))
+    used = sum(_dims_used(item) for item in (*front, *back))
+    if used > ndim:
+        raise IndexError(f"too many indices for {what}: {used} given, {ndim} dimensions can be indexed")
+    return (*front, *(slice(None),) * (ndim - used), *back)
+
+
+def _as_index_item(entry: object) -> _Item:
+    if entry is None or isinstance(entry, slice):
+        return entry
+    if isinstance(entry, torch.Tensor):
+        item = entry.cpu()
+    elif isinstance(entry, list | range | np.ndarray):
+        item = torch.as_tensor(np.asarray(entry))
+        if item.numel() == 0 and not isinstance(entry, np.ndarray):
+            item = item.long()
+    else:
+        try:
+            if isinstance(entry, bool | np.bool_):
+                raise TypeError
+            return operator.index(entry)  # type: ignore[arg-type]
+        except TypeError:
+            raise IndexError(f"cannot index a spec with {entry!r}") from None
+    if item.is_floating_point() or item.is_complex():
+        raise IndexError(f"an index tensor must hold integers or bools, got {item.dtype}")
+    return item
+
+
+def _dims_used(item: _Item) -> int:
+    if item is None:
+        return 0
+    if isinstance(item, torch.Tensor) and item.dtype == torch.bool:
+        return item.ndim
+    return 1

@@ -1,0 +1,293 @@
+"""`LeafSpec`: what the specs of single tensors share."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import torch
+
+from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
+from specgen_runtime.specs.base import Problem, Remap, TensorSpec
+from specgen_runtime.specs.boxes import Box
+from specgen_runtime.specs.values import checks_encode, to_spec_array
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, NestedKey, ShapeLike
+
+__all__ = ["LeafSpec"]
+
+
+class LeafSpec(TensorSpec):
+    """The spec of one tensor.
+
+    Subclasses name in `_tensors` the attributes that hold a tensor per element (bounds, masks): their
+    leading dimensions are the spec's free ones, and they follow it through every change of shape or device.
+    """
+
+    _tensors: ClassVar[tuple[str, ...]] = ()
+    _fixed_dims: ClassVar[int] = 0
+    """Trailing dimensions that belong to the domain (the classes of a one-hot spec) and never change."""
+    _checks_encode: ClassVar[bool] = False
+    """Whether `encode` always checks the domain (class indices), or only on request (bounds)."""
+
+    _shape: torch.Size
+    _device: torch.device
+    _dtype: torch.dtype
+
+    def __init__(
+        self,
+        shape: ShapeLike,
+        device: DEVICE_TYPING | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        self._shape = as_size(shape)
+        self._device = as_device(device)
+        self._dtype = as_dtype(dtype)
+
+    @property
+    def shape(self) -> torch.Size:
+        """Batch and feature dimensions."""
+        return self._shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values are."""
+        return self._device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the values."""
+        return self._dtype
+
+    @property
+    @abstractmethod
+    def space(self) -> Box:
+        """The domain of the values."""
+
+    # Values
+
+    @abstractmethod
+    def rand(self, shape: ShapeLike | None = None) -> torch.Tensor:
+        """Draw a tensor: uniform over the domain, normal where it is unbounded."""
+
+    def sample(self, shape: ShapeLike | None = None) -> torch.Tensor:
+        """Draw a tensor; the same as `rand`."""
+        return self.rand(shape)
+
+    def zero(self, shape: ShapeLike | None = None) -> torch.Tensor:
+        """Return zeros, whether or not 0 belongs to the domain."""
+        return torch.zeros(self._sized(shape), dtype=self._dtype, device=self._device)
+
+    def zeros(self, shape: ShapeLike | None = None) -> torch.Tensor:
+        """Return zeros; the same as `zero`."""
+        return self.zero(shape)
+
+    def one(self, shape: ShapeLike | None = None) -> torch.Tensor:
+        """Return ones, whether or not 1 belongs to the domain."""
+        return torch.ones(self._sized(shape), dtype=self._dtype, device=self._device)
+
+    def ones(self, shape: ShapeLike | None = None) -> torch.Tensor:
+        """Return ones; the same as `one`."""
+        return self.one(shape)
+
+    def rand_sequence(self, length: int) -> torch.Tensor:
+        """Draw `length` values at once, in front: exactly those of `length` successive calls of `rand`."""
+        if self._draws_in_order or length == 0 or self._device.type != "cpu":
+            return self.rand((length,))
+        return torch.stack([self.rand() for _ in range(length)])
+
+    @property
+    def _draws_in_order(self) -> bool:
+        """Whether `rand((T,))` consumes the CPU generator exactly like T calls of `rand()`."""
+        return True
+
+    def _sized(self, shape: ShapeLike | None) -> torch.Size:
+        return self._shape if shape is None else as_size(shape) + self._shape
+
+    # Membership
+
+    def _problems(self, value: object) -> Iterator[Problem]:
+        problem = self._problem(value)
+        if problem is not None:
+            yield (), problem
+
+    def _problem(self, value: object) -> str | None:
+        if not isinstance(value, torch.Tensor):
+            return f"expected a tensor, got {type(value).__name__}"
+        if value.dtype != self._dtype:
+            return f"expected dtype {self._dtype}, got {value.dtype}"
+        if value.device != self._device:
+            return f"expected device {self._device}, got {value.device}"
+        if not self._ends_with(value.shape, self._shape):
+            return f"expected {self._shape_text()}, got {tuple(value.shape)}"
+        return self._outside(value)
+
+    @abstractmethod
+    def _outside(self, value: torch.Tensor) -> str | None:
+        """Say why a tensor of the right dtype, device and shape is not in the domain."""
+
+    def _first_outside(self, value: torch.Tensor, inside: torch.Tensor, expected: str) -> str | None:
+        """Describe the first element that is not `inside`, if there is one."""
+        if bool(inside.all()):
+            return None
+        place = tuple(inside.logical_not().nonzero()[0].tolist())
+        where = f" at index {place}" if place else ""
+        return f"expected {expected}, got {value[place].tolist()}{where}"
+
+    @staticmethod
+    def _ends_with(shape: torch.Size, end: torch.Size) -> bool:
+        return len(shape) >= len(end) and shape[len(shape) - len(end) :] == end
+
+    def _shape_text(self) -> str:
+        return f"shape {tuple(self._shape)} (or more dimensions in front)" if self._shape else "any shape"
+
+    def type_check(self, value: torch.Tensor, key: NestedKey | None = None) -> None:
+        """Check the dtype of a tensor, and nothing else.
+
+        Raises:
+            TypeError: if the dtype is another one.
+        """
+        if value.dtype != self._dtype:
+            place = "" if key is None else f"key {key!r}: "
+            raise TypeError(f"{place}expected dtype {self._dtype}, got {value.dtype}")
+
+    def project(self, val: torch.Tensor) -> torch.Tensor:
+        """Map a tensor into the spec; a member comes back as the same object.
+
+        Raises:
+            TypeError: if it is not a tensor.
+            ValueError: if its shape does not end with the spec's.
+        """
+        if self._problem(val) is None:
+            return val
+        if not isinstance(val, torch.Tensor):
+            raise TypeError(f"expected a tensor, got {type(val).__name__}")
+        if not self._ends_with(val.shape, self._shape):
+            raise ValueError(f"cannot project: expected {self._shape_text()}, got {tuple(val.shape)}")
+        return self._project(val.to(self._device))
+
+    @abstractmethod
+    def _project(self, val: torch.Tensor) -> torch.Tensor:
+        """Map a tensor of the right shape and device, and of any dtype, into the spec."""
+
+    # NumPy and Python data
+
+    def encode(self, val: ArrayLike, *, ignore_device: bool = False) -> torch.Tensor:
+        """Turn numbers, lists or arrays into a tensor of the spec; a tensor comes back as it is.
+
+        Raises:
+            RuntimeError: if the shape is another one (singleton dimensions may differ for arrays).
+            ValueError: if a number cannot be represented in the spec's dtype.
+            AssertionError: if a class index is out of range; for other domains only when the environment
+                variable `CHECK_SPEC_ENCODE` is 1.
+        """
+        if isinstance(val, torch.Tensor):
+            if not self._ends_with(val.shape, self._shape):
+                raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.shape)}")
+            encoded = val
+        else:
+            encoded = self._fitted(to_spec_array(val, self._dtype, "the value"), self._shape)
+        return self._checked(encoded, ignore_device)
+
+    def _fitted(self, array: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        """Reshape, if only singleton dimensions differ."""
+        if array.shape == shape:
+            return array
+        if [size for size in array.shape if size != 1] != [size for size in shape if size != 1]:
+            raise RuntimeError(f"cannot encode: expected shape {tuple(shape)}, got {tuple(array.shape)}")
+        return array.reshape(shape)
+
+    def _checked(self, encoded: torch.Tensor, ignore_device: bool) -> torch.Tensor:
+        if not ignore_device and encoded.device != self._device:
+            encoded = encoded.to(self._device)
+        if self._checks_encode or checks_encode():
+            problem = self._outside(encoded.to(self._device))
+            if problem is not None:
+                raise AssertionError(f"cannot encode: {problem}")
+        return encoded
+
+    def to_numpy(self, val: torch.Tensor, safe: bool | None = None) -> Any:
+        """Return the tensor as a NumPy array: the inverse of `encode`."""
+        if checks_encode() if safe is None else safe:
+            self.assert_is_in(val)
+        return self._to_numpy(val.detach().cpu())
+
+    def _to_numpy(self, val: torch.Tensor) -> Any:
+        return (val.float() if val.dtype == torch.bfloat16 else val).numpy()
+
+    # Copies
+
+    def clone(self) -> Self:
+        """Return an independent copy."""
+        return self._replaced(torch.clone, self._shape, self._device)
+
+    def to(self, dest: torch.dtype | DEVICE_TYPING) -> Self:
+        """Return the spec on another device or with another dtype (itself if nothing changes)."""
+        if isinstance(dest, torch.dtype):
+            return self if dest == self._dtype else self._to_dtype(as_dtype(dest))
+        device = as_device(dest)
+        if device == self._device:
+            return self
+        return self._replaced(lambda tensor: tensor.to(device), self._shape, device)
+
+    @abstractmethod
+    def _to_dtype(self, dtype: torch.dtype) -> Self:
+        """Return the spec with another dtype."""
+
+    def _replaced(self, change: Remap, shape: torch.Size, device: torch.device) -> Self:
+        new = copy.copy(self)
+        new._shape = shape
+        new._device = device
+        for name in self._tensors:
+            tensor: torch.Tensor | None = getattr(self, name)
+            setattr(new, name, None if tensor is None else change(tensor))
+        new._refresh()
+        return new
+
+    def _refresh(self) -> None:
+        """Recompute what is derived from the shape, the device and the tensors."""
+
+    # Shapes
+
+    @property
+    def _free(self) -> torch.Size:
+        return self._shape[: len(self._shape) - self._fixed_dims]
+
+    def _remap(self, change: Remap) -> Self:
+        return self._replaced(change, change(self._probe()).shape, self._device)
+
+    def __getitem__(self, index: IndexLike) -> Self:
+        return self._indexed(index)
+
+    # Text and comparison
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LeafSpec):
+            return NotImplemented
+        return (
+            type(self) is type(other)
+            and self._shape == other._shape
+            and self._device == other._device
+            and self._dtype == other._dtype
+            and self._same_domain(other)
+        )
+
+    def _same_domain(self, other: LeafSpec) -> bool:
+        """Compare the domain with that of a spec of the same class, shape, device and dtype."""
+        return all(_same_tensor(getattr(self, name), getattr(other, name)) for name in self._tensors)
+
+    def __repr__(self) -> str:
+        parts = [part for part in (self._domain_text(),) if part]
+        dtype = str(self._dtype).removeprefix("torch.")
+        parts += [f"shape={tuple(self._shape)}", f"dtype={dtype}", f"device={self._device}"]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _domain_text(self) -> str:
+        return ""
+
+
+def _same_tensor(left: torch.Tensor | None, right: torch.Tensor | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return torch.equal(left, right)

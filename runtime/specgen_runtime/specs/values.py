@@ -1,0 +1,116 @@
+"""Numbers on their way into a dtype: exact conversion, saturation, and making tensordicts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+
+from specgen_runtime.specs.arguments import integer_range
+from specgen_runtime.typing import ArrayLike, SpecValue
+
+__all__ = ["checks_encode", "exact", "new_tensordict", "saturate", "to_spec_array"]
+
+# bfloat16 has no NumPy dtype; float32 holds all its values.
+_NUMPY_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {
+    torch.bool: np.dtype(np.bool_),
+    torch.uint8: np.dtype(np.uint8),
+    torch.int8: np.dtype(np.int8),
+    torch.int16: np.dtype(np.int16),
+    torch.int32: np.dtype(np.int32),
+    torch.int64: np.dtype(np.int64),
+    torch.float16: np.dtype(np.float16),
+    torch.bfloat16: np.dtype(np.float32),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+}
+
+
+def checks_encode() -> bool:
+    """Whether `encode` and `to_numpy` check domains: environment variable `CHECK_SPEC_ENCODE=1`."""
+    return os.environ.get("CHECK_SPEC_ENCODE", "0").lower() in {"1", "true"}
+
+
+def new_tensordict(
+    entries: Mapping[str, SpecValue], batch_size: torch.Size, device: torch.device | None
+) -> TensorDict:
+    """Make a tensordict of entries that are known to fit, without checking them again.
+
+    The one place in this package that uses tensordict's unchecked constructor.
+    """
+    return TensorDict._new_unsafe(dict(entries), batch_size, device)
+
+
+def exact(value: ArrayLike, name: str) -> torch.Tensor:
+    """Read numbers without losing any: float64 or int64, on the CPU.
+
+    Raises:
+        TypeError: if they are not real numbers.
+        ValueError: if an integer does not fit in 64 bits.
+    """
+    if isinstance(value, torch.Tensor):
+        if value.is_complex():
+            raise TypeError(f"{name} must be real, got {value.dtype}")
+        return value.detach().to("cpu", torch.float64 if value.is_floating_point() else torch.int64)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
+    if array.dtype.kind == "f":
+        return torch.from_numpy(array.astype(np.float64))
+    if array.dtype.kind == "u" and array.size and int(array.max()) > integer_range(torch.int64)[1]:
+        raise ValueError(f"{name} does not fit in 64 signed bits: {array.max()}")
+    if array.dtype.kind not in "biu":
+        raise TypeError(f"{name} must be numbers, got {value!r}")
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tensor:
+    """Copy numbers into a fresh CPU tensor of `dtype`; floats may be rounded, integers never.
+
+    Raises:
+        TypeError: if they are not real numbers.
+        ValueError: if `dtype` is an integer dtype and a value is fractional or does not fit.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numbers, got {value!r}")
+    target = _NUMPY_DTYPES[dtype]
+    if target.kind != "f" and array.dtype != target and array.size:
+        if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
+            raise ValueError(f"{name} must be whole numbers for dtype {dtype}, got {value!r}")
+        smallest, largest = integer_range(dtype)
+        if int(array.min()) < smallest or int(array.max()) > largest:
+            raise ValueError(f"{name} must be within {smallest} … {largest} for dtype {dtype}, got {value!r}")
+    return torch.from_numpy(np.array(array, dtype=target, order="C")).to(dtype)
+
+
+def saturate(
+    value: torch.Tensor, low: torch.Tensor | float, high: torch.Tensor | float, dtype: torch.dtype
+) -> torch.Tensor:
+    """Bring values into `[low, high]` and `dtype`: the nearest allowed value, and NaN as if it were 0.
+
+    Floats on their way into an integer dtype are rounded to the nearest whole number, ties to even.
+
+    Args:
+        value: values of any real dtype.
+        low: smallest results, representable in `dtype`; broadcasts with `value`.
+        high: largest results, representable in `dtype`; broadcasts with `value`.
+        dtype: the dtype of the result.
+    """
+    if value.is_floating_point():
+        value = torch.where(value.isnan(), 0, value)
+    low = torch.as_tensor(low, dtype=dtype, device=value.device)
+    high = torch.as_tensor(high, dtype=dtype, device=value.device)
+    if dtype.is_floating_point:
+        return value.to(dtype).clamp(low, high)
+    if value.is_floating_point():
+        value = value.round()
+    # Compared before the cast, which would wrap around.
+    return torch.where(value >= high, high, torch.where(value <= low, low, value.to(dtype)))

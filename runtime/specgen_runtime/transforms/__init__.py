@@ -1,0 +1,9 @@
+"""Transforms: what stands between an environment and its user."""
+
+from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.compose import Compose
+from specgen_runtime.transforms.env import TransformedEnv
+from specgen_runtime.transforms.function import FunctionTransform
+from specgen_runtime.transforms.generated import GeneratedTransform
+
+__all__ = ["Compose", "FunctionTransform", "GeneratedTransform", "Transform", "TransformedEnv"]

@@ -1,0 +1,27 @@
+"""Reading the constructor arguments of generated transforms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specgen_runtime.typing import ArrayLike
+
+__all__ = ["as_float_tensor"]
+
+
+def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
+    """A tensor of floats: a tensor of floats keeps its dtype, anything else gets torch's default dtype.
+
+    Raises:
+        TypeError: if `value` is not made of real numbers; `keyword` says which argument it was.
+    """
+    try:
+        made = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{keyword} is a number, a list of numbers or a tensor, got {value!r}") from None
+    if made.is_complex() or made.dtype == torch.bool:
+        raise TypeError(f"{keyword} is made of real numbers, got {made.dtype}")
+    if isinstance(value, Tensor) and made.is_floating_point():
+        return made.detach().clone()
+    return made.to(torch.get_default_dtype())

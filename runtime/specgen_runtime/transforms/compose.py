@@ -1,0 +1,256 @@
+"""Several transforms in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+
+from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.function import TransformLike, as_transform
+
+if TYPE_CHECKING:
+    from specgen_runtime.specs import Composite
+
+__all__ = ["Compose", "leaves"]
+
+T = TypeVar("T")
+
+
+class Compose(Transform):
+    """Transforms applied one after the other; on the way in, from the last to the first.
+
+    Chains inside chains are flattened, so that every transform has one index.
+
+    Args:
+        transforms: transforms or functions of a tensordict, or one list of them.
+
+    Example:
+        >>> chain = Compose(InitTracker(), StepCounter(max_steps=10))
+        >>> chain.append(RewardSum())
+        >>> len(chain), chain[-1]
+        (3, RewardSum(keys=[]))
+    """
+
+    def __init__(self, *transforms: TransformLike | Sequence[TransformLike]) -> None:
+        super().__init__()
+        given: Iterable[object] = transforms
+        if len(transforms) == 1 and isinstance(transforms[0], (list, tuple)):
+            given = transforms[0]
+        self.transforms = nn.ModuleList()
+        for entry in given:
+            self.append(cast("TransformLike", entry))
+
+    # ------------------------------------------------------------ the sequence
+
+    def __iter__(self) -> Iterator[Transform]:
+        return cast("Iterator[Transform]", iter(self.transforms))
+
+    def __len__(self) -> int:
+        return len(self.transforms)
+
+    @overload
+    def __getitem__(self, index: int) -> Transform: ...
+    @overload
+    def __getitem__(self, index: slice) -> Compose: ...
+    def __getitem__(self, index: int | slice) -> Transform:
+        """The transform at `index`; for a slice, a new chain of copies that share buffers."""
+        if isinstance(index, slice):
+            return Compose(*(entry.clone() for entry in list(self)[index]))
+        return list(self)[index]
+
+    def __setitem__(self, index: int, value: TransformLike) -> None:
+        position = self._position(index)
+        self.pop(position)
+        self.insert(position, value)
+
+    def __delitem__(self, index: int) -> None:
+        self.pop(index)
+
+    def append(self, transform: TransformLike) -> None:
+        """Add a transform at the end."""
+        self.insert(len(self), transform)
+
+    def insert(self, index: int, transform: TransformLike) -> None:
+        """Add a transform before the one at `index`.
+
+        Raises:
+            IndexError: if `index` is not within the chain or at its end.
+        """
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"index {index} is outside a chain of {len(self)} transforms")
+        position = index + len(self) if index < 0 else index
+        entry = as_transform(transform)
+        # Exactly Compose: a subclass may do more than pass things on, so it stays whole.
+        entries = list(entry) if type(entry) is Compose else [entry]
+        for offset, each in enumerate(entries):
+            if type(entry) is Compose:
+                each.reset_parent()
+            each.set_container(self)
+            each.train(self.training)
+            self.transforms.insert(position + offset, each)
+        self._changed()
+
+    def pop(self, index: int = -1) -> Transform:
+        """Take out the transform at `index` (default: the last) and return it."""
+        taken = list(self)[self._position(index)]
+        del self.transforms[self._position(index)]
+        taken.reset_parent()
+        self._changed()
+        return taken
+
+    def _position(self, index: int) -> int:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is outside a chain of {len(self)} transforms")
+        return index % len(self)
+
+    def _changed(self) -> None:
+        container = self.container
+        if container is not None:
+            container.empty_cache()
+        else:
+            self.empty_cache()
+
+    # ----------------------------------------------------------------- moments
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for entry in self:
+            next_tensordict = entry._call(next_tensordict)
+        return next_tensordict
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for entry in self:
+            next_tensordict = entry._step(tensordict, next_tensordict)
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for entry in self:
+            tensordict_reset = entry._reset(tensordict, tensordict_reset)
+        return tensordict_reset
+
+    def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
+        for entry in reversed(list(self)):
+            tensordict = entry._reset_env_preprocess(tensordict)
+        return tensordict
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for entry in reversed(list(self)):
+            tensordict = entry._inv_call(tensordict)
+        return tensordict
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for entry in self:
+            tensordict = entry(tensordict)
+        return tensordict
+
+    def forward(self, tensordict: TensorDictBase | None = None, **tensors: torch.Tensor) -> Any:
+        """Transform data from elsewhere, through each transform in turn; see `Transform.forward`."""
+        if tensordict is None:
+            raise TypeError(
+                "a chain takes a tensordict: what its keywords would be depends on every transform in it"
+            )
+        return self._offline(tensordict)
+
+    def init(self, tensordict: TensorDictBase) -> None:
+        """Prepare each transform for data like `tensordict`."""
+        for entry in self:
+            entry.init(tensordict)
+
+    def close(self) -> None:
+        """Release what the transforms hold."""
+        for entry in self:
+            entry.close()
+
+    # ------------------------------------------------------------------- specs
+
+    def transform_output_spec(self, output_spec: Composite) -> Composite:
+        """The specs of what the environment returns, after every transform."""
+        return self._through(output_spec, lambda entry: entry.transform_output_spec)
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """The specs of what the environment is given, as the user sees them."""
+        # From the first to the last: each tells what the one outside it may be given.
+        return self._through(input_spec, lambda entry: entry.transform_input_spec)
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """The observation specs after every transform."""
+        return self._through(observation_spec, lambda entry: entry.transform_observation_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """The reward specs after every transform."""
+        return self._through(reward_spec, lambda entry: entry.transform_reward_spec)
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """The done specs after every transform."""
+        return self._through(done_spec, lambda entry: entry.transform_done_spec)
+
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        """The action specs after every transform."""
+        return self._through(action_spec, lambda entry: entry.transform_action_spec)
+
+    def transform_state_spec(self, state_spec: Composite) -> Composite:
+        """The state specs after every transform."""
+        return self._through(state_spec, lambda entry: entry.transform_state_spec)
+
+    def transform_env_device(self, device: torch.device | None) -> torch.device | None:
+        """The device after every transform."""
+        return self._through(device, lambda entry: entry.transform_env_device)
+
+    def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
+        """The batch size after every transform."""
+        return self._through(batch_size, lambda entry: entry.transform_env_batch_size)
+
+    def _through(self, value: T, change: Callable[[Transform], Callable[[T], T]]) -> T:
+        for entry in self:
+            value = change(entry)(value)
+        return value
+
+    # --------------------------------------------------------------- container
+
+    def set_container(self, container: Any) -> None:
+        """Say which environment or chain holds this chain; see `Transform.set_container`."""
+        super().set_container(container)
+        for entry in self:
+            entry.empty_cache()
+
+    def empty_cache(self) -> None:
+        """Forget everything derived from the environment, in each transform too."""
+        super().empty_cache()
+        # nn.Module.__init__ has run, but `transforms` is set after it.
+        for entry in cast("Iterable[Transform]", self._modules.get("transforms") or ()):
+            entry.empty_cache()
+
+    def set_missing_tolerance(self, mode: bool = False) -> None:
+        """Set the tolerance of each transform; see `Transform.set_missing_tolerance`."""
+        super().set_missing_tolerance(mode)
+        for entry in self:
+            entry.set_missing_tolerance(mode)
+
+    def clone(self) -> Self:
+        """A copy that is part of no environment; parameters and buffers are shared."""
+        twin = super().clone()
+        twin.transforms = nn.ModuleList()
+        for entry in self:
+            copied = entry.clone()
+            copied.set_container(twin)
+            twin.transforms.append(copied)
+        return twin
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move parameters and buffers of each transform; see `torch.nn.Module.to`."""
+        for entry in self:
+            entry.to(*args, **kwargs)
+        return super().to(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        inside = ",\n".join(indent(repr(entry), "    ") for entry in self)
+        return f"{type(self).__name__}(\n{inside})" if inside else f"{type(self).__name__}()"
+
+
+def leaves(transform: Transform) -> tuple[Transform, ...]:
+    """The transforms of a chain in order; any other transform is its own only leaf."""
+    return tuple(transform) if type(transform) is Compose else (transform,)

@@ -1,0 +1,339 @@
+"""`TransformedEnv`: an environment seen through transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import indent
+from typing import Any, NamedTuple, Self
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import Composite, TensorSpec
+from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.compose import Compose, leaves
+from specgen_runtime.transforms.flags import FlagSet, flag_sets, hand_down
+from specgen_runtime.transforms.function import TransformLike, as_transform
+from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.keys import is_private, private_key, subspec
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["TransformedEnv"]
+
+
+class _Stage(NamedTuple):
+    """The specs between two transforms."""
+
+    inputs: Composite
+    outputs: Composite
+
+
+class TransformedEnv(EnvBase[TensorDict]):
+    """An environment whose data and specs pass through transforms.
+
+    Args:
+        base_env: the environment inside.
+        transform: a transform, a chain, or a function of a tensordict (see `FunctionTransform`).
+        auto_unwrap: if `base_env` is a `TransformedEnv` itself, take its base environment and copies of its
+            transforms, so that there is one chain. If false, keep it whole.
+
+    Attributes:
+        base_env: the environment inside.
+
+    Rules:
+        - At a step, what the policy wrote passes through the transforms from the last to the first, and what the
+          environment returns from the first to the last. Transforms see the root as the policy left it.
+        - At a reset, everything is computed for all rows; rows that are not being reset keep their old entries.
+        - A transform that raises `terminated` or `truncated` raises `done` with it, and what is raised at the root
+          holds for every nested group.
+        - Where a transform carries an entry that a later one rewrites, or the base environment reads a state entry
+          that a transform rewrites, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
+          what is shown to the policy feed back into what is carried.
+        - Specs are transformed once and kept; `empty_cache` forgets them.
+
+    Example:
+        >>> env = TransformedEnv(CartPole(), Compose(StepCounter(max_steps=100), RewardSum()))
+        >>> env.rollout(200)["next", "step_count"].max()
+        tensor(100)
+    """
+
+    base_env: EnvBase[Any]
+
+    def __init__(
+        self, base_env: EnvBase[Any], transform: TransformLike | None = None, *, auto_unwrap: bool = True
+    ) -> None:
+        if not isinstance(base_env, EnvBase):
+            raise TypeError(f"base_env is an environment, got {base_env!r}")
+        chosen = Compose() if transform is None else as_transform(transform)
+        # Exactly TransformedEnv: a subclass may do more than pass things on, so it stays whole.
+        if auto_unwrap and type(base_env) is TransformedEnv:
+            chosen = Compose(base_env.transform.clone(), chosen)
+            base_env = base_env.base_env
+        super().__init__(
+            device=chosen.transform_env_device(base_env.device),
+            batch_size=chosen.transform_env_batch_size(base_env.batch_size),
+            batch_locked=base_env.batch_locked,
+            allow_done_after_reset=base_env._allow_done_after_reset,
+        )
+        self.base_env = base_env
+        self._stage_list: list[_Stage] | None = None
+        self._flag_sets: tuple[FlagSet, ...] = ()
+        self._inverting: tuple[Transform, ...] = ()
+        self._private_state: dict[NestedKey, NestedKey] = {}
+        self._install(chosen)
+
+    # -------------------------------------------------------------- transforms
+
+    @property
+    def transform(self) -> Transform:
+        """The transform, or the chain of them."""
+        return self._transform
+
+    @transform.setter
+    def transform(self, transform: TransformLike) -> None:
+        self._transform.reset_parent()
+        self._install(as_transform(transform))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # nn.Module registers any module that is assigned, and never reaches the property.
+        if name == "transform":
+            TransformedEnv.transform.fset(self, value)  # type: ignore[attr-defined]
+        else:
+            super().__setattr__(name, value)
+
+    def _install(self, transform: Transform) -> None:
+        if self._device is not None:
+            transform.to(self._device)
+        transform.eval()
+        transform.set_container(self)
+        self._transform = transform
+        self.empty_cache()
+
+    def append_transform(self, transform: TransformLike) -> TransformedEnv:
+        """Add a transform at the end of the chain; returns this environment."""
+        return self.insert_transform(len(leaves(self._transform)), transform)
+
+    def insert_transform(self, index: int, transform: TransformLike) -> TransformedEnv:
+        """Add a transform before the one at `index`; returns this environment.
+
+        Raises:
+            IndexError: if `index` is not within the chain or at its end.
+        """
+        added = as_transform(transform)
+        if self._device is not None:
+            added.to(self._device)
+        if type(self._transform) is Compose:
+            self._transform.insert(index, added)
+        else:
+            only = self._transform
+            only.reset_parent()
+            chain = Compose(only)
+            chain.insert(index, added)
+            self._install(chain)
+        self.empty_cache()
+        return self
+
+    def empty_cache(self) -> None:
+        """Forget the specs and everything that transforms derived from them."""
+        self._stage_list = None
+        self._private_state = {}
+        self._cache.clear()
+        self._groups.clear()
+        self._transform.empty_cache()
+        self._batch_size = self._transform.transform_env_batch_size(self.base_env.batch_size)
+        self._device = self._transform.transform_env_device(self.base_env.device)
+
+    def _upstream_of(self, transform: Transform) -> TransformedEnv:
+        """The base environment with the transforms before `transform`."""
+        chain = leaves(self._transform)
+        place = next((index for index, entry in enumerate(chain) if _holds(entry, transform)), None)
+        if place is None:
+            raise ValueError(f"{type(transform).__name__} is not part of this environment")
+        stages = self._stages() if self._stage_list is None else self._stage_list
+        before = [entry.clone() for entry in chain[:place]]
+        view = TransformedEnv(self.base_env, Compose(before), auto_unwrap=False)
+        # The stages are those of this environment, so that nothing is worked out twice; keys were bound here too.
+        view._stage_list = list(stages[: place + 1])
+        view._private_state = dict(self._private_state)
+        for copy, original in zip(before, chain, strict=False):
+            if isinstance(copy, GeneratedTransform) and isinstance(original, GeneratedTransform):
+                copy._adopt(original)
+        view._settle()
+        return view
+
+    # ------------------------------------------------------------------- specs
+
+    def _stages(self) -> list[_Stage]:
+        if self._stage_list is None:
+            try:
+                self._walk()
+                # Only now is it known who writes what; places for private carries are part of the specs.
+                if self._assign_private_carries():
+                    self._walk()
+            except BaseException:
+                self._stage_list = None
+                raise
+            self._settle()
+        assert self._stage_list is not None
+        return self._stage_list
+
+    def _walk(self) -> None:
+        # Each transform may ask for its parent, whose specs are those of the stage before it: the list grows.
+        inputs, outputs = self.base_env.input_spec.clone(), self.base_env.output_spec.clone()
+        for key, place in self._private_state.items():
+            spec = subspec(inputs, "full_state_spec")[key]
+            for part, name in ((inputs, "full_state_spec"), (outputs, "full_observation_spec")):
+                part[name] = subspec(part, name).set(place, spec.clone())
+        self._stage_list = stages = [_Stage(inputs.lock_(), outputs.lock_())]
+        for entry in leaves(self._transform):
+            entry.__dict__["_parent"] = None
+            before = stages[-1]
+            inputs = entry.transform_input_spec(before.inputs.clone())
+            outputs = entry.transform_output_spec(before.outputs.clone())
+            stages.append(_Stage(inputs.lock_(), outputs.lock_()))
+
+    def _settle(self) -> None:
+        """Derive what `_step` needs from the finished stages."""
+        assert self._stage_list is not None
+        self._cache.clear()
+        self._flag_sets = flag_sets(subspec(self._stage_list[-1].outputs, "full_done_spec"))
+        self._inverting = tuple(
+            entry
+            for entry in reversed(leaves(self._transform))
+            if type(entry)._inv_call is not Transform._inv_call or entry.in_keys_inv
+        )
+
+    def _assign_private_carries(self) -> bool:
+        chain = leaves(self._transform)
+        written = {key for entry in chain for key in entry.out_keys}
+        state = written.intersection(self.base_env.state_keys).intersection(self.base_env.observation_keys)
+        place = self._first_index - 1
+        private = {key: private_key(key, place) for key in sorted(state, key=str) if not is_private(key)}
+        changed = private != self._private_state
+        self._private_state = private
+        for index, entry in enumerate(chain):
+            if isinstance(entry, GeneratedTransform) and (wanted := entry.carry_keys):
+                rewritten = {key for later in chain[index + 1 :] for key in later.out_keys}
+                changed |= entry._set_private(self._first_index + index, rewritten.intersection(wanted))
+        return changed
+
+    @property
+    def _first_index(self) -> int:
+        """The number of the first transform, counted from the innermost environment (0), so that carries never meet."""
+        inner = self.base_env
+        # One more each time, for the state of the base environment.
+        return (
+            inner._first_index + len(leaves(inner.transform)) + 1 if isinstance(inner, TransformedEnv) else 1
+        )
+
+    def _group(self, name: str) -> Composite:
+        last = self._stages()[-1]
+        return subspec(last.inputs if name in last.inputs else last.outputs, name)
+
+    def _set_group(self, name: str, spec: TensorSpec | Composite | None, default_key: str | None) -> None:
+        raise RuntimeError(
+            f"{name.removeprefix('full_')} of a TransformedEnv follows from its base environment and its transforms; "
+            "set it on `base_env`, then call `empty_cache()`"
+        )
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch size of the base environment, as the transforms change it."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: object) -> None:
+        raise RuntimeError("the batch size of a TransformedEnv is that of its base environment; set it there")
+
+    # ------------------------------------------------------------------- moments
+
+    def _step(self, tensordict: TensorDict) -> TensorDictBase:
+        self._stages()
+        inner: TensorDictBase = tensordict
+        if self._inverting or self._private_state:
+            inner = tensordict.copy()
+            for entry in self._inverting:
+                inner = entry._inv_call(inner)
+            for key, place in self._private_state.items():
+                inner.set(key, tensordict.get(place))
+        following = self.base_env._step(inner)
+        self.base_env._complete_dones(following)
+        self._stash_state(following)
+        for entry in leaves(self._transform):
+            if entry._derives_done():
+                before = [each.read(following) for each in self._flag_sets]
+                following = entry._step(tensordict, following)
+                hand_down(following, self._flag_sets, before)
+            else:
+                following = entry._step(tensordict, following)
+        return following
+
+    def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:
+        self._stages()
+        request = self._transform._reset_env_preprocess(None if tensordict is None else tensordict.copy())
+        fresh = self.base_env._reset(request, **kwargs)
+        self.base_env._complete_dones(fresh)
+        self._stash_state(fresh)
+        given = fresh.empty() if tensordict is None else tensordict
+        for entry in leaves(self._transform):
+            fresh = entry._reset(given, fresh)
+        return fresh
+
+    def _stash_state(self, tensordict: TensorDictBase) -> None:
+        for key, place in self._private_state.items():
+            tensordict.set(place, tensordict.get(key))
+
+    def _complete_dones(self, tensordict: TensorDictBase) -> None:
+        """Nothing to complete: the base environment's flags are complete, and transforms keep them so."""
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the base environment; see `EnvBase.set_seed`."""
+        return self.base_env.set_seed(seed, static_seed=static_seed)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.base_env._set_seed(seed)
+
+    # ---------------------------------------------------------------------- rest
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move the base environment, the transforms and the specs; in place, returns this environment."""
+        self.base_env.to(*args, **kwargs)
+        self._transform.to(*args, **kwargs)
+        self.empty_cache()
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Put the transforms in training (or evaluation) mode."""
+        self.training = mode
+        if "_transform" in self._modules:
+            self._transform.train(mode)
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        """The state of the transforms."""
+        state: dict[str, Any] = self._transform.state_dict(*args, **kwargs)
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Restore the state of the transforms."""
+        return self._transform.load_state_dict(state_dict, *args, **kwargs)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called, here or on the base environment."""
+        return self._closed or self.base_env.is_closed
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the base environment and release what the transforms hold."""
+        super().close(raise_if_closed=raise_if_closed)
+        self.base_env.close(raise_if_closed=False)
+        self._transform.close()
+
+    def __repr__(self) -> str:
+        inside = f"env={self.base_env!r},\ntransform={self._transform!r}"
+        return f"{type(self).__name__}(\n{indent(inside, '    ')})"
+
+
+def _holds(entry: Transform, wanted: Transform) -> bool:
+    return entry is wanted or (isinstance(entry, Compose) and any(_holds(inner, wanted) for inner in entry))

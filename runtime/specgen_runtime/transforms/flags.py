@@ -1,0 +1,87 @@
+"""Keeping done flags in step after a transform has raised one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.specs import Composite
+from specgen_runtime.transforms.keys import as_tuple, leaf, leaf_keys, normal
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["FlagSet", "flag_sets", "hand_down"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagSet:
+    """The done flags of one level.
+
+    Attributes:
+        done: the key of ``done``, which follows from the flags.
+        flags: the keys of ``terminated``, ``truncated`` and of flags that transforms add beside them.
+        inside: by flag, the keys of the flags of the same name in nested groups, and of the ``done`` beside them.
+    """
+
+    done: NestedKey
+    flags: tuple[NestedKey, ...]
+    inside: tuple[tuple[tuple[NestedKey, NestedKey], ...], ...]
+
+    def read(self, tensordict: TensorDictBase) -> list[Tensor | None]:
+        """The flags as they are now; ``None`` for those that are not there yet."""
+        return [tensordict.get(key, None) for key in self.flags]
+
+
+def flag_sets(done_spec: Composite) -> tuple[FlagSet, ...]:
+    """Group a done spec by level, the root-most first."""
+    levels: dict[tuple[str, ...], list[NestedKey]] = {}
+    for key in leaf_keys(done_spec):
+        levels.setdefault(as_tuple(key)[:-1], []).append(key)
+    sets = []
+    for level, keys in sorted(levels.items(), key=lambda item: len(item[0])):
+        flags = tuple(key for key in keys if leaf(key) != "done")
+        inside = tuple(
+            tuple(
+                (normal((*deeper, leaf(flag))), normal((*deeper, "done")))
+                for deeper in levels
+                if len(deeper) > len(level) and deeper[: len(level)] == level
+                if normal((*deeper, leaf(flag))) in levels[deeper]
+            )
+            for flag in flags
+        )
+        sets.append(FlagSet(normal((*level, "done")), flags, inside))
+    return tuple(sets)
+
+
+def hand_down(
+    tensordict: TensorDictBase, sets: Sequence[FlagSet], before: Sequence[list[Tensor | None]]
+) -> None:
+    """Raise ``done`` where a flag was raised, and raise the flags of nested groups with it; in place.
+
+    Args:
+        tensordict: the entries after a transform.
+        sets: the levels, the root-most first.
+        before: the flags before the transform (`FlagSet.read`). A flag counts as written if it is another tensor.
+    """
+    for level, old in zip(sets, before, strict=True):
+        for key, previous, inside in zip(level.flags, old, level.inside, strict=True):
+            flag: Tensor | None = tensordict.get(key, None)
+            if flag is None or flag is previous:
+                continue
+            _raise(tensordict, level.done, flag)
+            for nested, nested_done in inside:
+                _raise(tensordict, nested, flag)
+                _raise(tensordict, nested_done, flag)
+
+
+def _raise(tensordict: TensorDictBase, key: NestedKey, flag: Tensor) -> None:
+    current: Tensor | None = tensordict.get(key, None)
+    if current is None:
+        tensordict.set(key, flag)
+        return
+    while flag.ndim < current.ndim:  # one flag for all members of a group
+        flag = flag.unsqueeze(-2)
+    tensordict.set(key, torch.logical_or(current, flag))

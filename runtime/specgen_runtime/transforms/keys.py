@@ -1,0 +1,123 @@
+"""Nested keys: normal form, renaming, siblings, and the groups of keys that an environment has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.specs import Composite
+
+CARRY = "_carry"
+"""The entry below which private carries live; no group of keys contains them."""
+
+
+def as_tuple(key: object) -> tuple[str, ...]:
+    """The parts of a key, however deeply its tuples are nested.
+
+    Raises:
+        TypeError: if `key` is neither text nor a non-empty tuple of keys.
+    """
+    if isinstance(key, str):
+        return (key,)
+    if isinstance(key, tuple) and key:
+        return tuple(part for inner in key for part in as_tuple(inner))
+    raise TypeError(f"a key is text or a tuple of text, got {key!r}")
+
+
+def normal(key: object) -> NestedKey:
+    """The normal form of a key: text at the root, a flat tuple below it."""
+    parts = as_tuple(key)
+    return parts[0] if len(parts) == 1 else parts
+
+
+def normal_keys(keys: object) -> list[NestedKey]:
+    """The normal forms of one key or of a sequence of keys.
+
+    Raises:
+        TypeError: if an entry is no key.
+    """
+    if isinstance(keys, (str, tuple)) and not _is_sequence_of_keys(keys):
+        return [normal(keys)]
+    if isinstance(keys, Iterable):
+        return [normal(key) for key in keys]
+    raise TypeError(f"keys are a sequence of nested keys, got {keys!r}")
+
+
+def _is_sequence_of_keys(keys: object) -> bool:
+    # ("agents", "reward") is one nested key; (("agents", "reward"), "reward") can only be several.
+    return isinstance(keys, tuple) and any(not isinstance(part, str) for part in keys)
+
+
+def leaf(key: NestedKey) -> str:
+    """The last part of a key."""
+    return key if isinstance(key, str) else key[-1]
+
+
+def sibling(key: NestedKey, name: str) -> NestedKey:
+    """The key next to `key` whose last part is `name`."""
+    return name if isinstance(key, str) else (*key[:-1], name)
+
+
+def leaf_name(value: object, keyword: str) -> str:
+    """`value`, if it can be the last part of a key.
+
+    Raises:
+        ValueError: if it is no text, or empty; `keyword` says which argument it was.
+    """
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError(f"{keyword} is the last part of a key, so it is a name; got {value!r}")
+
+
+def rename_leaf(key: NestedKey, pattern: str) -> NestedKey:
+    """The key next to `key` whose last part is `pattern` with ``{}`` replaced by the last part of `key`."""
+    return sibling(key, pattern.replace("{}", leaf(key)))
+
+
+def subspec(spec: Composite, name: str) -> Composite:
+    """The composite under `name`; an empty one of the same shape if there is none."""
+    return cast("Composite", spec.get(name, None) or spec.empty())
+
+
+def leaf_keys(spec: Composite, dtypes: Collection[torch.dtype] | None = None) -> list[NestedKey]:
+    """The leaf keys of a spec in its order, those of the given dtypes only; private carries are left out."""
+    found: list[NestedKey] = []
+    for key in spec.keys(True, True):
+        key = normal(key)
+        if not is_private(key) and (dtypes is None or spec[key].dtype in dtypes):
+            found.append(key)
+    return found
+
+
+def is_private(key: NestedKey) -> bool:
+    """Whether `key` is a private carry."""
+    return CARRY in as_tuple(key)
+
+
+def private_key(key: NestedKey, index: int) -> NestedKey:
+    """Where the transform at `index` of a chain keeps its own value of `key`: at the same level of nesting."""
+    return (*as_tuple(key)[:-1], CARRY, str(index), leaf(key))
+
+
+def done_sets(env: EnvBase) -> list[NestedKey]:
+    """The key of ``done`` in each root-most done set of an environment.
+
+    With done flags at the root, those of nested groups follow the root and are left out.
+    """
+    return root_most([normal(sibling(normal(key), "done")) for key in env.reset_keys])
+
+
+def root_most(keys: Sequence[NestedKey]) -> list[NestedKey]:
+    """The keys that have no other of them at a level above."""
+    levels = sorted({as_tuple(key)[:-1] for key in keys}, key=len)
+    kept: list[tuple[str, ...]] = []
+    for level in levels:
+        if not any(level[: len(above)] == above for above in kept):
+            kept.append(level)
+    return [key for key in dict.fromkeys(keys) if as_tuple(key)[:-1] in kept]

@@ -1,0 +1,1 @@
+"""specgen: declare, check and generate reinforcement-learning environments, transforms and losses."""

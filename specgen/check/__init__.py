@@ -1,0 +1,1 @@
+"""The semantic passes: names, keys, types, domains and data flow of declarations."""

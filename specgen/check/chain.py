@@ -1,0 +1,371 @@
+"""Chains: transforms bound to an environment's keys, in order, with every key and type checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from specgen.check.chain_args import Arguments, read_arguments
+from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
+from specgen.check.chain_types import check_row
+from specgen.check.model import Checked, CheckedEnv, Key, dotted
+from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import SpecType, Type
+from specgen.expr.dtypes import INT_RANGES
+from specgen.schema.load import SchemaFile
+
+__all__ = ["CheckedChain", "check_chain"]
+
+
+def check_chain(
+    file: SchemaFile,
+    name: str,
+    module: str,
+    envs: Mapping[str, Checked[CheckedEnv]],
+    transforms: Mapping[str, Checked[CheckedTransform]],
+    *,
+    declared: tuple[Collection[str], Collection[str]],
+    sink: Sink,
+) -> Checked[CheckedChain] | None:
+    """Check a chain.
+
+    Args:
+        file: where it is declared.
+        name: its name under `chains:`.
+        module: the generated module that it goes to, dotted.
+        envs: the checked environments that it may name.
+        transforms: the checked transforms that it may name.
+        declared: the names of all environments and transforms in sight, those with mistakes included.
+        sink: takes every mistake.
+    """
+    chain = file.module.chains[name]
+    path = ("chains", name)
+    if chain.env not in envs:
+        if chain.env not in declared[0]:
+            sink.add(
+                schema_rules.UNKNOWN_DECLARATION.at(
+                    file.span(*path, "env"),
+                    f"unknown environment `{chain.env}`",
+                    help=suggestion(chain.env, declared[0])
+                    or "declare it under `envs`, or `import` the file that does",
+                )
+            )
+        return None
+    mine = Sink()
+    env = envs[chain.env]
+    state = _Position(env.value)
+    binder = _Binder(file, path, state, frozenset(chain.allow), mine)
+    instances: list[Instance] = []
+    complete = True
+    for index, entry in enumerate(chain.transforms):
+        kind = entry if isinstance(entry, str) else next(iter(entry), "")
+        if kind not in transforms:
+            complete = False
+            if kind not in declared[1]:
+                where = (
+                    file.span(*path, "transforms", index)
+                    if isinstance(entry, str)
+                    else file.key_span(*path, "transforms", index, kind)
+                )
+                mine.add(
+                    schema_rules.UNKNOWN_DECLARATION.at(
+                        where,
+                        f"unknown transform `{kind}`",
+                        help=suggestion(kind, declared[1])
+                        or "declare it under `transforms`, or `import` the file that does",
+                    )
+                )
+            continue
+        place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
+        arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)
+        if arguments is None:
+            complete = False
+        elif complete:
+            instance = binder.bind(index, transforms[kind].value, arguments, file.key_span(*path, *place))
+            if instance is not None:
+                instances.append(instance)
+    binder.warn_order(instances)
+    sink.extend(mine.items)
+    if mine.has_errors or not complete:
+        return None
+    return Checked(
+        CheckedChain(
+            name,
+            module,
+            " ".join(chain.doc.split()),
+            env,
+            tuple(instances),
+            dict(state.entries),
+            tuple(state.actions.values()),
+        )
+    )
+
+
+class _Position:
+    """The entries at the present position of a chain."""
+
+    def __init__(self, env: CheckedEnv) -> None:
+        self.env = env
+        self.entries: dict[str, ChainKey] = {}
+        self.writers: dict[str, tuple[str, Span]] = {}
+        for entry in (*env.observation, *env.state, *env.reward):
+            group: Group = entry.role if entry.role in ("state", "reward") else "observation"
+            self.entries[entry.dotted] = ChainKey(entry.key, group, entry.spec, entry.type, entry.doc)
+        for prefix in env.done:
+            for flag in ("done", "terminated", "truncated"):
+                key = (*prefix, flag)
+                dims = env.done_dims[prefix]
+                type_ = Type("bool", dims, col=True)
+                self.entries[dotted(key)] = ChainKey(key, "done", SpecType("unbounded", "bool", dims), type_)
+        self.actions = {
+            entry.dotted: ChainKey(entry.key, "action", entry.spec, entry.type, entry.doc)
+            for entry in env.action
+        }
+
+    def group(self, selector: str) -> list[ChainKey]:
+        """The keys of `env.observation`, `env.reward`, `env.done`, `env.state` or `env.action`."""
+        group = selector.removeprefix("env.")
+        if group == "done":
+            return [
+                entry
+                for key, entry in self.entries.items()
+                if entry.group == "done" and entry.key[-1] == "done" and self._root_most(entry.key)
+            ]
+        if group == "action":
+            return list(self.actions.values())
+        groups = ("observation", "state") if group == "observation" else (group,)
+        return [entry for entry in self.entries.values() if entry.group in groups]
+
+    def _root_most(self, key: Key) -> bool:
+        prefix = key[:-1]
+        return not any(other != prefix and prefix[: len(other)] == other for other in self.env.done)
+
+
+@dataclass
+class _Binder:
+    file: SchemaFile
+    path: tuple[str, ...]
+    state: _Position
+    allow: frozenset[str]
+    sink: Sink
+    spans: dict[int, Span] = field(default_factory=dict)
+
+    def bind(
+        self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
+    ) -> Instance | None:
+        """Bind a transform to the keys at this position, and apply what it writes."""
+        self.spans[position] = span
+        before = len(self.sink)
+        rows = [
+            row
+            for role in transform.forward
+            for row in self._rows(position, transform, role, arguments, span)
+        ]
+        inverse_rows = [
+            row for role in transform.backward for row in self._inverse_rows(transform, role, arguments, span)
+        ]
+        if len(self.sink) > before:
+            return None
+        instance = Instance(position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
+        for row in (*rows, *inverse_rows):
+            check_row(instance, row, self.state.entries, arguments.span, self.sink)
+        for row in rows:
+            for entry in row.outputs.values():
+                self.state.entries[entry.dotted] = entry
+                self.state.writers[entry.dotted] = (transform.name, span)
+        for row in inverse_rows:
+            for entry in row.outputs.values():
+                inner = next(iter(row.inputs.values()))
+                self.state.actions = {
+                    (entry.dotted if name == inner.dotted else name): (
+                        entry if name == inner.dotted else action
+                    )
+                    for name, action in self.state.actions.items()
+                }
+        return instance
+
+    def _rows(
+        self, position: int, transform: CheckedTransform, role: Role, arguments: Arguments, span: Span
+    ) -> list[Row]:
+        inputs = self._inputs(transform, role, arguments.in_keys, arguments, self.state.entries)
+        renamed = arguments.out_keys
+        outputs = [output for output in transform.outputs_of(role) if not self._absent(output, arguments)]
+        free = [output for output in outputs if output.keyword is None and not output.flag]
+        if renamed is not None and len(renamed) != len(inputs) * len(free):
+            self.sink.add(
+                rules.KEY_COUNT.at(
+                    arguments.span("out_keys"),
+                    f"`{transform.name}` writes {len(inputs) * len(free)} keys here, out_keys has {len(renamed)}",
+                )
+            )
+            return []
+        names = iter(renamed or ())
+        rows = []
+        for entry in inputs:
+            written: dict[str, ChainKey] = {}
+            for output in outputs:
+                key = (
+                    next(names)
+                    if renamed is not None and output in free
+                    else self._key(output, entry, arguments)
+                )
+                made = self._output(output, role, entry, key, written)
+                self._collision(made, entry, output, transform, span)
+                written[output.name] = made
+            rows.append(Row({role.name: entry}, written))
+        return rows
+
+    def _inverse_rows(
+        self, transform: CheckedTransform, role: Role, arguments: Arguments, span: Span
+    ) -> list[Row]:
+        inputs = self._inputs(
+            transform, role, arguments.in_keys_inv, arguments, self.state.actions | self.state.entries
+        )
+        rows = []
+        for entry in inputs:
+            if entry.group != "action":
+                self.sink.add(
+                    schema_rules.NOT_AVAILABLE.at(
+                        span,
+                        f"`{transform.name}` inverts the state `{entry.dotted}`; in a chain only actions can be inverted yet",
+                        help="declare the state as float32, or use the dynamic class in a TransformedEnv",
+                    )
+                )
+                continue
+            written = {
+                output.name: self._output(output, role, entry, self._key(output, entry, arguments), {})
+                for output in transform.outputs_of(role)
+            }
+            rows.append(Row({role.name: entry}, written))
+        return rows
+
+    def _inputs(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        chosen: list[Key] | None,
+        arguments: Arguments,
+        known: Mapping[str, ChainKey],
+    ) -> list[ChainKey]:
+        if chosen is None and role.required:
+            self.sink.add(
+                rules.KEYS_NEEDED.at(
+                    arguments.span(), f"`{transform.name}` needs `in_keys`", help="say which keys it works on"
+                )
+            )
+            return []
+        found: list[ChainKey] = []
+        for index, selector in enumerate(
+            [dotted(key) for key in chosen] if chosen is not None else role.default
+        ):
+            place = arguments.span("in_keys", index) if chosen is not None else arguments.span()
+            if selector.startswith("env."):
+                found += [
+                    e for e in self.state.group(selector) if role.structural or e.spec.dtype in role.dtypes
+                ]
+                continue
+            entry = known.get(selector)
+            if entry is None:
+                self._no_key(transform, selector, place, known)
+            elif entry.spec.dtype not in role.dtypes:
+                self.sink.add(
+                    rules.WRONG_INPUT.at(
+                        place,
+                        f"`{transform.name}` needs {role.pattern}[...], `{selector}` is {entry.spec}",
+                    )
+                )
+            else:
+                found.append(entry)
+        return found
+
+    def _no_key(
+        self, transform: CheckedTransform, selector: str, place: Span, known: Mapping[str, ChainKey]
+    ) -> None:
+        last = selector.rsplit(".", 1)[-1]
+        nested = [key for key in known if "." in key and key.rsplit(".", 1)[-1] == last]
+        wrote = f"; the environment writes `{nested[0]}`" if nested else ""
+        self.sink.add(
+            rules.NO_SUCH_KEY.at(
+                place,
+                f"no key `{selector}` for `{transform.name}`{wrote}",
+                help=f"write `in_keys: [{nested[0]}]`" if nested else suggestion(selector, known),
+                notes=[] if nested else [f"the keys here are {', '.join(sorted(known))}"],
+            )
+        )
+
+    def _absent(self, output: Output, arguments: Arguments) -> bool:
+        return output.when is not None and arguments.params.get(output.when) is None
+
+    def _key(self, output: Output, entry: ChainKey, arguments: Arguments) -> Key:
+        if output.keyword is not None and output.keyword in arguments.names:
+            return (*entry.key[:-1], arguments.names[output.keyword])
+        return (*entry.key[:-1], output.key.replace("{}", entry.key[-1]))
+
+    def _output(
+        self, output: Output, role: Role, entry: ChainKey, key: Key, written: Mapping[str, ChainKey]
+    ) -> ChainKey:
+        source = entry if output.like in (None, role.name) else written.get(output.like or "", entry)
+        dtype = output.dtype or source.spec.dtype
+        type_ = Type(dtype, entry.type.dims, col=entry.type.col)
+        group: Group = "done" if output.flag else entry.group if key == entry.key else "observation"
+        low, high = output.interval or (float("-inf"), float("inf"))
+        if dtype in INT_RANGES:
+            low, high = max(low, INT_RANGES[dtype][0]), min(high, INT_RANGES[dtype][1])
+        bounded = output.interval is not None and (low, high) != (float("-inf"), float("inf"))
+        shape = entry.type.dims or ()
+        # what an expression does to bounds is not followed: the result is known by dtype and shape alone
+        spec = (
+            SpecType("bounded", dtype, shape, low=low, high=high)
+            if bounded
+            else SpecType("unbounded", dtype, shape)
+        )
+        return ChainKey(key, group, spec, type_, output.doc)
+
+    def _collision(
+        self, made: ChainKey, entry: ChainKey, output: Output, transform: CheckedTransform, span: Span
+    ) -> None:
+        if made.key == entry.key or output.flag or made.dotted not in self.state.entries:
+            return
+        other, first = self.state.writers.get(made.dotted, ("the environment", None))
+        self.sink.add(
+            rules.KEY_COLLISION.at(
+                span,
+                f"`{made.dotted}` is written by `{transform.name}` and by {other if first is None else f'`{other}`'}",
+                notes=[Note("the first one", first)] if first is not None else [],
+                help=f"set `{output.keyword}` on one of them"
+                if output.keyword
+                else "set `out_keys` on one of them",
+            )
+        )
+
+    def warn_order(self, instances: list[Instance]) -> None:
+        """An accumulated value that a later transform changes at its source."""
+        if rules.ORDER.code in self.allow:
+            return
+        for earlier in instances:
+            carried = {output.name for output in earlier.transform.outputs if output.carry}
+            for row in earlier.rows:
+                sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
+                for source in row.inputs.values():
+                    if source.group == "done":
+                        continue
+                    for later in instances:
+                        if later.position > earlier.position and any(
+                            entry.dotted == source.dotted for r in later.rows for entry in r.outputs.values()
+                        ):
+                            self.sink.add(
+                                rules.ORDER.at(
+                                    self.spans[earlier.position],
+                                    f"`{', '.join(sums)}` follows `{source.dotted}` as it is before `{later.transform.name}`",
+                                    notes=[
+                                        Note(
+                                            f"`{later.transform.name}` comes later",
+                                            self.spans[later.position],
+                                        )
+                                    ],
+                                    help=f"move `{earlier.transform.name}` behind it, or set `allow: [{rules.ORDER.code}]`",
+                                )
+                            )

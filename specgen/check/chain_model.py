@@ -1,0 +1,108 @@
+"""What a checked chain is: an environment, and transforms bound to its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from specgen.check.model import Checked, CheckedEnv, Key, Statement, dotted
+from specgen.check.transform_model import CheckedTransform
+from specgen.expr import SpecType, Type
+
+Group = Literal["observation", "state", "reward", "done", "action"]
+
+
+@dataclass(frozen=True)
+class ChainKey:
+    """An entry as it is at some position of a chain.
+
+    Attributes:
+        key: its place in the tensordict.
+        group: what it is for; state keys are observations too.
+        spec: dtype, feature shape and domain.
+        type: its type in expressions, stored form included.
+        doc: one line.
+    """
+
+    key: Key
+    group: Group
+    spec: SpecType
+    type: Type
+    doc: str = ""
+
+    @property
+    def dotted(self) -> str:
+        """The key as the language writes it."""
+        return dotted(self.key)
+
+    @property
+    def name(self) -> str:
+        """The key as a Python name."""
+        return "_".join(self.key)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One repetition of a transform: which key each of its names stands for.
+
+    Attributes:
+        inputs: the roles, with the entries as they arrive at this position.
+        outputs: the outputs, with the entries as they leave it.
+    """
+
+    inputs: Mapping[str, ChainKey]
+    outputs: Mapping[str, ChainKey]
+
+    def entry(self, name: str) -> ChainKey | None:
+        """The entry behind a name of the transform."""
+        return self.outputs.get(name) or self.inputs.get(name)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A transform at its position, with its arguments and its keys.
+
+    Attributes:
+        position: its index in the chain.
+        params: the value of every parameter; ``None`` where an optional one is not given.
+        rows: its repetitions on what the environment returns.
+        inverse_rows: its repetitions on what the environment is given.
+    """
+
+    position: int
+    transform: CheckedTransform
+    params: Mapping[str, Any]
+    rows: tuple[Row, ...]
+    inverse_rows: tuple[Row, ...] = ()
+
+    @property
+    def derives_done(self) -> bool:
+        """Whether a flag that it raises ends the episode."""
+        derive = self.transform.derive_done
+        return bool(self.params[derive]) if isinstance(derive, str) else derive
+
+    def statements(
+        self, phase: Literal["reset", "step", "map", "inverse"], row: Row
+    ) -> tuple[Statement, ...]:
+        """The statements of a phase that apply to a row: those of outputs that exist, and locals."""
+        absent = {output.name for output in self.transform.outputs} - set(row.outputs)
+        return tuple(s for s in self.transform.phase(phase) if s.target.removeprefix("next.") not in absent)
+
+
+@dataclass(frozen=True)
+class CheckedChain:
+    """An environment and its transforms, known to fit.
+
+    Attributes:
+        entries: every entry as the chain's user sees it.
+        actions: the actions as the policy writes them.
+    """
+
+    name: str
+    module: str
+    doc: str
+    env: Checked[CheckedEnv]
+    instances: tuple[Instance, ...]
+    entries: Mapping[str, ChainKey]
+    actions: tuple[ChainKey, ...]

@@ -1,0 +1,111 @@
+"""Types inside a chain: a transform's expressions inferred again for the keys it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from specgen.check.chain_model import ChainKey, Instance, Row
+from specgen.check.model import identifier
+from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import flow as rules
+from specgen.expr import ANYTHING, Binding, Interval, SpecType, Type, check_assignable, infer, point
+
+Time = Literal["root", "next"]
+
+
+def check_row(
+    instance: Instance, row: Row, entries: Mapping[str, ChainKey], span: Callable[..., Span], sink: Sink
+) -> None:
+    """Infer every statement that applies to a row; what doesn't fit is reported at the chain."""
+    for phase in ("reset", "step", "map", "inverse"):
+        scope = base_scope(instance, lambda name: name)
+        for name in (*row.inputs, *row.outputs):
+            entry = row.entry(name)
+            if entry is None:
+                continue
+            scope[name] = entry_binding(entry, identifier(name))
+            if phase == "step":
+                scope[f"next.{name}"] = entry_binding(entry, identifier(f"next.{name}"))
+        for statement in instance.statements(phase, row):
+            found = Sink()
+            typed = infer(statement.expr, scope, statement.source, found)
+            target = row.entry(statement.target.removeprefix("next."))
+            if typed is not None and target is not None:
+                wanted = SpecType("pattern", target.type.dtype, target.type.dims)
+                check_assignable(typed, wanted, statement.source, found, name=statement.target)
+            if found.has_errors:
+                first = next(item for item in found.items if item.severity == "error")
+                key = next(iter(row.inputs.values()))
+                sink.add(
+                    rules.WRONG_INPUT.at(
+                        span(),
+                        f"`{instance.transform.name}` can't be applied to `{key.dotted}` "
+                        f"({key.spec}): {first.message}",
+                        notes=[Note(f"in `{statement.path}`", first.span)],
+                        help=first.help,
+                    )
+                )
+                return
+            if typed is not None:
+                type_ = target.type if target is not None else typed.type
+                scope[statement.target] = Binding(
+                    identifier(statement.target),
+                    type_,
+                    typed.interval,
+                    static=None if target else typed.static,
+                )
+
+
+def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str, Binding]:
+    """What a transform's expressions see of its parameters, whose values a chain knows.
+
+    Args:
+        instance: the transform in its chain.
+        const_text: how a parameter that is a list of numbers is read.
+    """
+    scope: dict[str, Binding] = {}
+    for param in instance.transform.params:
+        value = instance.params[param.name]
+        if isinstance(value, list):
+            type_ = Type("float32", shape_of(value), "const")
+            numbers = list(_flat(value))
+            scope[param.name] = Binding(
+                const_text(param.name), type_, Interval(min(numbers), max(numbers)), what="parameter"
+            )
+        elif value is None:
+            scope[param.name] = Binding(
+                "None", Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
+            )
+        else:
+            number = float(value) if param.kind in ("float", "tensor") else value
+            scope[param.name] = Binding(
+                repr(number),
+                Type(_dtype(param.kind), (), "lit"),
+                point(number),
+                static=number,
+                what="parameter",
+            )
+    return scope
+
+
+def entry_binding(entry: ChainKey, text: str) -> Binding:
+    """What an expression sees of an entry."""
+    return Binding(text, entry.type, entry.spec.interval, what="key")
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of nested lists (they are known to be regular)."""
+    return (len(value), *shape_of(value[0])) if isinstance(value, list) else ()
+
+
+def _dtype(kind: str) -> str:
+    return {"int": "int64", "float": "float32", "bool": "bool", "tensor": "float32"}[kind]
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value

@@ -1,0 +1,284 @@
+"""Environments: every name, type, domain and assignment of a declaration, checked before anything runs."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from specgen.check.functions import check_functions
+from specgen.check.model import Checked, CheckedEnv, Entry, Key, Role, dotted
+from specgen.check.names import Names
+from specgen.check.params import check_consts, check_dims, check_params
+from specgen.check.specs import NamedSpec, check_spec, doc_of
+from specgen.check.statements import Section, Target, check_section
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import devices as done_rules
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Binding, SpecType, Type
+from specgen.schema.env import Env
+from specgen.schema.fields import SpecField
+from specgen.schema.load import SchemaFile
+
+
+def check_env(
+    file: SchemaFile, name: str, module: str, named: Mapping[str, NamedSpec], sink: Sink
+) -> Checked[CheckedEnv] | None:
+    """Check an environment with native dynamics.
+
+    Args:
+        file: where it is declared.
+        name: its name under `envs:`.
+        module: the generated module that it goes to, dotted.
+        named: the specs that may be called by name.
+        sink: takes every mistake.
+
+    Returns:
+        The checked environment, or ``None`` when there were errors.
+    """
+    mine = Sink()
+    env = _Checker(file, name, module, file.module.envs[name], named, mine).run()
+    sink.extend(mine.items)
+    return None if mine.has_errors else Checked(env)
+
+
+@dataclass
+class _Checker:
+    file: SchemaFile
+    name: str
+    module: str
+    env: Env
+    named: Mapping[str, NamedSpec]
+    sink: Sink
+
+    def run(self) -> CheckedEnv:
+        self.path = ("envs", self.name)
+        self.names = Names(self.sink)
+        self._refuse_unavailable()
+        env, file, sink = self.env, self.file, self.sink
+        dims = check_dims(file, self.path, env.dims, self.names, sink)
+        params, param_scope = check_params(file, self.path, env.params, self.names, sink)
+        consts, const_scope = check_consts(file, self.path, env.consts, env.dims, self.names, sink)
+        state = self._entries("state", env.state)
+        action = self._entries("action", env.action)
+        observation = self._entries("observation", env.observation)
+        rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward)]
+        done = tuple(tuple(text.split(".")) if text else () for text in env.done)
+        fixed = {**dims, **param_scope, **const_scope}
+        functions, callables = check_functions(
+            file, self.path, env.functions, env.dims, fixed, self.names, sink
+        )
+        now = {entry.dotted: _binding(entry, entry.name) for entry in state}
+        reset = check_section(
+            Section(file, (*self.path, "reset"), fixed, callables, self.names, "a state key"),
+            {entry.dotted: Target(entry.dotted, entry.spec) for entry in state},
+            _wrong_reset_target(state),
+            sink,
+        )
+        step = check_section(
+            Section(
+                file,
+                (*self.path, "step"),
+                {**fixed, **now, **{entry.dotted: _binding(entry, entry.name) for entry in action}},
+                callables,
+                self.names,
+                "`next.` and a state key, a reward, `terminated` or `truncated`",
+            ),
+            self._step_targets(state, rewards, done),
+            _wrong_step_target(state, observation, done),
+            sink,
+        )
+        observe = check_section(
+            Section(file, (*self.path, "observe"), {**fixed, **now}, callables, self.names, "an observation"),
+            {entry.dotted: Target(entry.dotted, entry.spec) for entry in observation},
+            {},
+            sink,
+        )
+        if not sink.has_errors:
+            self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
+            self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
+            self._all_assigned("step", [dotted(key) for key in rewards], step.types)
+            self._rewards_have_dones(rewards, done, step.types)
+            self._masks(observation, action)
+        reward_entries = tuple(
+            Entry(
+                key,
+                "reward",
+                SpecType("unbounded", "float32", step.types.get(dotted(key), _REWARD).dims or ()),
+                Type("float32", step.types.get(dotted(key), _REWARD).dims or (), col=True),
+            )
+            for key in rewards
+        )
+        return CheckedEnv(
+            name=self.name,
+            module=self.module,
+            doc=" ".join(env.doc.split()),
+            params=params,
+            consts=consts,
+            dims=dict(env.dims),
+            functions=functions,
+            state=state,
+            action=action,
+            observation=observation,
+            reward=reward_entries,
+            done=done,
+            done_dims={prefix: self._done_dims(prefix, step.types) for prefix in done},
+            masks=dict(env.masks),
+            reset=reset.statements,
+            step=step.statements,
+            observe=observe.statements,
+        )
+
+    def _refuse_unavailable(self) -> None:
+        if self.env.python is not None:
+            self.sink.add(
+                rules.NOT_AVAILABLE.at(
+                    self.file.key_span(*self.path, "python"),
+                    "environments in Python (`python:`) are not available yet",
+                    help="subclass specgen_runtime.EnvBase by hand, or declare `step` in the language",
+                )
+            )
+        if not self.env.step and self.env.python is None:
+            self.sink.add(
+                rules.MISSING_FIELD.at(
+                    self.file.key_span(*self.path),
+                    f"`{self.name}` does not say where its behaviour comes from",
+                    help="give it `step` (with `state`, `reset`, `observe`), or `gymnasium: {id: …}`",
+                )
+            )
+
+    def _entries(self, role: Role, declared: Mapping[str, SpecField]) -> tuple[Entry, ...]:
+        entries = []
+        for text, field in declared.items():
+            here = (*self.path, role, text)
+            claimed = self.names.claim(text, f"{role} key", self.file.key_span(*here))
+            spec = check_spec(self.file, here, field, self.env.dims, self.named, self.sink)
+            if claimed and spec is not None:
+                key = tuple(text.split("."))
+                entries.append(Entry(key, role, spec, spec.type(), doc_of(field)))
+        return tuple(entries)
+
+    def _key(self, text: str, what: str, index: int) -> Key:
+        self.names.claim(text, f"{what} key", self.file.span(*self.path, what, index))
+        return tuple(text.split("."))
+
+    def _step_targets(
+        self, state: Iterable[Entry], rewards: Iterable[Key], done: Iterable[Key]
+    ) -> dict[str, Target]:
+        targets = {f"next.{entry.dotted}": Target(f"next.{entry.dotted}", entry.spec) for entry in state}
+        for key in rewards:
+            targets[dotted(key)] = Target(dotted(key), SpecType("pattern", "float32", None))
+        for prefix in done:
+            for flag in ("terminated", "truncated"):
+                name = dotted((*prefix, flag))
+                targets[name] = Target(name, SpecType("pattern", "bool", None if prefix else ()))
+        return targets
+
+    def _all_assigned(self, section: str, wanted: Iterable[str], types: Mapping[str, Type]) -> None:
+        for key in wanted:
+            if key in types:
+                continue
+            role = {"reset": "state", "observe": "observation", "step": "reward"}[section]
+            place = (*self.path, role, key) if role != "reward" else (*self.path, "step")
+            self.sink.add(
+                rules.MISSING_ASSIGNMENT.at(
+                    self.file.key_span(*place),
+                    f"nothing under `{section}` assigns `{key}`",
+                    help=f"add `{key}: …` under `{section}`",
+                )
+            )
+
+    def _done_dims(self, prefix: Key, types: Mapping[str, Type]) -> tuple[int, ...]:
+        for flag in ("terminated", "truncated"):
+            if (found := types.get(dotted((*prefix, flag)))) is not None:
+                return found.dims or ()
+        return ()
+
+    def _rewards_have_dones(
+        self, rewards: Iterable[Key], done: tuple[Key, ...], types: Mapping[str, Type]
+    ) -> None:
+        for index, key in enumerate(rewards):
+            dims = types[dotted(key)].dims or ()
+            prefix = max((p for p in done if key[: len(p)] == p), key=len, default=())
+            flags = self._done_dims(prefix, types)
+            if dims != flags:
+                group = dotted(key[:-1])
+                self.sink.add(
+                    done_rules.DONE_SHAPE.at(
+                        self.file.span(*self.path, "reward", index),
+                        f"reward `{dotted(key)}` has shape {list(dims)}, but its done flags have shape {list(flags)}",
+                        help=f'declare `done: ["", {group}]` and assign `{group}.terminated`'
+                        if group
+                        else "a reward at the root is one number: reduce it, or nest it in a group",
+                    )
+                )
+
+    def _masks(self, observation: Iterable[Entry], action: Iterable[Entry]) -> None:
+        masks = {entry.dotted: entry for entry in observation}
+        actions = {entry.dotted: entry for entry in action}
+        for target, mask in self.env.masks.items():
+            here = (*self.path, "masks", target)
+            if target not in actions:
+                self.sink.add(
+                    rules.UNKNOWN_DECLARATION.at(
+                        self.file.key_span(*here), f"no action `{target}`", help=suggestion(target, actions)
+                    )
+                )
+                continue
+            if mask not in masks:
+                self.sink.add(
+                    rules.UNKNOWN_DECLARATION.at(
+                        self.file.span(*here), f"no observation `{mask}`", help=suggestion(mask, masks)
+                    )
+                )
+                continue
+            spec, found = actions[target].spec, masks[mask].type
+            wanted = (*(spec.shape or ()), spec.n or 0)
+            if found.dtype != "bool" or found.dims != wanted:
+                self.sink.add(
+                    done_rules.MASK_SHAPE.at(
+                        self.file.span(*here),
+                        f"mask `{mask}` is {found}, action `{target}` needs bool{list(wanted)}",
+                    )
+                )
+
+
+_REWARD = Type("float32", ())
+
+
+def _binding(entry: Entry, text: str) -> Binding:
+    return Binding(text, entry.type, entry.spec.interval, what=entry.role)
+
+
+def _wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:
+    return {
+        f"next.{entry.dotted}": f"in `reset` a state key is written bare: `{entry.dotted}`" for entry in state
+    }
+
+
+def _wrong_step_target(
+    state: Iterable[Entry], observation: Iterable[Entry], done: Iterable[Key]
+) -> dict[str, str]:
+    wrong = {
+        entry.dotted: f"`{entry.dotted}` is the value at time t; write `next.{entry.dotted}`"
+        for entry in state
+    }
+    wrong |= {
+        f"next.{entry.dotted}": f"observations are assigned under `observe`: `{entry.dotted}`"
+        for entry in observation
+    }
+    for prefix in done:
+        key = dotted((*prefix, "done"))
+        wrong[key] = (
+            f"`{key}` is derived: it alone can't tell a time limit from an end; "
+            f"assign `{dotted((*prefix, 'terminated'))}` or `{dotted((*prefix, 'truncated'))}`"
+        )
+    for key in ("next.reward", "next.terminated", "next.truncated", "next.done"):
+        wrong[key] = f"in an environment's `step` this is written bare: `{key.removeprefix('next.')}`"
+    return wrong
+
+
+def gymnasium_names(env: Env) -> typing.Sequence[str]:
+    """The fields that a Gymnasium-backed environment may not have: Gymnasium says them."""
+    fields = ("state", "params", "consts", "functions", "reset", "step", "observe", "masks", "python", "dims")
+    return [field for field in fields if getattr(env, field)]

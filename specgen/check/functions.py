@@ -1,0 +1,99 @@
+"""Declared pure functions: typed arguments, named intermediate values, one result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specgen.check.model import CheckedFunction, Statement, identifier, snake
+from specgen.check.names import Names
+from specgen.check.statements import Section, called, check_section
+from specgen.diagnostics import Sink
+from specgen.expr import Binding, Function, Type, free_names, full, infer, parse, parse_type
+from specgen.schema.env import Function as Declared
+from specgen.schema.load import SchemaFile
+
+
+def check_functions(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    declared: Mapping[str, Declared],
+    dims: Mapping[str, int],
+    fixed: Mapping[str, Binding],
+    names: Names,
+    sink: Sink,
+) -> tuple[tuple[CheckedFunction, ...], dict[str, Function]]:
+    """Check the `functions:` of a declaration; each may call those before it.
+
+    Returns:
+        The functions to print, and how expressions call them.
+    """
+    checked: list[CheckedFunction] = []
+    callables: dict[str, Function] = {}
+    for name, function in declared.items():
+        here = (*path, "functions", name)
+        if not names.claim(name, "function", file.key_span(*here)):
+            continue
+        inner = Names(sink)
+        args: dict[str, Type] = {}
+        for arg in function.args:
+            spec = parse_type(file.scalar(*here, "args", arg), sink, dims)
+            if inner.claim(arg, "argument", file.key_span(*here, "args", arg)) and spec is not None:
+                args[arg] = spec.type()
+        if len(args) != len(function.args):
+            continue
+        scope = {
+            **fixed,
+            **{arg: Binding(arg, type_, full(type_.dtype), what="argument") for arg, type_ in args.items()},
+        }
+        let = check_section(
+            Section(file, (*here, "let"), scope, callables, inner, "a local value"), {}, {}, sink
+        )
+        if len(let.statements) != len(function.let):
+            continue
+        for statement in let.statements:
+            type_ = let.types[statement.target]
+            scope[statement.target] = Binding(
+                identifier(statement.target), type_, full(type_.dtype), what="value"
+            )
+        source = file.scalar(*here, "returns")
+        expr = parse(source, sink)
+        result = infer(expr, scope, source, sink, functions=callables) if expr is not None else None
+        if expr is None or result is None:
+            continue
+        prefix = (
+            ("params",)
+            if any(text.startswith("params.") for text in _texts(fixed, let.statements, expr))
+            else ()
+        )
+        callables[name] = Function(
+            name,
+            f"{snake(path[-1])}_{name}",
+            tuple(args.items()),
+            Type(result.type.dtype, result.type.dims),
+            result.interval,
+            prefix,
+        )
+        checked.append(
+            CheckedFunction(
+                name,
+                callables[name],
+                args,
+                let.statements,
+                Statement(
+                    "returns",
+                    expr,
+                    source,
+                    free_names(expr),
+                    called(result),
+                    False,
+                    ".".join((*here, "returns")),
+                ),
+                function.doc,
+            )
+        )
+    return tuple(checked), callables
+
+
+def _texts(fixed: Mapping[str, Binding], let: tuple[Statement, ...], expr: object) -> list[str]:
+    reads = set().union(*(statement.reads for statement in let)) | set(free_names(expr))  # type: ignore[arg-type]
+    return [fixed[name].text for name in reads if name in fixed]

@@ -1,0 +1,150 @@
+"""Gymnasium-backed environments: their specs come from the committed record of their spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import gymnasium as gym_rules
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import SpecType, Type
+from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES, INT_RANGES
+from specgen.schema.env import Env
+from specgen.schema.load import SchemaFile
+from specgen.source.spaces import Record, Space, record_key
+
+_NATIVE_ONLY = (
+    "state",
+    "params",
+    "consts",
+    "functions",
+    "reset",
+    "step",
+    "observe",
+    "masks",
+    "python",
+    "dims",
+)
+_RECORDED = ("action", "observation")
+
+
+def check_gym_env(
+    file: SchemaFile, name: str, module: str, records: Mapping[str, Record], sink: Sink
+) -> Checked[CheckedEnv] | None:
+    """Check an environment with a `gymnasium:` field against its record."""
+    env = file.module.envs[name]
+    path = ("envs", name)
+    if env.gymnasium is None:
+        return None
+    for field in (*_NATIVE_ONLY, *_RECORDED):
+        if getattr(env, field):
+            sink.add(
+                rules.WRONG_TARGET.at(
+                    file.key_span(*path, field),
+                    f"`{field}` has no place in a Gymnasium-backed environment",
+                    help="Gymnasium says it; leave it out",
+                )
+            )
+    record = records.get(record_key(env.gymnasium.id, env.gymnasium.kwargs))
+    if record is None:
+        sink.add(
+            gym_rules.NOT_RECORDED.at(
+                file.span(*path, "gymnasium", "id"),
+                f"`{env.gymnasium.id}` is not recorded",
+                help="run `specgen build` where Gymnasium is installed, and commit the lock file",
+            )
+        )
+        return None
+    if isinstance(record.observation, Space):
+        spaces: dict[Key, Space] = {("observation",): record.observation}
+    else:
+        spaces = {(key,): space for key, space in record.observation.items()}
+    observation = [_entry(file, path, key, "observation", space, env, sink) for key, space in spaces.items()]
+    action = _entry(file, path, ("action",), "action", record.action, env, sink)
+    if sink.has_errors or action is None or None in observation:
+        return None
+    return Checked(
+        CheckedEnv(
+            name=name,
+            module=module,
+            doc=" ".join(env.doc.split()) or f"Gymnasium's `{env.gymnasium.id}`.",
+            action=(action,),
+            observation=tuple(entry for entry in observation if entry is not None),
+            reward=(
+                Entry(
+                    ("reward",), "reward", SpecType("unbounded", "float32", ()), Type("float32", (), col=True)
+                ),
+            ),
+            done_dims={(): ()},
+            gymnasium=GymnasiumSource(
+                env.gymnasium.id,
+                dict(env.gymnasium.kwargs),
+                env.gymnasium.categorical_action_encoding,
+                record.max_episode_steps,
+            ),
+        )
+    )
+
+
+def _entry(
+    file: SchemaFile, path: tuple[str, ...], key: Key, role: Role, space: Space, env: Env, sink: Sink
+) -> Entry | None:
+    categorical = env.gymnasium is not None and env.gymnasium.categorical_action_encoding
+    spec = _spec(space, one_hot=role == "action" and not categorical)
+    if spec is None or spec.dtype not in CONCRETE:
+        sink.add(
+            gym_rules.UNSUPPORTED_SPACE.at(
+                file.span(*path, "gymnasium", "id"),
+                f"the {role} space of `{env.gymnasium.id if env.gymnasium else ''}` is a {space.kind} of {space.dtype}, "
+                "which specs can't say yet",
+            )
+        )
+        return None
+    return Entry(key, role, spec, spec.type())
+
+
+def _spec(space: Space, *, one_hot: bool) -> SpecType | None:
+    """The spec of a space, as TorchRL reads it: unbounded where every element is."""
+    match space.kind:
+        case "box":
+            if _everything(space):
+                return SpecType("unbounded", space.dtype, space.shape)
+            return SpecType(
+                "bounded", space.dtype, space.shape, low=_number(space.low), high=_number(space.high)
+            )
+        case "discrete" if space.start == 0:
+            if one_hot:
+                return SpecType("onehot", "int64", (), n=space.n)
+            return SpecType("categorical", "int64", (), n=space.n)
+        case "multi_binary":
+            return SpecType("binary", "int8", space.shape)
+        case _:
+            return None
+
+
+def _everything(space: Space) -> bool:
+    lows, highs = set(_flat(space.low)), set(_flat(space.high))
+    if space.dtype in FLOAT_RANGES:
+        return lows == {float("-inf")} and highs == {float("inf")}
+    low, high = INT_RANGES.get(space.dtype, (0, 1))
+    return lows == {float(low)} and highs == {float(high)}
+
+
+def _number(bound: Any) -> Any:
+    """Nested tuples, so that specs can be compared and hashed; one number where all elements agree."""
+    values = set(_flat(bound))
+    if len(values) == 1:
+        return values.pop()
+    return _nested(bound)
+
+
+def _nested(bound: Any) -> Any:
+    return tuple(_nested(item) for item in bound) if isinstance(bound, (list, tuple)) else bound
+
+
+def _flat(bound: Any) -> list[float]:
+    if isinstance(bound, (list, tuple)):
+        return [value for item in bound for value in _flat(item)]
+    return [float(bound)]

@@ -1,0 +1,172 @@
+"""What the checker proves of a loss and the planner may rely on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specgen.check.model import Key, Statement
+from specgen.expr import Interval, SourceText, Type
+from specgen.expr.tree import Expr
+
+Variant = Literal["live", "frozen", "target"]
+Record = Literal["now", "next"]
+
+
+class Size(int):
+    """A dimension whose size only the networks of the user know: an integer that is called by its name.
+
+    Inference compares sizes and proves indices with them; a number that no schema writes stands in.
+    """
+
+    name: str
+
+    def __new__(cls, name: str, number: int) -> Size:
+        """The size called ``name``; equal only to itself."""
+        size = super().__new__(cls, number)
+        size.name = name
+        return size
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class LossNetwork:
+    """A network of the constructor.
+
+    Attributes:
+        name: the keyword, and the attribute of the loss.
+        action: the role of the discrete action that it values, if it values one.
+        output: the role of what it writes.
+        type: the type of that.
+        target: whether it has target parameters: always, never, or as a parameter says.
+        doc: one line.
+    """
+
+    name: str
+    action: str | None
+    output: str
+    type: Type
+    target: bool | str
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class LossRole:
+    """A key that users may rename.
+
+    Attributes:
+        name: the role: the name in expressions and in `set_keys`.
+        key: the default key.
+        type: the type in expressions; None for a key that only the estimator or the runtime reads.
+        interval: its values.
+        after: whether it belongs to the next record, as rewards and done flags do.
+        doc: one line.
+    """
+
+    name: str
+    key: Key
+    type: Type | None
+    interval: Interval
+    after: bool
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class LossParam:
+    """A constructor keyword: a number, a truth value, or one of some words."""
+
+    name: str
+    annotation: str
+    default: bool | int | float | str
+    type: Type
+    interval: Interval
+    choices: tuple[str, ...] = ()
+    range: tuple[tuple[str, float], ...] = ()
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class NetworkCall:
+    """`network(now)`, `network.frozen(next)`, …"""
+
+    network: str
+    variant: Variant
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """A name for its value, where the declaration gives none."""
+        variant = "" if self.variant == "live" else f"_{self.variant}"
+        return f"{self.network}{variant}_{self.record}"
+
+
+@dataclass(frozen=True)
+class Alias:
+    """The value of an earlier network call, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of two network values, as a condition on the parameters says; only that one is computed."""
+
+    condition: Expr
+    source: SourceText
+    then: NetworkCall | Alias | Choice
+    otherwise: NetworkCall | Alias | Choice
+
+
+NetworkValue = NetworkCall | Alias | Choice
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A value that networks compute before the terms are: `name: value_network(now)`."""
+
+    name: str
+    value: NetworkValue
+    network: str
+    type: Type
+    path: str
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A condition on the parameters, and what is said when it does not hold."""
+
+    message: str
+    condition: Statement
+
+
+@dataclass(frozen=True)
+class CheckedLoss:
+    """A loss whose networks, keys, types and terms are known to be right.
+
+    Attributes:
+        forward: what the networks compute, in order.
+        let, terms, metrics, writes: the statements of the pure function, over those values.
+        estimator: the default value estimator.
+    """
+
+    name: str
+    module: str
+    doc: str
+    networks: tuple[LossNetwork, ...]
+    roles: tuple[LossRole, ...]
+    params: tuple[LossParam, ...]
+    require: tuple[Requirement, ...] = ()
+    forward: tuple[Forward, ...] = ()
+    let: tuple[Statement, ...] = ()
+    terms: tuple[Statement, ...] = ()
+    metrics: tuple[Statement, ...] = ()
+    writes: tuple[Statement, ...] = ()
+    estimator: str | None = None
+    types: dict[str, Type] = field(default_factory=dict)

@@ -1,0 +1,195 @@
+"""Network calls in the expressions of a loss: found, checked, and put before the terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from specgen.check.loss_model import (
+    Alias,
+    Choice,
+    Forward,
+    LossNetwork,
+    NetworkCall,
+    NetworkValue,
+    Record,
+    Variant,
+)
+from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
+from specgen.diagnostics.rules import losses as rules
+from specgen.expr import SourceText, tree
+from specgen.expr.tree import Expr, free_names
+
+_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
+_RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
+
+
+@dataclass
+class NetworkCalls:
+    """Takes the network calls out of the expressions of one loss, in order.
+
+    Attributes:
+        networks: the declared networks.
+        flags: the parameters, on which a choice between networks may depend.
+        sink: takes every mistake.
+        forward: what the networks compute, found so far.
+        targets: the networks whose target copy is called.
+    """
+
+    networks: Mapping[str, LossNetwork]
+    flags: frozenset[str]
+    sink: Sink
+    forward: list[Forward] = field(default_factory=list)
+    targets: set[str] = field(default_factory=set)
+    _known: dict[NetworkCall, str] = field(default_factory=dict)
+    _failed: bool = False
+
+    def whole(self, name: str, expr: Expr, source: SourceText, path: str) -> Forward | None:
+        """The statement ``name: expr`` if it is a network call, or a choice between such by a condition."""
+        value = self._value(expr, source, choice=False)
+        if value is None:
+            return None
+        network = self._network_of(value)
+        made = Forward(name, self._reused(value), network, self.networks[network].type, path)
+        self.forward.append(made)
+        if isinstance(value, NetworkCall):
+            self._known.setdefault(value, name)
+        return made
+
+    def replaced(self, expr: Expr, source: SourceText, path: str) -> Expr | None:
+        """``expr`` with names in the place of its network calls; None after reporting a mistake in one."""
+        self._failed = False
+        result = self._replace(expr, source, path)
+        return None if self._failed else result
+
+    def _replace(self, expr: Expr, source: SourceText, path: str) -> Expr:
+        match expr:
+            case tree.Call() if self._is_network(expr):
+                call = self._call(expr, source)
+                if call is None:
+                    return expr
+                if call not in self._known:
+                    self._known[call] = call.name
+                    self.forward.append(
+                        Forward(call.name, call, call.network, self.networks[call.network].type, path)
+                    )
+                return tree.Name(self._known[call], expr.start, expr.end)
+            case tree.Name() if expr.path.split(".")[0] in self.networks:
+                help = f"write {expr.path}(now) or {expr.path}(next)"
+                self._error(
+                    rules.NETWORK_CALL, source, expr, f"`{expr.path}` is a network, not a value", help
+                )
+                return expr
+            case tree.Literal() | tree.Name():
+                return expr
+            case tree.Call():
+                return replace(
+                    expr,
+                    args=tuple(self._replace(arg, source, path) for arg in expr.args),
+                    keywords=tuple(
+                        replace(keyword, value=self._replace(keyword.value, source, path))
+                        for keyword in expr.keywords
+                    ),
+                )
+            case tree.Index():
+                value = self._replace(expr.value, source, path)
+                return replace(
+                    expr, value=value, items=tuple(self._item(item, source, path) for item in expr.items)
+                )
+            case tree.Unary():
+                return replace(expr, operand=self._replace(expr.operand, source, path))
+            case tree.Binary():
+                left, right = self._replace(expr.left, source, path), self._replace(expr.right, source, path)
+                return replace(expr, left=left, right=right)
+            case tree.Compare() | tree.Logic():
+                return replace(
+                    expr, operands=tuple(self._replace(part, source, path) for part in expr.operands)
+                )
+            case tree.Tuple():
+                return replace(expr, items=tuple(self._replace(part, source, path) for part in expr.items))
+
+    def _item(
+        self, item: Expr | tree.Slice | tree.Axis | tree.Rest, source: SourceText, path: str
+    ) -> Expr | tree.Slice | tree.Axis | tree.Rest:
+        # The ends of a slice are known at build: no network can stand there.
+        return (
+            item
+            if isinstance(item, tree.Slice | tree.Axis | tree.Rest)
+            else self._replace(item, source, path)
+        )
+
+    def _value(self, expr: Expr, source: SourceText, *, choice: bool) -> NetworkValue | None:
+        """What a network call, or a choice between network calls, is; None if the expression is something else."""
+        if isinstance(expr, tree.Call) and self._is_network(expr):
+            return self._call(expr, source)
+        if isinstance(expr, tree.Name) and choice:
+            return Alias(expr.path) if any(made.name == expr.path for made in self.forward) else None
+        if isinstance(expr, tree.Call) and _is_where(expr) and free_names(expr.args[0]) <= self.flags:
+            then = self._value(expr.args[1], source, choice=True)
+            otherwise = self._value(expr.args[2], source, choice=True)
+            if then is not None and otherwise is not None:
+                return Choice(expr.args[0], source, then, otherwise)
+        return None
+
+    def _reused(self, value: NetworkValue) -> NetworkValue:
+        """The value with calls that were made before replaced by their names."""
+        if isinstance(value, Choice):
+            return replace(value, then=self._reused(value.then), otherwise=self._reused(value.otherwise))
+        if isinstance(value, NetworkCall) and value in self._known:
+            return Alias(self._known[value])
+        return value
+
+    def _network_of(self, value: NetworkValue) -> str:
+        match value:
+            case NetworkCall():
+                return value.network
+            case Alias():
+                return next(made.network for made in self.forward if made.name == value.name)
+            case Choice():
+                return self._network_of(value.then)
+
+    def _is_network(self, call: tree.Call) -> bool:
+        """Whether a call is meant for a network: by its name, or because it reads a record."""
+        if call.function.path.split(".")[0] in self.networks:
+            return True
+        return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
+
+    def _call(self, expr: tree.Call, source: SourceText) -> NetworkCall | None:
+        name, _, variant = expr.function.path.partition(".")
+        network = self.networks.get(name)
+        if network is None:
+            known = (
+                suggestion(name, self.networks) or f"the networks are {', '.join(self.networks) or 'none'}"
+            )
+            self._error(rules.UNKNOWN_NETWORK, source, expr.function, f"unknown network `{name}`", known)
+            return None
+        if variant not in _VARIANTS:
+            near = did_you_mean(variant, ("target", "frozen"))
+            meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
+            self._error(
+                rules.NETWORK_CALL, source, expr.function, f"a network has no `{variant}` parameters", help
+            )
+            return None
+        record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
+        if expr.keywords or record not in _RECORDS:
+            message = f"`{name}` is called with `now` or `next`"
+            help = "network calls with replaced inputs are not available yet" if expr.keywords else None
+            self._error(rules.NETWORK_CALL, source, expr, message, help or f"write {expr.function.path}(now)")
+            return None
+        if variant == "target":
+            if network.target is False:
+                message = f"`{name}` has no target parameters"
+                self._error(
+                    rules.NO_TARGET, source, expr.function, message, f"add `target: true` to `{name}`"
+                )
+                return None
+            self.targets.add(name)
+        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record])
+
+    def _error(self, rule: Rule, source: SourceText, at: Expr, message: str, help: str) -> None:
+        self._failed = True
+        self.sink.add(rule.at(source.span_of(at.start, at.end), message, help=help))
+
+
+def _is_where(expr: tree.Call) -> bool:
+    return expr.function.path == "where" and len(expr.args) == 3 and not expr.keywords

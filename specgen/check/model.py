@@ -1,0 +1,187 @@
+"""What the checker proves and the planner may rely on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from specgen.expr import ANYTHING, Expr, Function, Interval, SourceText, SpecType, Type
+
+Key = tuple[str, ...]
+Role = Literal["state", "action", "observation", "reward", "done"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Checked(Generic[T]):
+    """A declaration that passed every check; only these reach the planner."""
+
+    value: T
+
+
+def dotted(key: Key) -> str:
+    """A nested key as the language writes it: `agents.reward`."""
+    return ".".join(key)
+
+
+def identifier(name: str) -> str:
+    """The Python name of a dotted name: `next.agents.reward` is `next_agents_reward`."""
+    return name.replace(".", "_")
+
+
+def snake(name: str) -> str:
+    """`CartPoleGym` as `cart_pole_gym`, `DQNLoss` as `dqn_loss`."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return spaced.lower()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One declared tensor of the data layout.
+
+    Attributes:
+        key: its place in the tensordict.
+        role: what it is for.
+        spec: dtype, feature shape and domain as stored, without batch dimensions and without the
+            trailing 1 of a column.
+        type: its type in expressions; rewards and done flags are columns (stored with a trailing 1).
+        doc: one line, with the unit.
+    """
+
+    key: Key
+    role: Role
+    spec: SpecType
+    type: Type
+    doc: str = ""
+
+    @property
+    def dotted(self) -> str:
+        """The key as the language writes it."""
+        return dotted(self.key)
+
+    @property
+    def name(self) -> str:
+        """The key as a Python name."""
+        return "_".join(self.key)
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The feature shape in the tensordict: a column has a trailing 1."""
+        dims = self.type.dims or ()
+        return (*dims, 1) if self.type.col else dims
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A constructor keyword of a generated class: a Python number.
+
+    Attributes:
+        name: the keyword.
+        annotation: `float`, `int` or `bool`.
+        default: its value when none is passed.
+        doc: one line, with the unit.
+        range: what must hold of a value, as pairs of a comparison and a bound.
+        type: its dtype in expressions.
+        interval: its values in expressions.
+    """
+
+    name: str
+    annotation: str
+    default: Any
+    doc: str = ""
+    range: tuple[tuple[str, float], ...] = ()
+    type: str = "float32"
+    interval: Interval = ANYTHING
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant table of the declaration."""
+
+    name: str
+    type: Type
+    value: Any
+    doc: str = ""
+    interval: Interval = ANYTHING
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`target: expression`, in the order written.
+
+    Attributes:
+        target: the dotted name it defines (`next.th`, `angle`).
+        expr: the parsed expression.
+        source: its text with positions.
+        reads: the dotted names it reads.
+        calls: the declared functions that it calls.
+        draws: whether it draws random numbers.
+        path: the declaration path, for the provenance comment.
+    """
+
+    target: str
+    expr: Expr
+    source: SourceText
+    reads: frozenset[str]
+    calls: frozenset[str]
+    draws: bool
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The target as a Python name."""
+        return identifier(self.target)
+
+
+@dataclass(frozen=True)
+class CheckedFunction:
+    """A declared pure function, ready to print."""
+
+    name: str
+    function: Function
+    args: Mapping[str, Type]
+    let: tuple[Statement, ...]
+    returns: Statement
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class GymnasiumSource:
+    """The Gymnasium environment behind a declaration."""
+
+    id: str
+    kwargs: Mapping[str, Any]
+    categorical_action_encoding: bool
+    max_episode_steps: int | None
+
+
+@dataclass(frozen=True)
+class CheckedEnv:
+    """An environment whose keys, types and data flow are known to be right."""
+
+    name: str
+    module: str
+    doc: str
+    params: tuple[Parameter, ...] = ()
+    consts: tuple[Constant, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    functions: tuple[CheckedFunction, ...] = ()
+    state: tuple[Entry, ...] = ()
+    action: tuple[Entry, ...] = ()
+    observation: tuple[Entry, ...] = ()
+    reward: tuple[Entry, ...] = ()
+    done: tuple[Key, ...] = ((),)
+    done_dims: Mapping[Key, tuple[int, ...]] = field(default_factory=dict)
+    masks: Mapping[str, str] = field(default_factory=dict)
+    reset: tuple[Statement, ...] = ()
+    step: tuple[Statement, ...] = ()
+    observe: tuple[Statement, ...] = ()
+    gymnasium: GymnasiumSource | None = None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every declared tensor except the done flags."""
+        return (*self.state, *self.observation, *self.action, *self.reward)

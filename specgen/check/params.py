@@ -1,0 +1,186 @@
+"""Constructor parameters, constants and dims: what every declaration may start with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from specgen.check.model import Constant, Parameter
+from specgen.check.names import Names
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Binding, Interval, Type, parse_type, point
+from specgen.expr.dtypes import holds
+from specgen.schema.fields import Const, Param
+from specgen.schema.load import SchemaFile
+
+PARAM_TYPES = {"float": "float32", "int": "int64", "bool": "bool", "float64": "float64"}
+"""Declared types of parameters and their dtype in expressions; a plain float is weak, `float64` is not."""
+
+
+def check_params(
+    file: SchemaFile, path: tuple[str, ...], params: Mapping[str, Any], names: Names, sink: Sink
+) -> tuple[tuple[Parameter, ...], dict[str, Binding]]:
+    """Check the `params:` of a declaration at `path`.
+
+    Returns:
+        The constructor keywords, and what expressions see under their names.
+    """
+    checked: list[Parameter] = []
+    scope: dict[str, Binding] = {}
+    for name, given in params.items():
+        here = (*path, "params", name)
+        if not names.claim(name, "parameter", file.key_span(*here)):
+            continue
+        param = given if isinstance(given, Param) else Param(default=given)
+        if param.per_env or param.optional or isinstance(param.default, (str, list)):
+            what = "per_env" if param.per_env else "optional" if param.optional else "default"
+            sink.add(
+                rules.NOT_AVAILABLE.at(
+                    file.span(*here),
+                    f"`{what}: {getattr(param, what)}` is not available yet for an environment",
+                )
+            )
+            continue
+        kind = param.type or _kind_of(param.default)
+        if kind not in PARAM_TYPES or param.default is None:
+            sink.add(
+                rules.WRONG_TYPE.at(
+                    file.span(*here),
+                    f"parameter `{name}` needs a default that is a number or a truth value",
+                    help=f"the types of parameters are {', '.join(PARAM_TYPES)}",
+                )
+            )
+            continue
+        if not _fits(kind, param.default):
+            sink.add(
+                rules.WRONG_TYPE.at(
+                    file.span(*here, "default"),
+                    f"the default of `{name}` should be of type {kind}, got {param.default!r}",
+                )
+            )
+            continue
+        check_range(name, param, param.default, file.span(*here, "default"), sink)
+        annotation = "float" if kind == "float64" else kind
+        value = float(param.default) if annotation == "float" else param.default
+        interval = _interval(param, kind)
+        checked.append(
+            Parameter(name, annotation, value, param.doc, _range_of(param), PARAM_TYPES[kind], interval)
+        )
+        scope[name] = Binding(
+            f"params.{name}", Type(PARAM_TYPES[kind], (), "ctor"), interval, what="parameter"
+        )
+    return tuple(checked), scope
+
+
+def check_range(name: str, param: Param, value: float, span: Span, sink: Sink) -> None:
+    """Report a value outside the range that its declaration gives."""
+    wrong = [
+        f"{sign} {bound}"
+        for sign, bound, holds_ in (
+            (">=", param.min, param.min is None or value >= param.min),
+            ("<=", param.max, param.max is None or value <= param.max),
+            (">", param.above, param.above is None or value > param.above),
+            ("<", param.below, param.below is None or value < param.below),
+        )
+        if not holds_
+    ]
+    if wrong:
+        sink.add(rules.PARAM_OUT_OF_RANGE.at(span, f"`{name}` must be {' and '.join(wrong)}, got {value}"))
+
+
+def check_consts(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    consts: Mapping[str, Const],
+    dims: Mapping[str, int],
+    names: Names,
+    sink: Sink,
+) -> tuple[tuple[Constant, ...], dict[str, Binding]]:
+    """Check the constant tables of a declaration: type, shape and range of every element."""
+    checked: list[Constant] = []
+    scope: dict[str, Binding] = {}
+    for name, const in consts.items():
+        here = (*path, "consts", name)
+        if not names.claim(name, "constant", file.key_span(*here)):
+            continue
+        spec = parse_type(file.scalar(*here, "type"), sink, dims)
+        if spec is None:
+            continue
+        span = file.span(*here, "value")
+        values = list(_flatten(const.value))
+        shape = _shape_of(const.value)
+        if shape != spec.dims:
+            sink.add(
+                rules.WRONG_TYPE.at(
+                    span, f"`{name}` is declared {spec}, its value has shape {list(shape or ())}"
+                )
+            )
+            continue
+        if any(not isinstance(v, (int, float)) or not holds(spec.dtype, v) for v in values):
+            sink.add(rules.WRONG_TYPE.at(span, f"a value of `{name}` does not fit into {spec.dtype}"))
+            continue
+        type_ = spec.type("const")
+        interval = Interval(min(values), max(values))
+        checked.append(Constant(name, type_, const.value, const.doc, interval))
+        scope[name] = Binding(f"consts.{name}", type_, interval, what="constant")
+    return tuple(checked), scope
+
+
+def check_dims(
+    file: SchemaFile, path: tuple[str, ...], dims: Mapping[str, int], names: Names, sink: Sink
+) -> dict[str, Binding]:
+    """Check named sizes: positive whole numbers known at build."""
+    scope: dict[str, Binding] = {}
+    for name, size in dims.items():
+        here = (*path, "dims", name)
+        if not names.claim(name, "dim", file.key_span(*here)):
+            continue
+        if size < 1:
+            sink.add(
+                rules.PARAM_OUT_OF_RANGE.at(file.span(*here), f"dim `{name}` must be at least 1, got {size}")
+            )
+            continue
+        scope[name] = Binding(str(size), Type("int64", (), "lit"), point(size), static=size, what="dim")
+    return scope
+
+
+def _kind_of(default: object) -> str:
+    return "bool" if isinstance(default, bool) else "int" if isinstance(default, int) else "float"
+
+
+def _fits(kind: str, default: object) -> bool:
+    if isinstance(default, bool):
+        return kind == "bool"
+    return isinstance(default, int) if kind in ("int", "bool") else isinstance(default, (int, float))
+
+
+def _range_of(param: Param) -> tuple[tuple[str, float], ...]:
+    bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
+    return tuple((sign, bound) for sign, bound in bounds if bound is not None)
+
+
+def _interval(param: Param, kind: str) -> Interval:
+    if kind == "bool":
+        return Interval(0, 1)
+    low = max(bound for bound in (param.min, param.above, -math.inf) if bound is not None)
+    high = min(bound for bound in (param.max, param.below, math.inf) if bound is not None)
+    return Interval(low, high)
+
+
+def _flatten(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flatten(item)
+    else:
+        yield value
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, (list, tuple)):
+        return ()
+    inner = {_shape_of(item) for item in value}
+    if len(inner) != 1 or None in inner:
+        return None
+    return (len(value), *(inner.pop() or ()))

@@ -1,0 +1,63 @@
+"""What an expression reads that it can't read here: said before inference calls the name undefined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import Expr
+from specgen.expr.tree import Call, Name, children
+from specgen.source import Scalar
+
+
+def broken_reads(expr: Expr, broken: Collection[str]) -> bool:
+    """Whether an expression reads or calls something whose own mistake has been reported already."""
+    return any(name.path in broken for name in _names(expr))
+
+
+def misplaced_reads(
+    expr: Expr,
+    source: Scalar,
+    known: Collection[str],
+    absent: Mapping[str, str],
+    later: Mapping[str, Scalar],
+    sink: Sink,
+) -> bool:
+    """Report reads of names that exist, but not here.
+
+    Args:
+        expr: the expression.
+        source: its text.
+        known: names that it may read.
+        absent: names that mean something elsewhere in the declaration, with what to say.
+        later: the assignments from this one on, by their name.
+        sink: takes what is found.
+
+    Returns:
+        Whether anything was found.
+    """
+    found = False
+    for name in _names(expr):
+        if name.path in known:
+            continue
+        span = source.span_of(name.start, name.end)
+        if name.path in absent:
+            found = True
+            sink.add(rules.UNDEFINED.at(span, f"`{name.path}` is not known here", help=absent[name.path]))
+        elif name.path in later:
+            found = True
+            notes = [Note("it is assigned here", later[name.path].span)]
+            message = f"`{name.path}` is read before it is assigned"
+            sink.add(rules.UNDEFINED.at(span, message, notes=notes, help="assign it above this line"))
+    return found
+
+
+def _names(expr: Expr) -> Iterator[Name]:
+    """Every name that is read or called, in the order of the text."""
+    if isinstance(expr, Name):
+        yield expr
+    if isinstance(expr, Call):
+        yield expr.function
+    for child in children(expr):
+        yield from _names(child)

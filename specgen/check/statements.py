@@ -1,0 +1,158 @@
+"""A section of assignments: parsed, typed and checked in the order written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from specgen.check.model import Statement, identifier
+from specgen.check.names import Names
+from specgen.check.reads import broken_reads, misplaced_reads
+from specgen.diagnostics import Sink, did_you_mean
+from specgen.diagnostics.rules import devices as done_rules
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Binding, Function, SpecType, Type, Typed, check_assignable, free_names, infer, parse
+from specgen.schema.load import SchemaFile
+from specgen.source import Mapping as MappingNode
+from specgen.source import Scalar
+
+
+@dataclass(frozen=True)
+class Target:
+    """A declared key that a section may assign; a shape of ``None`` is taken from the expression."""
+
+    name: str
+    spec: SpecType
+
+
+@dataclass(frozen=True)
+class Section:
+    """Where assignments stand and what they may read.
+
+    Attributes:
+        path: the declaration path of the mapping.
+        scope: names that expressions may read.
+        functions: functions that they may call.
+        names: the namespace of the declaration, so that locals shadow nothing.
+        expected: what may be assigned, in words.
+        broken: declared names and functions whose declaration has a mistake: what assigns, reads or calls them
+            is passed over, so that one mistake gives one message.
+        absent: names that mean something elsewhere in the declaration, with what to say where one is read.
+    """
+
+    file: SchemaFile
+    path: tuple[str, ...]
+    scope: Mapping[str, Binding]
+    functions: Mapping[str, Function]
+    names: Names
+    expected: str
+    broken: frozenset[str] = frozenset()
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class SectionResult:
+    """The statements of a section and the type that each target got."""
+
+    statements: tuple[Statement, ...] = ()
+    types: dict[str, Type] = field(default_factory=dict)
+
+
+def check_section(
+    section: Section, targets: Mapping[str, Target], wrong: Mapping[str, str], sink: Sink
+) -> SectionResult:
+    """Check the assignments of a section.
+
+    Args:
+        section: the mapping and its surroundings.
+        targets: declared keys that may be assigned here, by dotted name.
+        wrong: targets that are a known slip, with what to say about each.
+        sink: takes every mistake; a statement with a mistake leaves its name undefined but known.
+    """
+    result = SectionResult()
+    node = section.file.node(*section.path) if _exists(section) else None
+    if not isinstance(node, MappingNode):
+        return result
+    scope = dict(section.scope)
+    broken = {*section.broken, *(f"next.{name}" for name in section.broken)}
+    statements: list[Statement] = []
+    for index, (key, value) in enumerate(node.entries):
+        name = key.text
+        if name in broken:
+            continue
+        if not _target_allowed(section, key, targets, wrong, sink):
+            broken.add(name)
+            continue
+        if not isinstance(value, Scalar):
+            continue  # the models have said so already
+        expr = parse(value, sink)
+        later = {other.text: other for other, _ in node.entries[index:]}
+        if (
+            expr is None
+            or broken_reads(expr, broken)
+            or misplaced_reads(expr, value, scope.keys(), section.absent, later, sink)
+        ):
+            broken.add(name)
+            continue
+        typed = infer(
+            expr, scope, value, sink, functions=section.functions, draw_prefix=f"draw_{identifier(name)}"
+        )
+        if typed is None:
+            broken.add(name)
+            continue
+        type_, interval = typed.type, typed.interval
+        if (target := targets.get(name)) is not None:
+            if not check_assignable(typed, target.spec, value, sink, name=name):
+                broken.add(name)
+                continue
+            dims = target.spec.dims if target.spec.shape is not None else typed.type.dims
+            type_, interval = Type(target.spec.dtype, dims), target.spec.interval
+        result.types[name] = type_
+        scope[name] = Binding(
+            identifier(name), type_, interval, static=None if target else typed.static, what="value"
+        )
+        statements.append(
+            Statement(
+                name,
+                expr,
+                value,
+                free_names(expr),
+                called(typed),
+                bool(typed.draws),
+                ".".join((*section.path, name)),
+            )
+        )
+    result.statements = tuple(statements)
+    return result
+
+
+def called(typed: Typed) -> frozenset[str]:
+    """The declared functions that a typed expression calls."""
+    own = {typed.function.name} if typed.function is not None else set()
+    return frozenset(own.union(*(called(part) for part in typed.parts)))
+
+
+def _exists(section: Section) -> bool:
+    try:
+        section.file.node(*section.path)
+    except KeyError:
+        return False
+    return True
+
+
+def _target_allowed(
+    section: Section, key: Scalar, targets: Mapping[str, Target], wrong: Mapping[str, str], sink: Sink
+) -> bool:
+    name = key.text
+    if name in targets:
+        return True
+    if name in wrong:
+        rule = done_rules.DONE_ALONE if name.rsplit(".", 1)[-1] == "done" else rules.WRONG_TARGET
+        sink.add(rule.at(key.span, f"`{name}` can't be assigned here", help=wrong[name]))
+        return False
+    if "." in name:
+        near = did_you_mean(name, targets)
+        help = f"did you mean `{near}`?" if near else f"here one may assign {section.expected}"
+        sink.add(rules.WRONG_TARGET.at(key.span, f"`{name}` is no declared key", help=help))
+        return False
+    return section.names.claim(name, "local value", key.span)

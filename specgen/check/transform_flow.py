@@ -1,0 +1,182 @@
+"""What a transform's phases read and assign, and whether they do so completely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specgen.check.statements import SectionResult
+from specgen.check.transform_model import Output, Role
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.expr import Expr
+from specgen.expr.tree import Binary, Call, Literal, Name, Unary, children
+from specgen.schema.load import SchemaFile
+
+_LIKE = ("zeros_like", "ones_like", "full_like")
+_MONOTONE = (
+    "cast",
+    "float32",
+    "float64",
+    "clip",
+    "tanh",
+    "exp",
+    "log",
+    "sqrt",
+    "atan",
+    "floor",
+    "ceil",
+    "round",
+)
+
+
+def value_reads(expr: Expr) -> frozenset[str]:
+    """The names whose value `expr` reads; `zeros_like(x)` reads only the shape and dtype of `x`."""
+    if isinstance(expr, Name):
+        return frozenset({expr.path})
+    below = children(expr)
+    if isinstance(expr, Call) and expr.function.path in _LIKE and below and isinstance(below[0], Name):
+        below = below[1:]
+    return frozenset(name for child in below for name in value_reads(child))
+
+
+def monotone_in(expr: Expr, name: str) -> bool:
+    """Whether `expr` rises or falls with each element of `name` and changes no dimension.
+
+    True only for what is seen at once: `name` occurs once on every path, below arithmetic with what does not
+    contain it and below functions that rise.
+    """
+    if isinstance(expr, Name):
+        return expr.path == name
+    if isinstance(expr, Unary):
+        return monotone_in(expr.operand, name)
+    if isinstance(expr, Binary):
+        left, right = _contains(expr.left, name), _contains(expr.right, name)
+        if left and right:
+            return False
+        if expr.op in ("+", "-", "*"):
+            return monotone_in(expr.left if left else expr.right, name)
+        return expr.op == "/" and left and monotone_in(expr.left, name)
+    if isinstance(expr, Call) and expr.args:
+        if expr.function.path == "where" and len(expr.args) == 3:
+            condition, *branches = expr.args
+            return not _contains(condition, name) and all(monotone_in(branch, name) for branch in branches)
+        others = (*expr.args[1:], *(keyword.value for keyword in expr.keywords))
+        return (
+            expr.function.path in _MONOTONE
+            and not any(_contains(other, name) for other in others)
+            and monotone_in(expr.args[0], name)
+        )
+    return False
+
+
+def check_flow(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    roles: Iterable[Role],
+    outputs: Iterable[Output],
+    sections: Mapping[str, SectionResult],
+    sink: Sink,
+) -> None:
+    """Report outputs that are not computed when they must be, and values that nobody has."""
+    assigned = {phase: {s.target for s in section.statements} for phase, section in sections.items()}
+    outputs = list(outputs)
+    for output in outputs:
+        if output.inverse:
+            continue
+        mapped = output.name in assigned["map"]
+        stepped = f"next.{output.name}" in assigned["step"]
+        fresh = output.name in assigned["reset"]
+        if mapped and (stepped or fresh):
+            _report(
+                file, path, output, sink, "is assigned by `map` and by `reset` or `step`", "keep one of them"
+            )
+        elif not mapped and not stepped:
+            _report(
+                file,
+                path,
+                output,
+                sink,
+                "is never assigned after a step",
+                f"add `next.{output.name}: …` to `step`",
+            )
+        elif not mapped and not fresh and not output.flag:
+            _report(
+                file, path, output, sink, "is never assigned at a reset", f"add `{output.name}: …` to `reset`"
+            )
+    for role in roles:
+        if role.inverse and role.name not in assigned["inverse"]:
+            sink.add(
+                rules.MISSING_ASSIGNMENT.at(
+                    file.key_span(*path, "in", role.name),
+                    f"nothing under `inverse` assigns `{role.name}`",
+                    help=f"add `{role.name}: …` under `inverse`",
+                )
+            )
+    _flags_only_rise(outputs, sections["step"], sink)
+    _nothing_unknown(outputs, sections, sink)
+
+
+def _report(
+    file: SchemaFile, path: tuple[str, ...], output: Output, sink: Sink, what: str, help: str
+) -> None:
+    sink.add(
+        rules.MISSING_ASSIGNMENT.at(
+            file.key_span(*path, "out", output.name), f"output `{output.name}` {what}", help=help
+        )
+    )
+
+
+def _flags_only_rise(outputs: Iterable[Output], step: SectionResult, sink: Sink) -> None:
+    flags = {f"next.{output.name}" for output in outputs if output.flag}
+    for statement in step.statements:
+        if statement.target not in flags:
+            continue
+        first = children(statement.expr)[:1]
+        rises = getattr(statement.expr, "op", None) == "or" and any(
+            isinstance(operand, Name) and operand.path == statement.target
+            for operand in children(statement.expr)
+        )
+        if not rises:
+            sink.add(
+                transform_rules.FLAG_FALLS.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{statement.target}` may only be raised",
+                    help=f"write `{statement.target} or …`",
+                    notes=["an episode that the environment has ended stays ended"] if first else [],
+                )
+            )
+
+
+def _nothing_unknown(outputs: Iterable[Output], sections: Mapping[str, SectionResult], sink: Sink) -> None:
+    """A step may read outputs before the step only where they are carried; a reset has no value before it."""
+    plain = {output.name for output in outputs if not output.carry}
+    every = {output.name for output in outputs}
+    defined: set[str] = set()
+    for statement in sections["reset"].statements:
+        for name in sorted(value_reads(statement.expr) & (every - defined)):
+            sink.add(
+                transform_rules.NO_VALUE.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{name}` has no value yet at a reset",
+                    help=f"`zeros_like({name})` takes only its shape and dtype",
+                )
+            )
+        defined.add(statement.target)
+    for statement in sections["step"].statements:
+        for name in sorted(value_reads(statement.expr) & plain):
+            sink.add(
+                transform_rules.NO_VALUE.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{name}` is not carried from one step to the next",
+                    help=f"add it to `carry`, or write `next.{name}`",
+                )
+            )
+
+
+def _contains(expr: Expr, name: str) -> bool:
+    if isinstance(expr, Literal):
+        return False
+    if isinstance(expr, Name):
+        return expr.path == name
+    return any(_contains(child, name) for child in children(expr))

@@ -1,0 +1,184 @@
+"""What a checked transform is, for the dynamic class and for the chains that inline it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal
+
+from specgen.check.model import Statement
+from specgen.expr import ANYTHING, Interval
+
+Phase = Literal["reset", "step", "map", "inverse"]
+ParamKind = Literal["int", "float", "bool", "tensor"]
+
+PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
+FLAG_NAMES = ("terminated", "truncated")
+"""Outputs of these names are done flags; no other output is."""
+
+
+class _Missing(Enum):
+    REQUIRED = "REQUIRED"
+
+
+REQUIRED: Final = _Missing.REQUIRED
+"""The default of a parameter that has to be given."""
+
+
+@dataclass(frozen=True)
+class TransformParam:
+    """A constructor keyword of a transform.
+
+    Attributes:
+        kind: a Python number or truth value, or a tensor (made from numbers, lists or tensors).
+        default: `REQUIRED` when there is none.
+        optional: whether it may be ``None`` (then `given(name)` is false).
+        range: what must hold of a value, as pairs of a comparison and a bound.
+    """
+
+    name: str
+    kind: ParamKind
+    default: Any
+    optional: bool = False
+    range: tuple[tuple[str, float], ...] = ()
+    interval: Interval = ANYTHING
+    doc: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a transform reads, for each of several keys.
+
+    Attributes:
+        name: its name in expressions.
+        default: keys, and groups of the environment's keys (`env.reward`), that it stands for by default;
+            `env.done` is the `done` of every root-most done set.
+        pattern: the dtype pattern: `float`, `number`, `any` or a dtype.
+        dtypes: the dtypes that the pattern admits.
+        dims: its feature dimensions; ``None`` for any (`...`).
+        inverse: whether it is what the environment is given.
+    """
+
+    name: str
+    default: tuple[str, ...]
+    pattern: str
+    dtypes: tuple[str, ...]
+    dims: tuple[int, ...] | None = None
+    inverse: bool = False
+    doc: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether users have to pass its keys."""
+        return not self.default
+
+    @property
+    def structural(self) -> bool:
+        """Whether it follows the environment's done sets, so that users don't choose its keys."""
+        return any(entry == "env.done" for entry in self.default)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a transform writes, one for each key of a role.
+
+    Attributes:
+        name: its name in expressions.
+        each: the role that it follows.
+        key: the last part of its key, with `{}` for that of the role's key; `{}` alone is the same key.
+        like: the role or output whose dtype it has; ``None`` when `dtype` says it.
+        dtype: its dtype, when it does not follow `like`.
+        interval: its declared values; ``None`` when nothing is declared.
+        keyword: the constructor keyword that replaces `key`; ``None`` when `out_keys` does.
+        when: the optional parameter that must be given for it to exist.
+        carry: whether the next step reads it.
+        flag: whether it is a done flag, or-ed with what it was.
+        inverse: whether it is what the policy writes (the outer side of an inverse role).
+        monotone: whether its expression is monotone in its role, so that bounds map to bounds.
+    """
+
+    name: str
+    each: str
+    key: str = "{}"
+    like: str | None = None
+    dtype: str | None = None
+    interval: tuple[float, float] | None = None
+    keyword: str | None = None
+    when: str | None = None
+    carry: bool = False
+    flag: bool = False
+    inverse: bool = False
+    monotone: bool = False
+    doc: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether it replaces its input by default."""
+        return self.key == "{}"
+
+
+@dataclass(frozen=True)
+class CheckedTransform:
+    """A transform whose roles, types and data flow are known to be right, whatever keys it will get.
+
+    Statements keep their parsed expressions: the dynamic class prints them for patterns, a chain infers them
+    again for the dtypes and shapes of its keys.
+
+    Attributes:
+        reset, step, map, inverse: the statements of each phase, in the order written. Targets are outputs,
+            `next.` outputs (`step`), inverse roles (`inverse`), or local values.
+        derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
+        signature: the constructor's parameters, in order.
+        recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
+    """
+
+    name: str
+    module: str
+    doc: str
+    params: tuple[TransformParam, ...]
+    roles: tuple[Role, ...]
+    outputs: tuple[Output, ...]
+    reset: tuple[Statement, ...]
+    step: tuple[Statement, ...]
+    map: tuple[Statement, ...]
+    inverse: tuple[Statement, ...]
+    derive_done: bool | str
+    signature: tuple[str, ...]
+    recalls: tuple[str, ...]
+
+    def param(self, name: str) -> TransformParam:
+        """The parameter of this name."""
+        return next(param for param in self.params if param.name == name)
+
+    def role(self, name: str) -> Role:
+        """The role of this name."""
+        return next(role for role in self.roles if role.name == name)
+
+    def output(self, name: str) -> Output:
+        """The output of this name."""
+        return next(output for output in self.outputs if output.name == name)
+
+    def phase(self, phase: Phase) -> tuple[Statement, ...]:
+        """The statements of a phase."""
+        statements: tuple[Statement, ...] = getattr(self, phase)
+        return statements
+
+    @property
+    def forward(self) -> tuple[Role, ...]:
+        """The roles that are read from what the environment returns."""
+        return tuple(role for role in self.roles if not role.inverse)
+
+    @property
+    def backward(self) -> tuple[Role, ...]:
+        """The roles that are what the environment is given."""
+        return tuple(role for role in self.roles if role.inverse)
+
+    def outputs_of(self, role: Role) -> Iterator[Output]:
+        """The outputs that follow a role."""
+        return (output for output in self.outputs if output.each == role.name)

@@ -1,0 +1,456 @@
+"""Transforms: roles, types and data flow, checked for every key that they may get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from specgen.check.model import Checked, Statement
+from specgen.check.names import Names
+from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.transform_flow import check_flow, monotone_in, value_reads
+from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
+from specgen.check.transform_params import check_transform_params
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.expr import CONCRETE, Binding, SpecType, Type, full, parse_type
+from specgen.expr.spec_types import flatten
+from specgen.schema.load import SchemaFile
+from specgen.schema.transform import InKey, OutKey, Transform
+
+__all__ = ["CheckedTransform", "check_transform"]
+
+GROUPS = ("env.observation", "env.reward", "env.done", "env.action", "env.state")
+_INPUT_GROUPS = ("env.action", "env.state")
+_PATTERNS = {
+    "float": ("float32", "float64"),
+    "number": tuple(dtype for dtype in CONCRETE if dtype != "bool"),
+    "any": tuple(CONCRETE),
+}
+_RESERVED = ("buffers", "update", "offline", "around", "moves", "drops", "masks", "python")
+
+
+def check_transform(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedTransform] | None:
+    """Check a transform.
+
+    Args:
+        file: where it is declared.
+        name: its name under `transforms:`.
+        module: the generated module that it goes to, dotted.
+        sink: takes every mistake.
+
+    Returns:
+        The checked transform, or ``None`` when there were errors.
+    """
+    mine = Sink()
+    checked = _Checker(file, name, module, file.module.transforms[name], mine).run()
+    sink.extend(mine.items)
+    return None if mine.has_errors or checked is None else Checked(checked)
+
+
+@dataclass
+class _Checker:
+    file: SchemaFile
+    name: str
+    module: str
+    transform: Transform
+    sink: Sink
+
+    def run(self) -> CheckedTransform | None:
+        self.path = ("transforms", self.name)
+        self.names = Names(self.sink)
+        self._refuse_unavailable()
+        params, fixed = check_transform_params(
+            self.file, self.path, self.transform.params, self.names, self.sink
+        )
+        roles = tuple(filter(None, (self._role(name, role) for name, role in self.transform.in_.items())))
+        self._one_role_each_way(roles)
+        by_name = {role.name: role for role in roles}
+        params_by_name = {param.name: param for param in params}
+        outputs = tuple(
+            filter(
+                None,
+                (
+                    self._output(name, out, by_name, params_by_name)
+                    for name, out in self.transform.out.items()
+                ),
+            )
+        )
+        self._carries(outputs)
+        if self.sink.has_errors:
+            return None
+        types = {role.name: role_type(role) for role in roles}
+        types |= {output.name: output_type(output, by_name) for output in outputs}
+        sections = {
+            phase: self._section(phase, roles, outputs, types, fixed)
+            for phase in ("reset", "step", "map", "inverse")
+        }
+        self._optional_params(params, outputs, sections)
+        self._derive_done(params)
+        check_flow(self.file, self.path, roles, outputs, sections, self.sink)
+        signature = self._signature(params, roles, outputs)
+        return CheckedTransform(
+            name=self.name,
+            module=self.module,
+            doc=" ".join(self.transform.doc.split()),
+            params=params,
+            roles=roles,
+            outputs=tuple(self._with_monotone(output, roles, sections["map"]) for output in outputs),
+            reset=sections["reset"].statements,
+            step=sections["step"].statements,
+            map=sections["map"].statements,
+            inverse=sections["inverse"].statements,
+            derive_done=self.transform.derive_done,
+            signature=signature,
+            recalls=tuple(
+                name
+                for name in types
+                if any(name in value_reads(s.expr) for s in sections["step"].statements)
+            ),
+        )
+
+    def _refuse_unavailable(self) -> None:
+        for field in _RESERVED:
+            if getattr(self.transform, field):
+                self.sink.add(
+                    rules.NOT_AVAILABLE.at(
+                        self.file.key_span(*self.path, field),
+                        f"`{field}` of a transform is not available yet",
+                    )
+                )
+
+    # ------------------------------------------------------------------ roles
+
+    def _role(self, name: str, role: InKey) -> Role | None:
+        here = (*self.path, "in", name)
+        if not self.names.claim(name, "role", self.file.key_span(*here)):
+            return None
+        given = [field for field in ("each", "key", "all") if getattr(role, field) is not None]
+        if len(given) != 1:
+            self.sink.add(
+                rules.MISSING_FIELD.at(
+                    self.file.key_span(*here), f"role `{name}` needs exactly one of `each`, `key` and `all`"
+                )
+            )
+            return None
+        if role.each is None:
+            self.sink.add(
+                rules.NOT_AVAILABLE.at(
+                    self.file.key_span(*here, given[0]),
+                    f"`{given[0]}:` is not available yet",
+                    help="use `each:` with one key",
+                )
+            )
+            return None
+        default = (role.each,) if isinstance(role.each, str) else tuple(role.each)
+        for index, entry in enumerate(default):
+            place = (*here, "each") if isinstance(role.each, str) else (*here, "each", index)
+            if not self._selector(entry, role.inverse, place):
+                return None
+        spec = self._pattern(here, role.type)
+        if spec is None:
+            return None
+        dtypes = _PATTERNS.get(spec.dtype, (spec.dtype,))
+        return Role(name, default, spec.dtype, dtypes, spec.shape, role.inverse, role.doc)
+
+    def _selector(self, entry: str, inverse: bool, place: tuple[str | int, ...]) -> bool:
+        if not entry.startswith("env."):
+            return True
+        allowed = [group for group in GROUPS if (group in _INPUT_GROUPS) == inverse]
+        if entry in allowed:
+            return True
+        side = "is given" if inverse else "returns"
+        self.sink.add(
+            transform_rules.UNKNOWN_GROUP.at(
+                self.file.span(*place),
+                f"`{entry}` is no group of what the environment {side}",
+                help=suggestion(entry, allowed) or f"the groups here are {', '.join(allowed)}",
+            )
+        )
+        return False
+
+    def _pattern(self, here: tuple[str, ...], text: str) -> SpecType | None:
+        if "type" not in self.transform.in_[here[-1]].model_fields_set:
+            return SpecType("pattern", "any", None)
+        return parse_type(self.file.scalar(*here, "type"), self.sink)
+
+    def _one_role_each_way(self, roles: Iterable[Role]) -> None:
+        for inverse in (False, True):
+            several = [role for role in roles if role.inverse == inverse]
+            for role in several[1:]:
+                self.sink.add(
+                    rules.NOT_AVAILABLE.at(
+                        self.file.key_span(*self.path, "in", role.name),
+                        f"a second {'inverse ' if inverse else ''}role (`{role.name}` beside `{several[0].name}`) "
+                        "is not available yet",
+                        help="declare another transform and put both into the chain",
+                    )
+                )
+
+    # ---------------------------------------------------------------- outputs
+
+    def _output(
+        self, name: str, out: OutKey, roles: Mapping[str, Role], params: Mapping[str, TransformParam]
+    ) -> Output | None:
+        here = (*self.path, "out", name)
+        if not self.names.claim(name, "output", self.file.key_span(*here)):
+            return None
+        if out.each not in roles:
+            self.sink.add(
+                rules.UNKNOWN_DECLARATION.at(
+                    self.file.span(*here, "each"),
+                    f"no role `{out.each}`",
+                    help=suggestion(out.each, roles) or f"the roles are {', '.join(roles) or 'none'}",
+                )
+            )
+            return None
+        if out.scale:
+            self.sink.add(
+                rules.NOT_AVAILABLE.at(self.file.key_span(*here, "scale"), "`scale` is not available yet")
+            )
+            return None
+        role = roles[out.each]
+        when = self._when(here, out, params)
+        dtype, like, interval = self._output_dtype(here, out, role)
+        return Output(
+            name=name,
+            each=out.each,
+            key="{}" if out.name == "same" else out.name,
+            like=like,
+            dtype=dtype,
+            interval=interval,
+            keyword=out.keyword,
+            when=when,
+            carry=name in self.transform.carry,
+            flag=name in ("terminated", "truncated"),
+            inverse=role.inverse,
+            doc=out.doc,
+        )
+
+    def _when(self, here: tuple[str, ...], out: OutKey, params: Mapping[str, TransformParam]) -> str | None:
+        if out.when is None:
+            return None
+        found = re.fullmatch(r"\s*given\(\s*(\w+)\s*\)\s*", out.when)
+        optional = [param.name for param in params.values() if param.optional]
+        if found is None or found[1] not in optional:
+            self.sink.add(
+                transform_rules.WRONG_CONDITION.at(
+                    self.file.span(*here, "when"),
+                    f"`{out.when}` is no condition: write `given(…)` of an optional parameter",
+                    help=suggestion(found[1], optional) if found else None,
+                )
+            )
+            return None
+        return found[1]
+
+    def _output_dtype(
+        self, here: tuple[str, ...], out: OutKey, role: Role
+    ) -> tuple[str | None, str | None, tuple[float, float] | None]:
+        if out.type is None:
+            return None, role.name, None
+        spec = parse_type(self.file.scalar(*here, "type"), self.sink)
+        if spec is None:
+            return None, role.name, None
+        if spec.like is not None:
+            if spec.like != role.name:
+                self.sink.add(
+                    rules.UNKNOWN_DECLARATION.at(
+                        self.file.span(*here, "type"),
+                        f"`{here[-1]}` follows `{role.name}`, so it can be like nothing else",
+                        help=f"write `like({role.name})`",
+                    )
+                )
+            return None, role.name, None
+        if spec.shape is not None and spec.shape != role.dims:
+            self.sink.add(
+                rules.WRONG_TYPE.at(
+                    self.file.span(*here, "type"),
+                    f"an output has the dimensions of the role that it follows: write `{spec.dtype}[...]`",
+                )
+            )
+        if spec.dtype in _PATTERNS:
+            self.sink.add(
+                rules.WRONG_TYPE.at(
+                    self.file.span(*here, "type"),
+                    f"`{spec.dtype}` is no dtype: an output has one, or that of its role",
+                    help=f"write `like({role.name})`",
+                )
+            )
+        interval = None
+        if spec.low is not None and spec.high is not None:
+            interval = (min(flatten(spec.low)), max(flatten(spec.high)))
+        return spec.dtype, None, interval
+
+    def _carries(self, outputs: Iterable[Output]) -> None:
+        known = [output.name for output in outputs]
+        for index, name in enumerate(self.transform.carry):
+            if name not in known:
+                self.sink.add(
+                    rules.UNKNOWN_DECLARATION.at(
+                        self.file.span(*self.path, "carry", index),
+                        f"no output `{name}` to carry",
+                        help=suggestion(name, known),
+                    )
+                )
+
+    # ----------------------------------------------------------------- phases
+
+    def _section(
+        self,
+        phase: str,
+        roles: Iterable[Role],
+        outputs: Iterable[Output],
+        types: Mapping[str, Type],
+        fixed: Mapping[str, Binding],
+    ) -> SectionResult:
+        inverse = phase == "inverse"
+        scope = dict(fixed)
+        targets: dict[str, Target] = {}
+        for role in roles:
+            if inverse and role.inverse:
+                targets[role.name] = Target(role.name, _spec(types[role.name]))
+            elif not inverse and not role.inverse:
+                scope[role.name] = _binding(role.name, types[role.name])
+                if phase == "step":
+                    scope[f"next.{role.name}"] = _binding(f"next_{role.name}", types[role.name])
+        for output in outputs:
+            type_ = types[output.name]
+            interval = _spec(type_, output.interval).interval
+            if inverse and output.inverse:
+                scope[output.name] = _binding(output.name, type_)
+            elif not inverse and not output.inverse:
+                target = f"next.{output.name}" if phase == "step" else output.name
+                targets[target] = Target(target, _spec(type_, output.interval))
+                if phase != "map":
+                    scope[output.name] = Binding(output.name, type_, interval, what="output")
+                if phase == "step" and output.flag:
+                    scope[target] = Binding(f"next_{output.name}", type_, interval, what="flag")
+        expected = {
+            "reset": "an output",
+            "step": "`next.` and an output",
+            "map": "an output",
+            "inverse": "an inverse role",
+        }[phase]
+        return check_section(
+            Section(self.file, (*self.path, phase), scope, {}, self.names, expected),
+            targets,
+            self._wrong_targets(phase, roles, outputs),
+            self.sink,
+        )
+
+    def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:
+        wrong = {"next.done": "`done` follows from `terminated` and `truncated`", "done": "`done` is derived"}
+        for role in roles:
+            if not (phase == "inverse" and role.inverse):
+                wrong[role.name] = f"`{role.name}` is read; assign an output"
+            wrong[f"next.{role.name}"] = f"`{role.name}` is read; assign an output"
+        for output in outputs:
+            if phase == "step":
+                wrong[output.name] = (
+                    f"`{output.name}` is the value before the step; write `next.{output.name}`"
+                )
+            else:
+                wrong[f"next.{output.name}"] = f"outside `step` an output is written bare: `{output.name}`"
+            if phase == "inverse":
+                wrong[output.name] = "`inverse` assigns what the environment is given"
+        return wrong
+
+    def _optional_params(
+        self,
+        params: Iterable[TransformParam],
+        outputs: Iterable[Output],
+        sections: Mapping[str, SectionResult],
+    ) -> None:
+        conditions = {output.name: output.when for output in outputs}
+        optional = {param.name for param in params if param.optional}
+        for section in sections.values():
+            for statement in section.statements:
+                condition = conditions.get(statement.target.removeprefix("next."))
+                for name in sorted((statement.reads & optional) - {condition}):
+                    self.sink.add(
+                        transform_rules.MAY_BE_ABSENT.at(
+                            statement.source.span_of(0, len(statement.source.text)),
+                            f"`{name}` may not have been given",
+                            help=f"declare the output with `when: given({name})`",
+                        )
+                    )
+
+    def _derive_done(self, params: Iterable[TransformParam]) -> None:
+        value = self.transform.derive_done
+        bools = [param.name for param in params if param.kind == "bool"]
+        if isinstance(value, str) and value not in bools:
+            self.sink.add(
+                rules.UNKNOWN_DECLARATION.at(
+                    self.file.span(*self.path, "derive_done"),
+                    f"no `bool` parameter `{value}`",
+                    help=suggestion(value, bools) or "write true, false or the name of a `bool` parameter",
+                )
+            )
+
+    def _signature(
+        self, params: Iterable[TransformParam], roles: Iterable[Role], outputs: Iterable[Output]
+    ) -> tuple[str, ...]:
+        usual = usual_signature(params, roles, outputs)
+        given = self.transform.signature
+        if given and sorted(given) != sorted(usual):
+            missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
+            notes = [f"missing: {', '.join(missing)}"] if missing else []
+            notes += [f"not a parameter: {', '.join(extra)}"] if extra else []
+            self.sink.add(
+                transform_rules.WRONG_SIGNATURE.at(
+                    self.file.span(*self.path, "signature"),
+                    "`signature` has to list each parameter of the constructor once",
+                    notes=notes,
+                )
+            )
+        return tuple(given or usual)
+
+    def _with_monotone(self, output: Output, roles: Iterable[Role], mapped: SectionResult) -> Output:
+        from dataclasses import replace
+
+        statement = next((s for s in mapped.statements if s.target == output.name), None)
+        return replace(output, monotone=statement is not None and monotone_in(statement.expr, output.each))
+
+
+def usual_signature(
+    params: Iterable[TransformParam], roles: Iterable[Role], outputs: Iterable[Output]
+) -> tuple[str, ...]:
+    """The constructor's parameters in their usual order: what must be given, keys, options."""
+    params, roles, outputs = list(params), list(roles), list(outputs)
+    names = [param.name for param in params if param.required]
+    for suffix, inverse in (("", False), ("_inv", True)):
+        for role in roles:
+            if role.inverse == inverse and not role.structural:
+                names.append(f"in_keys{suffix}")
+                if any(o.each == role.name and o.keyword is None for o in outputs):
+                    names.append(f"out_keys{suffix}")
+    names += [output.keyword for output in outputs if output.keyword is not None]
+    return (*names, *(param.name for param in params if not param.required))
+
+
+def role_type(role: Role) -> Type:
+    """The type of a role, whatever key it stands for."""
+    return Type(role.pattern, role.dims)
+
+
+def output_type(output: Output, roles: Mapping[str, Role]) -> Type:
+    """The type of an output, whatever key its role stands for."""
+    role = roles[output.each]
+    return Type(output.dtype or role.pattern, role.dims)
+
+
+def _binding(text: str, type_: Type) -> Binding:
+    return Binding(text, type_, full(type_.dtype), what="role")
+
+
+def _spec(type_: Type, interval: tuple[float, float] | None = None) -> SpecType:
+    if interval is None:
+        return SpecType("pattern", type_.dtype, type_.dims)
+    return SpecType("bounded", type_.dtype, type_.dims, *interval)
+
+
+def targets_of(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """What statements assign, in order."""
+    return tuple(statement.target for statement in statements)

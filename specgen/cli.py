@@ -1,0 +1,216 @@
+"""The commands: read arguments, call, print.
+
+Exit codes: 0 all is well; 1 the schemas have errors, or (check) generated files are out of date;
+2 wrong usage or configuration; 3 refused to overwrite a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from specgen.project import Project, RefusedError, Report
+    from specgen.project.build import Outcome
+
+OK, FOUND, USAGE, REFUSED = 0, 1, 2, 3
+
+_ROOT = click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="Look for pyproject.toml from here upwards.",
+)
+_KINDS = ("missing", "changed", "edited", "foreign", "extra")
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 all is well; 1 errors in schemas, or generated files out of date; "
+    "2 wrong usage or configuration; 3 refused to overwrite a file.",
+)
+@click.version_option(package_name="specgen")
+def main() -> None:
+    """Declare RL environments, transforms and losses; check them; generate typed PyTorch code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets a replacement, not a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+@main.command()
+@click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@_ROOT
+def build(force: bool, root: Path) -> None:
+    """Check the schemas and write the generated files that are missing or out of date."""
+    from specgen.project import RefusedError
+    from specgen.project.build import build as run
+
+    project = _project(root)
+    try:
+        with _progress() as say:
+            outcome = run(project, force=force, say=say)
+    except RefusedError as refused:
+        _refused(refused)
+    except OSError as error:
+        _fail(f"cannot write: {error}")
+    _diagnose(outcome)
+    written = outcome.written
+    if written is None:
+        click.echo("nothing was written")
+        sys.exit(FOUND)
+    for key in outcome.recorded:
+        click.echo(f"recorded {key}")
+    for path in written.written:
+        click.echo(f"wrote    {path}")
+    for path in written.removed:
+        click.echo(f"removed  {path}")
+    click.echo(
+        f"{_files(len(written.written))} written, {len(written.removed)} removed, {written.unchanged} unchanged"
+    )
+
+
+@main.command()
+@_ROOT
+def check(root: Path) -> None:
+    """Check the schemas, and that the generated files are what they say; write nothing."""
+    from specgen.project.build import check as run
+
+    project = _project(root)
+    try:
+        with _progress() as say:
+            outcome = run(project, say=say)
+    except OSError as error:
+        _fail(f"cannot read: {error}")
+    _diagnose(outcome)
+    report = outcome.report
+    if report is None:
+        sys.exit(FOUND)
+    if not report.clean:
+        _stale(report)
+        sys.exit(FOUND)
+    click.echo(
+        f"{_files(outcome.schemas, 'schema')} checked, {_files(len(report.unchanged), 'generated')} up to date"
+    )
+
+
+@main.command()
+@click.argument("code", required=False)
+def explain(code: str | None) -> None:
+    """Explain a diagnostic, say SG321; without a code, list them all."""
+    from specgen.diagnostics import suggestion
+    from specgen.diagnostics.rules import ALL_RULES
+
+    if code is None:
+        for rule in ALL_RULES.values():
+            click.echo(f"{rule.code}  {rule.severity:<7}  {rule.title}")
+        return
+    found = ALL_RULES.get(code.upper())
+    if found is None:
+        hint = suggestion(code.upper(), ALL_RULES)
+        _fail(f"there is no diagnostic {code}" + (f"; {hint}" if hint else "; `specgen explain` lists them"))
+    click.echo(
+        f"{click.style(found.code, bold=True)} ({found.severity}): {found.title}\n\n{found.doc.strip()}",
+        color=_color(),
+    )
+
+
+@main.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+def init(directory: Path) -> None:
+    """Make a project that builds and runs, in DIRECTORY (default: here)."""
+    from specgen.project.scaffold import InTheWayError, make_project
+
+    try:
+        made = make_project(directory)
+    except InTheWayError as error:
+        for path in error.paths:
+            click.echo(f"in the way: {path}", err=True)
+        click.echo("nothing was written; name a folder without these files", err=True)
+        sys.exit(REFUSED)
+    except OSError as error:
+        _fail(f"cannot write: {error}")
+    for path in made:
+        click.echo(f"wrote    {directory / path}")
+    here = "" if directory == Path() else f"cd {directory} && "
+    click.echo(f"\nnext: {here}specgen build && python train.py")
+
+
+def _project(root: Path) -> Project:
+    from specgen.diagnostics import render_human
+    from specgen.project import ConfigError, load_project
+
+    try:
+        return load_project(root)
+    except ConfigError as error:
+        if error.diagnostics:
+            click.echo(render_human(error.diagnostics, error.sources, color=_color()), color=_color())
+        _fail(str(error))
+
+
+def _diagnose(outcome: Outcome) -> None:
+    from specgen.diagnostics import render_human, summary
+
+    if outcome.diagnostics:
+        click.echo(render_human(outcome.diagnostics, outcome.shown, color=_color()), color=_color())
+        click.echo(summary(outcome.diagnostics))
+
+
+def _stale(report: Report) -> None:
+    why = {"edited": " (by hand)", "foreign": " (not generated, in the way)"}
+    for kind in _KINDS:
+        for path in getattr(report, kind):
+            click.echo(f"{kind:<8} {path}{why.get(kind, '')}")
+    stale = len({path for kind in _KINDS for path in getattr(report, kind)})
+    click.echo(f"{_files(stale)} out of date; run `specgen build`")
+
+
+def _refused(error: RefusedError) -> NoReturn:
+    for path in error.edited:
+        click.echo(f"edited   {path} (by hand)", err=True)
+    for path in error.foreign:
+        click.echo(f"foreign  {path} (not generated, in the way)", err=True)
+    if error.edited:
+        click.echo(
+            "these files would lose what was changed by hand: change the schema or subclass instead, "
+            "or overwrite them with `specgen build --force`",
+            err=True,
+        )
+    if error.foreign:
+        click.echo("specgen does not overwrite files that it has not generated: move them away", err=True)
+    click.echo("nothing was written", err=True)
+    sys.exit(REFUSED)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True, color=_color(sys.stderr))
+    sys.exit(USAGE)
+
+
+def _files(count: int, kind: str = "") -> str:
+    return f"{count} {kind + ' ' if kind else ''}file{'' if count == 1 else 's'}"
+
+
+def _color(stream: object = None) -> bool:
+    """Colour on a terminal only, and not where NO_COLOR (https://no-color.org) asks for none."""
+    out = sys.stdout if stream is None else stream
+    terminal = bool(getattr(out, "isatty", lambda: False)())
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """On a terminal, a line that says what goes on; elsewhere, silence."""
+    if not _color(sys.stderr):
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update

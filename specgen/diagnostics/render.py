@@ -1,0 +1,106 @@
+"""Diagnostics as people read them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+from specgen.diagnostics.diagnostic import Diagnostic, Note
+from specgen.diagnostics.sink import tidy
+
+_STYLES = {"error": "1;31", "warning": "1;33", "frame": "1;34", "bold": "1"}
+_TAB = 4
+
+
+def render_human(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], color: bool = False) -> str:
+    """All diagnostics, sorted, with the lines they speak of; "" when there are none.
+
+    Args:
+        diagnostics: What was found, in any order.
+        sources: The text of each file by the path that spans name; a span whose file is not
+            here is shown without its line.
+        color: Whether to write ANSI colours.
+
+    """
+    painter = _Painter(color)
+    lines_of = {path: text.split("\n") for path, text in sources.items()}
+    return "\n".join(_block(item, lines_of, painter) for item in tidy(diagnostics))
+
+
+def summary(diagnostics: Iterable[Diagnostic]) -> str:
+    """`2 errors, 1 warning`; "" when there are none."""
+    items = tidy(diagnostics)
+    errors = sum(item.severity == "error" for item in items)
+    counts = ((errors, "error"), (len(items) - errors, "warning"))
+    return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count)
+
+
+class _Painter:
+    def __init__(self, color: bool) -> None:
+        self._color = color
+
+    def __call__(self, style: str, text: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._color and text else text
+
+
+def _block(item: Diagnostic, lines_of: Mapping[str, list[str]], paint: _Painter) -> str:
+    span = item.span
+    width = len(str(span.line))
+    gutter = " " * width
+    out = [
+        paint(item.severity, f"{item.severity}[{item.code}]") + paint("bold", f": {_safe(item.message)}"),
+        f"{gutter}{paint('frame', '-->')} {_safe(str(span))}",
+    ]
+    lines = lines_of.get(span.file, [])
+    if 1 <= span.line <= len(lines):
+        line = lines[span.line - 1].removesuffix("\r")
+        start = min(span.column - 1, len(line))
+        end = min(span.end_column - 1, len(line)) if span.end_line == span.line else len(line)
+        caret = " " * _cells(line[:start]) + paint(item.severity, "^" * max(1, _cells(line[start:end])))
+        label = f" {paint(item.severity, _safe(item.label))}" if item.label else ""
+        bar = paint("frame", "|")
+        out += [
+            f"{gutter} {bar}",
+            f"{paint('frame', str(span.line))} {bar} {_shown(line)}".rstrip(),
+            f"{gutter} {bar} {caret}{label}",
+        ]
+    equals = paint("frame", "=")
+    out += [f"{gutter} {equals} {paint('bold', 'note')}: {_note(note, item)}" for note in item.notes]
+    if item.help is not None:
+        out.append(f"{gutter} {equals} {paint('bold', 'help')}: {_safe(item.help)}")
+    return "\n".join(out) + "\n"
+
+
+def _note(note: Note, item: Diagnostic) -> str:
+    if note.span is None:
+        return _safe(note.text)
+    same = note.span.file == item.span.file
+    return _safe(f"{note.text} (line {note.span.line})" if same else f"{note.text} ({note.span})")
+
+
+def _safe(text: str) -> str:
+    # Names in messages come from files that may come from strangers: no control character of
+    # theirs, nor any that turns the reading direction, reaches the terminal.
+    return "".join(_visible(char) for char in text)
+
+
+def _shown(line: str) -> str:
+    return "".join(" " * _TAB if char == "\t" else _visible(char) for char in line)
+
+
+def _visible(char: str) -> str:
+    if char.isprintable():
+        return char
+    return "\N{REPLACEMENT CHARACTER}" if char != "\n" else "\\n"
+
+
+def _cells(text: str) -> int:
+    return sum(_cell(char) for char in text)
+
+
+def _cell(char: str) -> int:
+    if char == "\t":
+        return _TAB
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

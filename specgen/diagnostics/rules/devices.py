@@ -1,0 +1,65 @@
+"""SG6xx: devices, batch sizes, done keys."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+MASK_SHAPE = Rule(
+    "SG613",
+    "action mask of the wrong shape",
+    """\
+A mask says for each value of a discrete action whether it is allowed, so it is a `bool` observation with
+one entry a value: for `categorical(5)[n]` it is `bool[n, 5]`.
+
+```yaml
+action: {agents.action: "categorical(5)[n]"}
+observation: {agents.action_mask: "bool[n, 4]"}
+masks: {agents.action: agents.action_mask}
+```
+
+```yaml
+observation: {agents.action_mask: "bool[n, 5]"}
+```
+""",
+)
+
+DONE_ALONE = Rule(
+    "SG621",
+    "`done` can't be assigned",
+    """\
+`done` alone cannot tell a time limit from a terminal state. A loss that bootstraps needs to know: after a
+time limit the next state still has a value, after a terminal state it has none. So an environment assigns
+`terminated` and `truncated`, and `done` is derived from them.
+
+```yaml
+step:
+  done: x > 1
+```
+
+```yaml
+step:
+  terminated: x > 1
+```
+""",
+)
+
+DONE_SHAPE = Rule(
+    "SG623",
+    "reward without done flags of its shape",
+    """\
+Value targets combine a reward with the done flags beside it, so the two have one shape. A reward for each
+agent needs done flags for each agent.
+
+```yaml
+reward: [agents.reward]
+done: [""]
+```
+
+```yaml
+reward: [agents.reward]
+done: ["", agents]
+step:
+  agents.terminated: energy <= 0
+```
+""",
+)

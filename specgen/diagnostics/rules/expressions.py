@@ -1,0 +1,189 @@
+"""SG8xx and SG9xx: expressions, and what is refused for safety."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+TAG_REFUSED = Rule(
+    "SG903",
+    "YAML tag",
+    """
+A tag (`!name`, `!!type`) asks the reader of a YAML file to make an object of a kind that the file
+chooses. Readers that obey run code of the file's author; specgen reads data only, so no tag is
+allowed, harmless ones included.
+
+    doc: !!python/object/apply:os.system ["id"]     # SG903
+
+Write the value itself:
+
+    doc: What this declares.
+""",
+)
+
+NOT_SAFE = Rule(
+    "SG901",
+    "not an allowed function",
+    """
+Expressions are a small language of their own. They call the listed functions and the functions
+that the declaration defines, nothing else: no Python built-in, no import, no attribute of an
+object. Schemas may come from strangers, so nothing in one is ever evaluated.
+
+    reward: __import__('os').system('id')     # SG901
+
+Write an expression of declared names and listed functions, or say `python:` and put the code
+into a module of your own:
+
+    reward: -(angle ** 2)
+""",
+)
+
+BOOL_ASSIGNED = Rule(
+    "SG801",
+    "bool assigned to a number",
+    """
+The expression is a truth value and the key holds numbers. Torch would store 0 and 1, which is
+rarely what was meant, and hides a comparison that was meant as a condition.
+
+    reward: theta > 0     # SG801, reward is float32
+
+Say what number each case is:
+
+    reward: where(theta > 0, 1.0, 0.0)
+""",
+)
+
+SYNTAX = Rule(
+    "SG802",
+    "not an expression",
+    """
+The text does not follow the grammar of expressions: Python's, without strings, lambdas,
+conditional expressions, comprehensions and attributes. Logic is written `and`, `or`, `not`.
+
+    u: clip(a, -2, 2        # SG802, the parenthesis is not closed
+    stay: a > 0 & b > 0     # SG802, write `and`
+
+    u: clip(a, -2, 2)
+    stay: a > 0 and b > 0
+""",
+)
+
+UNDEFINED = Rule(
+    "SG803",
+    "undefined name",
+    """
+An expression may read dims, consts, params, keys and the locals that stand above it. The name is
+none of these: a misspelling, a name from another declaration, or a local that is defined later.
+
+    next.x: x + thetadot * dt      # SG803, the state is called theta_dot
+
+    next.x: x + theta_dot * dt
+""",
+)
+
+UNKNOWN_FUNCTION = Rule(
+    "SG804",
+    "unknown function",
+    """
+Only the listed functions and the functions that the declaration defines can be called.
+
+    u: clamp(a, -2, 2)     # SG804, it is called clip
+
+    u: clip(a, -2, 2)
+""",
+)
+
+WRONG_ARGUMENTS = Rule(
+    "SG805",
+    "wrong arguments",
+    """
+A function was called with too few or too many arguments, with one it does not know, or with one
+of the wrong kind (an axis that does not exist, a shape that is not known when specgen builds).
+
+    s: sum(x, axis=2)     # SG805, x has one dimension: axis is -1 or 0
+
+    s: sum(x, axis=0)
+""",
+)
+
+WRONG_DTYPE = Rule(
+    "SG806",
+    "operation not defined for this dtype",
+    """
+Arithmetic on truth values is refused: torch gives `True + True` 2 and `True - True` an error.
+Likewise conditions must be truth values, and indices integers.
+
+    cost: done * 5       # SG806
+
+    cost: where(done, 5.0, 0.0)
+""",
+)
+
+SHAPE_MISMATCH = Rule(
+    "SG807",
+    "shapes do not fit",
+    """
+Shapes are those of one environment. A scalar goes with everything; two shapes with dimensions must
+be equal, and `None` in an index makes a dimension of 1 that stretches. Nothing else broadcasts:
+a dimension that stretches by accident gives numbers that look right.
+
+    d: a - b               # SG807: a is float32[3], b is float32[3, 4]
+
+    d: a[:, None] - b      # [3, 1] with [3, 4]
+""",
+)
+
+INDEX_UNPROVEN = Rule(
+    "SG808",
+    "index not proven in range",
+    """
+A fixed index must lie in its dimension, and a computed index must be an integer whose values
+provably do: outside it, CPU code raises and CUDA code stops the whole process.
+
+    cell: grid[pos + 1]                    # SG808, pos + 1 can be 5, grid has 5 rows
+
+    cell: grid[clip(pos + 1, 0, 4)]
+""",
+)
+
+ONE_DRAW = Rule(
+    "SG809",
+    "one draw, several slots",
+    """
+A single random draw would fill a whole vector: every slot gets the same number.
+
+    th: uniform(-1, 1)                # SG809, th is float32[4]
+
+    th: uniform(-1, 1, shape=4)       # four draws
+""",
+)
+
+LITERAL_RANGE = Rule(
+    "SG810",
+    "number outside its dtype",
+    """
+A number takes the dtype of the tensor that it meets, and this one does not fit: torch would wrap
+it around or raise.
+
+    bright: pixels + 300      # SG810, pixels is uint8: 0 to 255
+
+    bright: int32(pixels) + 300
+""",
+)
+
+DIVISION_BY_ZERO = Rule(
+    "SG811",
+    "division by zero",
+    """
+The divisor is zero whatever the values are.
+
+    x: a / (n - 3)       # SG811, n is 3
+""",
+)
+
+TOO_DEEP = Rule(
+    "SG812",
+    "expression too large",
+    """
+The expression is nested deeper than a person can read; name its parts in lines of their own.
+""",
+)

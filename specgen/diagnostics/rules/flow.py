@@ -1,0 +1,132 @@
+"""SG3xx: chains: keys, order, data flow."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+KEY_COLLISION = Rule(
+    "SG301",
+    "key written twice",
+    """\
+Two transforms write the same key, or a transform writes a key that the environment already has and that it
+does not transform. One would silently replace the other.
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200}}, StepCounter]
+```
+
+Drop one of them, or name its output:
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200}}, {StepCounter: {step_count_key: total_steps}}]
+```
+""",
+)
+
+ORDER = Rule(
+    "SG311",
+    "accumulated before it is transformed",
+    """\
+A transform sums or counts a key that a later transform changes, so what it accumulates is the unchanged
+key: the episode's return in raw reward, say, while the loss sees scaled rewards. That can be meant; then
+say so.
+
+```yaml
+transforms: [RewardSum, {RewardScaling: {loc: 0.0, scale: 0.1}}]
+```
+
+Either put it behind:
+
+```yaml
+transforms: [{RewardScaling: {loc: 0.0, scale: 0.1}}, RewardSum]
+```
+
+or allow it in this chain:
+
+```yaml
+transforms: [RewardSum, {RewardScaling: {loc: 0.0, scale: 0.1}}]
+allow: [SG311]
+```
+""",
+    severity="warning",
+)
+
+WRONG_INPUT = Rule(
+    "SG313",
+    "a transform gets a type that it can't take",
+    """\
+The key that a transform is given has another dtype than its declaration accepts. Often a transform that
+converts is missing in front of it, or comes too late.
+
+```yaml
+transforms: [{DoubleToFloat: {in_keys: [observation]}}]     # observation is float32 already
+```
+
+Leave it out, or give it the key that is float64.
+""",
+)
+
+NO_SUCH_KEY = Rule(
+    "SG331",
+    "no such key at this position",
+    """\
+A transform reads a key that neither the environment nor a transform before it writes. In multi-agent
+environments rewards and observations are often nested in a group.
+
+```yaml
+transforms: [{RewardSum: {in_keys: [reward]}}]              # the environment writes agents.reward
+```
+
+```yaml
+transforms: [{RewardSum: {in_keys: [agents.reward]}}]
+```
+""",
+)
+
+KEYS_NEEDED = Rule(
+    "SG332",
+    "in_keys are needed",
+    """\
+This transform has no keys of its own choice: which of the environment's keys it works on has to be said.
+
+```yaml
+transforms: [{ObservationNorm: {loc: 0.0, scale: 2.0}}]
+```
+
+```yaml
+transforms: [{ObservationNorm: {in_keys: [observation], loc: 0.0, scale: 2.0}}]
+```
+""",
+)
+
+KEY_COUNT = Rule(
+    "SG333",
+    "out_keys don't match in_keys",
+    """\
+`out_keys` names one key for each key that the transform writes, in the order of `in_keys`.
+
+```yaml
+transforms: [{RewardSum: {in_keys: [reward], out_keys: [a, b]}}]
+```
+
+```yaml
+transforms: [{RewardSum: {in_keys: [reward], out_keys: [total]}}]
+```
+""",
+)
+
+CHAIN_ENTRY = Rule(
+    "SG334",
+    "an entry of `transforms` that names no single transform",
+    """\
+An entry is the name of a transform, or a mapping from one name to its arguments.
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200}, RewardSum: {}}]
+```
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200}}, RewardSum]
+```
+""",
+)

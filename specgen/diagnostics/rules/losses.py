@@ -1,0 +1,191 @@
+"""SG4xx: losses, target networks, value estimators."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+NETWORK_CALL = Rule(
+    "SG421",
+    "wrong call of a network",
+    """\
+A network is called with the record that it reads, `now` or `next`, and nothing else. Which parameters it uses
+is said between its name and the parentheses: none for the trained ones, `.frozen` for the same without
+gradients, `.target` for the target copy.
+
+```yaml
+let:
+  q: value_network(observation)
+```
+
+Write:
+
+```yaml
+let:
+  q: value_network(now)
+  next_q: value_network.target(next)
+```
+""",
+)
+
+UNKNOWN_NETWORK = Rule(
+    "SG422",
+    "unknown network",
+    """\
+An expression calls a network that the loss does not declare.
+
+```yaml
+networks:
+  value_network: {out: {action_value: "float32[n]"}}
+let:
+  q: value_netwrok(now)
+```
+
+Correct the name, or declare the network under `networks:`.
+""",
+)
+
+NO_TARGET = Rule(
+    "SG423",
+    "network without target parameters",
+    """\
+An expression calls the target copy of a network that has none; it would be the network itself, and the loss
+would chase its own tail.
+
+```yaml
+networks:
+  value_network: {out: {action_value: "float32[n]"}}
+let:
+  next_q: value_network.target(next)
+```
+
+Say that it has a target copy, always (`true`) or by the choice of a parameter:
+
+```yaml
+networks:
+  value_network: {out: {action_value: "float32[n]"}, target: delay_value}
+params:
+  delay_value: true
+```
+""",
+)
+
+UNUSED_TARGET = Rule(
+    "SG424",
+    "target parameters that nothing uses",
+    """\
+A network is declared with target parameters, and no expression calls `.target`: the copy costs memory and has
+no effect.
+
+```yaml
+networks:
+  value_network: {out: {action_value: "float32[n]"}, target: true}
+let:
+  next_q: value_network.frozen(next)
+```
+
+Call `value_network.target(next)`, or remove `target`.
+""",
+    severity="warning",
+)
+
+UNKNOWN_ESTIMATOR = Rule(
+    "SG425",
+    "unknown value estimator",
+    """\
+`value_estimator` names none of the estimators.
+
+```yaml
+value_estimator: tdo
+```
+
+Write one of them:
+
+```yaml
+value_estimator: td0
+```
+""",
+)
+
+NO_ESTIMATOR = Rule(
+    "SG426",
+    "value estimate without a value estimator",
+    """\
+`value_estimate(next_value)` is the target that the value estimator of the loss computes; the loss declares none.
+
+```yaml
+let:
+  target: value_estimate(next_value)
+```
+
+Declare the default:
+
+```yaml
+value_estimator: td0
+```
+""",
+)
+
+TERM_NAME = Rule(
+    "SG427",
+    "name of a loss term",
+    """\
+Training loops sum the entries whose name starts with `loss`, and log the others. A term that is called
+otherwise would be computed and never minimised.
+
+```yaml
+terms:
+  objective: distance(q, target, l2)
+```
+
+Call it `loss` or `loss_…`; what is only to be logged belongs under `metrics`:
+
+```yaml
+terms:
+  loss_objective: distance(q, target, l2)
+```
+""",
+)
+
+NOT_PER_SAMPLE = Rule(
+    "SG428",
+    "not one value per sample",
+    """\
+A term is one floating-point number per sample; the reduction over the batch is applied by the generated class.
+
+```yaml
+let:
+  q: value_network(now)
+terms:
+  loss: q**2
+```
+
+Reduce the axes that a sample has:
+
+```yaml
+terms:
+  loss: sum(q**2, axis=-1)
+```
+""",
+)
+
+UNKNOWN_ROLE = Rule(
+    "SG429",
+    "unknown key of a loss",
+    """\
+`writes`, `policy` and `qvalue` name keys by their role, as declared under `keys:`.
+
+```yaml
+keys: {priority: td_error}
+writes:
+  td_error: (chosen - target)**2
+```
+
+Write the role:
+
+```yaml
+keys: {priority: td_error}
+writes:
+  priority: (chosen - target)**2
+```
+""",
+)

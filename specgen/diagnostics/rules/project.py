@@ -1,0 +1,98 @@
+"""SG05x: configuration, files and folders of a project."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+CONFIG_KEY = Rule(
+    "SG051",
+    "unknown configuration key",
+    """
+`[tool.specgen]` in `pyproject.toml` has a key that specgen does not know; it would change nothing.
+
+    [tool.specgen]
+    schema = "schemas"        # SG051
+
+Write:
+
+    [tool.specgen]
+    schemas = "schemas"       # the folder of schema files
+    output = "src/my_envs"    # the folder of the generated package
+    package = "my_envs"       # the name it is imported by
+    exclude = ["drafts/*"]    # optional: schema files to leave out
+    gymnasium-modules = []    # optional: modules that register Gymnasium environments
+""",
+)
+
+CONFIG_VALUE = Rule(
+    "SG052",
+    "configuration value that cannot be used",
+    """
+A value in `[tool.specgen]` is missing, of the wrong type, or names a folder that cannot be used: paths
+are relative to the folder of `pyproject.toml` and inside it, `schemas` and `output` are two folders that do
+not contain each other, `package` is a dotted Python name.
+
+    [tool.specgen]
+    schemas = "."             # SG052: every Python file of the project would be read as a schema
+
+Write:
+
+    [tool.specgen]
+    schemas = "schemas"
+""",
+)
+
+SAME_OUTPUT = Rule(
+    "SG054",
+    "two schema files for one module",
+    """
+Each schema file becomes one Python module of the same name. Two files differ only in their suffix (or
+one has the name of a folder beside it), so both would be written to the same place.
+
+    schemas/pendulum.yaml
+    schemas/pendulum.py       # SG054
+
+Rename one of them.
+""",
+)
+
+PYTHON_SCHEMA = Rule(
+    "SG057",
+    "Python schema file that declares nothing",
+    """
+A `.py` file in the folder of schemas is run by `specgen build` and must define `schema`, a
+`specgen.Module`. It could not be run, or defines something else.
+
+    pendulum = Module(...)    # SG057: nothing named `schema`
+
+Write:
+
+    schema = Module(...)
+
+Helpers that are no schema have names that start with an underscore.
+""",
+)
+
+MODULE_NAME = Rule(
+    "SG058",
+    "file name that is no Python module name",
+    """
+The name of a schema file, and of each folder above it, becomes part of the name of a Python module:
+letters, digits and `_`, not starting with a digit, and no keyword of Python.
+
+    schemas/half-cheetah.yaml      # SG058
+
+Write:
+
+    schemas/half_cheetah.yaml
+""",
+)
+
+UNREADABLE = Rule(
+    "SG059",
+    "file that cannot be read",
+    """
+The operating system refuses to open a schema file, or the file is larger than any declaration is. Mostly a matter
+of permissions or of a broken link.
+""",
+)

@@ -1,0 +1,184 @@
+"""SG1xx: the shape of declarations: unknown fields, kinds and names."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+UNKNOWN_FIELD = Rule(
+    "SG101",
+    "unknown field",
+    """\
+A declaration has a field that the language does not know. It is most often a slip of the pen; were it
+ignored, the default would stand in silently for what you meant.
+
+```yaml
+state: {x: {kind: bounded, dtpye: float32, low: -1, high: 1}}
+```
+
+Write the field as the language spells it:
+
+```yaml
+state: {x: {kind: bounded, dtype: float32, low: -1, high: 1}}
+```
+""",
+)
+
+MISSING_FIELD = Rule(
+    "SG102",
+    "missing field",
+    """\
+A declaration lacks a field that has no default.
+
+```yaml
+chains:
+  Train: {transforms: [StepCounter]}
+```
+
+Say it:
+
+```yaml
+chains:
+  Train: {env: CartPole, transforms: [StepCounter]}
+```
+""",
+)
+
+UNKNOWN_DECLARATION = Rule(
+    "SG103",
+    "unknown declaration",
+    """\
+An environment, transform, loss or spec is named that neither this file nor its imports declare.
+
+```yaml
+chains:
+  Train: {env: CartPole, transforms: [RewardScalling]}
+```
+
+Correct the name, or `import` the file that declares it:
+
+```yaml
+import: [../transforms/reward_scaling]
+chains:
+  Train: {env: CartPole, transforms: [{RewardScaling: {loc: 0.0, scale: 0.1}}]}
+```
+""",
+)
+
+WRONG_TYPE = Rule(
+    "SG104",
+    "wrong kind of value",
+    """\
+A field holds a value of another kind than it takes: text for a number, a list for a mapping. Values are
+never converted, because YAML's own idea of a value (`1e-4` is text, `yes` is text) surprises often enough.
+
+```yaml
+dims: {n: three}
+```
+
+```yaml
+dims: {n: 3}
+```
+""",
+)
+
+NAME_REFUSED = Rule(
+    "SG105",
+    "name that can't be used",
+    """\
+A name becomes a Python identifier in generated code and shares one flat namespace with the language's own
+words. Python's keywords, the built-in functions and `next`, `now`, `acc` are taken.
+
+```yaml
+state: {lambda: float32}
+```
+
+```yaml
+state: {lmbda: float32}
+```
+""",
+)
+
+NAME_TAKEN = Rule(
+    "SG106",
+    "name declared twice",
+    """\
+Within one declaration every name means one thing: dims, consts, params, state, locals and keys share a
+namespace, so that a reader never asks which `x` an expression reads.
+
+```yaml
+params: {length: 1.0}
+step:
+  length: x + 1
+```
+
+```yaml
+params: {length: 1.0}
+step:
+  reach: x + 1
+```
+""",
+)
+
+NOT_AVAILABLE = Rule(
+    "SG107",
+    "not available yet",
+    """\
+The language reserves a place for this, but this version of specgen can't generate code for it yet. It is
+refused rather than ignored. Leave it out, or write this part in Python by subclassing the generated class.
+""",
+)
+
+PARAM_OUT_OF_RANGE = Rule(
+    "SG108",
+    "value outside the declared range",
+    """\
+A parameter's value (or default) lies outside the range that its declaration gives.
+
+```yaml
+params: {decay: {default: 1.5, min: 0, max: 1}}
+```
+
+```yaml
+params: {decay: {default: 0.99, min: 0, max: 1}}
+```
+""",
+)
+
+MISSING_ASSIGNMENT = Rule(
+    "SG109",
+    "a declared key is never assigned",
+    """\
+Every state key needs a value at reset, every observation a line under `observe`, every reward a line under
+`step`: otherwise the generated environment would return memory that nobody wrote.
+
+```yaml
+state: {x: float32, v: float32}
+reset: {x: uniform(-1, 1)}
+```
+
+```yaml
+state: {x: float32, v: float32}
+reset: {x: uniform(-1, 1), v: 0.0}
+```
+""",
+)
+
+WRONG_TARGET = Rule(
+    "SG110",
+    "this can't be assigned here",
+    """\
+`reset` assigns state keys, `step` assigns `next.` state keys, rewards, `terminated` and `truncated`,
+`observe` assigns observations; any other plain name is a local value. Parameters, constants and the values
+at time t are read-only.
+
+```yaml
+step:
+  x: x + v * dt
+```
+
+```yaml
+step:
+  next.x: x + v * dt
+```
+""",
+)

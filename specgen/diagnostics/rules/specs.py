@@ -1,0 +1,95 @@
+"""SG2xx: specs: types, dtypes, shapes, domains."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+EMPTY_DOMAIN = Rule(
+    "SG201",
+    "empty domain",
+    """
+The lower bound is above the upper one, so no value is allowed. TorchRL samples one anyway.
+
+    action: float32[1] in [1, -1]      # SG201
+
+    action: float32[1] in [-1, 1]
+""",
+)
+
+NOT_A_TYPE = Rule(
+    "SG202",
+    "not a type",
+    """
+A type is a dtype or a kind, its arguments, its shape and its domain:
+`float32[3] in [-1, 1]`, `categorical(4)`, `onehot(4)`, `multi_categorical(3, 2)`, `binary[8]`,
+`bool[1]`, `uint8[84, 84, 3]`, `text`. Patterns for transforms: `number[...]`, `any[...]`,
+`float32[3, H, W]`, `like(x)`.
+
+    obs: flaot32[3]      # SG202
+
+    obs: float32[3]
+""",
+)
+
+BOUND_OUTSIDE_DTYPE = Rule(
+    "SG203",
+    "bound outside the dtype",
+    """
+The dtype cannot hold the bound: TorchRL would wrap -1 to 255 for uint8.
+
+    pixels: uint8[84, 84] in [-1, 255]      # SG203
+
+    pixels: uint8[84, 84] in [0, 255]
+""",
+)
+
+BOUND_SHAPE = Rule(
+    "SG204",
+    "bounds do not fit the shape",
+    """
+A bound is one number for all elements, or a list with the shape of the type.
+
+    obs: float32[3] in [[-1, -1], [1, 1]]             # SG204, two numbers for three elements
+
+    obs: float32[3] in [[-1, -1, -8], [1, 1, 8]]
+""",
+)
+
+NARROWED = Rule(
+    "SG205",
+    "expression wider than its key",
+    """
+The expression is computed in a wider dtype than the key holds; rollouts would keep the wide one
+until something compares it with the spec, or lose digits where nobody looks.
+
+    observation: x * dt               # SG205, dt is a float64 param and observation is float32
+
+    observation: float32(x * dt)      # or declare dt as float32
+""",
+)
+
+OUTSIDE_DOMAIN = Rule(
+    "SG207",
+    "expression outside its domain",
+    """
+The key is declared with a domain and the expression provably leaves it.
+
+    th: uniform(-10, 10)      # SG207, th is float32 in [-8, 8]
+
+    th: uniform(-8, 8)
+""",
+)
+
+BAD_SHAPE = Rule(
+    "SG209",
+    "not a shape",
+    """
+Dimensions are positive whole numbers, names of `dims:` or sums, differences, products and whole
+quotients of them.
+
+    obs: float32[0]        # SG209
+    obs: float32[n / 2]    # SG209, write n // 2
+
+    obs: float32[n // 2]
+""",
+)

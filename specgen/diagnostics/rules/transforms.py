@@ -1,0 +1,112 @@
+"""SG34x: transforms: roles, conditions, flags and what a phase can know."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+UNKNOWN_GROUP = Rule(
+    "SG341",
+    "unknown group of keys",
+    """\
+`env.observation`, `env.reward` and `env.done` are what an environment returns, `env.action` and `env.state`
+what it is given (roles with `inverse: true`). Any other text is a key.
+
+```yaml
+in: {reward: {each: env.rewards, type: "float[...]"}}
+```
+
+```yaml
+in: {reward: {each: env.reward, type: "float[...]"}}
+```
+""",
+)
+
+WRONG_CONDITION = Rule(
+    "SG342",
+    "condition that can't be decided at construction",
+    """\
+`when` says that an output exists only where an optional parameter was given. It is decided once, when the
+transform is constructed (in a chain: when it is built), so it can't depend on data.
+
+```yaml
+params: {max_steps: {type: int, optional: true}}
+out: {truncated: {each: done, name: truncated, type: "bool[...]", when: max_steps > 0}}
+```
+
+```yaml
+out: {truncated: {each: done, name: truncated, type: "bool[...]", when: given(max_steps)}}
+```
+""",
+)
+
+MAY_BE_ABSENT = Rule(
+    "SG343",
+    "optional parameter read where it may be absent",
+    """\
+An optional parameter has no value unless it was given. Only outputs with `when: given(…)` of that parameter
+may read it.
+
+```yaml
+params: {max_steps: {type: int, optional: true}}
+step: {next.left: max_steps - step_count}
+```
+
+```yaml
+out: {left: {each: done, name: left, type: "int64[...]", when: given(max_steps)}}
+```
+""",
+)
+
+WRONG_SIGNATURE = Rule(
+    "SG344",
+    "signature that does not list the constructor's parameters",
+    """\
+`signature` orders the parameters of the generated constructor: `params`, `in_keys` and `out_keys` (with `_inv`
+for inverse roles), and the `keyword` of each output. Each stands in it once.
+
+```yaml
+params: {max_steps: {type: int, optional: true}, update_done: true}
+signature: [max_steps]
+```
+
+```yaml
+signature: [max_steps, update_done]
+```
+""",
+)
+
+FLAG_FALLS = Rule(
+    "SG345",
+    "done flag that may fall",
+    """\
+An episode that the environment has ended stays ended: a transform may raise `terminated` and `truncated`, never
+lower them. So the flag is or-ed with what it was.
+
+```yaml
+step: {next.truncated: next.step_count >= max_steps}
+```
+
+```yaml
+step: {next.truncated: next.truncated or next.step_count >= max_steps}
+```
+""",
+)
+
+NO_VALUE = Rule(
+    "SG346",
+    "value that nobody has",
+    """\
+A bare name in `step` is the value before the step. An output has one only if it is carried in the tensordict
+from step to step; at a reset there is nothing before.
+
+```yaml
+step: {next.total: total + next.reward}
+```
+
+```yaml
+carry: [total]
+reset: {total: zeros_like(total)}
+step: {next.total: total + next.reward}
+```
+""",
+)

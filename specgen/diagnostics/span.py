@@ -1,0 +1,27 @@
+"""Where something stands in a source file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A range of characters in a file.
+
+    Lines and columns count from 1, in characters (not bytes); the end is exclusive. Spans sort by
+    file, then position, which is the order in which diagnostics are shown.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of `other`, in the same file."""
+        return Span(self.file, self.line, self.column, other.end_line, other.end_column)

@@ -1,0 +1,41 @@
+"""The typed expression language: parsed to a tree of its own, inferred, printed as torch."""
+
+from specgen.expr.assign import check_assignable
+from specgen.expr.dtypes import CONCRETE, join
+from specgen.expr.functions import FunctionBody, infer_function
+from specgen.expr.infer import infer
+from specgen.expr.interval import ANYTHING, NUMBERS, Interval, full, point
+from specgen.expr.parser import parse
+from specgen.expr.spec_types import SpecType, parse_type
+from specgen.expr.torch_text import modules_of, to_torch
+from specgen.expr.tree import Expr, free_names
+from specgen.expr.types import Binding, DrawSite, Function, Level, SourceText, Static, Type, Typed
+
+__all__ = [
+    "ANYTHING",
+    "CONCRETE",
+    "NUMBERS",
+    "Binding",
+    "DrawSite",
+    "Expr",
+    "Function",
+    "FunctionBody",
+    "Interval",
+    "Level",
+    "SourceText",
+    "SpecType",
+    "Static",
+    "Type",
+    "Typed",
+    "check_assignable",
+    "free_names",
+    "full",
+    "infer",
+    "infer_function",
+    "join",
+    "modules_of",
+    "parse",
+    "parse_type",
+    "point",
+    "to_torch",
+]

@@ -1,0 +1,228 @@
+"""The arguments of a call, brought to the parameters of what is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from specgen.diagnostics import Rule, suggestion
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import tree
+from specgen.expr.builtins.record import REQUIRED, Builtin, Param
+from specgen.expr.builtins.site import Site
+from specgen.expr.dtypes import CONCRETE
+from specgen.expr.tree import Expr
+from specgen.expr.types import Dims, Function, Typed
+
+
+class Visitor(Protocol):
+    """The inference around the call."""
+
+    float_dtype: str
+    functions: Mapping[str, Function | Builtin]
+
+    def visit(self, expr: Expr) -> Typed | None:
+        """The typed node of an argument."""
+        ...
+
+    def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
+        """Report a mistake."""
+        ...
+
+    def written(self, node: Typed) -> str:
+        """The source text of a node."""
+        ...
+
+    def next_draw(self) -> str:
+        """The name of the next draw."""
+        ...
+
+
+class _Missing(Exception):  # noqa: N818 - control flow: the mistake is already reported
+    """An argument has no value."""
+
+
+def bind(
+    visitor: Visitor, builtin: Builtin, call: tree.Call, *, function: Function | None = None
+) -> Site | None:
+    """The call with its operands inferred and its settings known, or None after reporting."""
+    given = _assigned(visitor, builtin, call, function)
+    values: list[Typed] = []
+    settings: list[tuple[Param, Expr | None]] = []
+    sound = given is not None
+    for param, exprs in (given or {}).items():
+        if param.kind != "value":
+            settings.append((param, exprs[0] if exprs else None))
+            continue
+        for expr in exprs:
+            value = visitor.visit(expr)
+            sound &= value is not None
+            if value is not None:
+                values.append(value)
+    options: dict[str, object] = {}
+    for param, setting in settings:
+        if param.kind == "function":
+            function = _function(visitor, setting)
+            sound &= function is not None
+            continue
+        try:
+            options[param.name] = _option(visitor, param, setting, values if sound else [])
+        except _Missing:
+            sound = False
+    if not sound:
+        return None
+    return Site(builtin, visitor, tuple(values), options, function, call.start, call.end)
+
+
+def _assigned(
+    visitor: Visitor, builtin: Builtin, call: tree.Call, function: Function | None
+) -> dict[Param, list[Expr]] | None:
+    name = function.name if function is not None else builtin.name
+    shown = (
+        f"{name}({', '.join(p for p, _ in function.params)})" if function is not None else builtin.signature
+    )
+    found: dict[Param, list[Expr]] = {param: [] for param in builtin.params}
+    sound = True
+    places = iter(builtin.params)
+    here = next(places, None)
+    for arg in call.args:
+        if here is None:
+            message = f"too many arguments for `{name}`"
+            visitor.error(rules.WRONG_ARGUMENTS, arg.start, arg.end, message, f"it is {shown}")
+            return None
+        found[here].append(arg)
+        here = here if here.variadic else next(places, None)
+    names = {param.name: param for param in builtin.params if not param.variadic}
+    for keyword in call.keywords:
+        param = names.get(keyword.name)
+        if param is None or found[param]:
+            what = "is given twice" if param is not None else "is no argument"
+            help = suggestion(keyword.name, names) if param is None else None
+            message = f"`{keyword.name}` {what} of `{name}`" if param is None else f"`{keyword.name}` {what}"
+            end = keyword.start + len(keyword.name)
+            visitor.error(rules.WRONG_ARGUMENTS, keyword.start, end, message, help or f"it is {shown}")
+            sound = False
+        else:
+            found[param].append(keyword.value)
+    lacking = [p.name for p, exprs in found.items() if not exprs and p.default is REQUIRED]
+    if lacking and function is None and sound:
+        message = f"`{name}` needs `{lacking[0]}`"
+        visitor.error(rules.WRONG_ARGUMENTS, call.start, call.end, message, f"it is {shown}")
+        sound = False
+    return found if sound else None
+
+
+def _function(visitor: Visitor, expr: Expr | None) -> Function | None:
+    if isinstance(expr, tree.Name):
+        function = visitor.functions.get(expr.path)
+        if isinstance(function, Function):
+            return function
+        message = f"`{expr.path}` is not a function that the declaration defines"
+        visitor.error(
+            rules.UNKNOWN_FUNCTION, expr.start, expr.end, message, suggestion(expr.path, visitor.functions)
+        )
+    elif expr is not None:
+        message = "a function is passed by its name"
+        visitor.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message)
+    return None
+
+
+def _option(visitor: Visitor, param: Param, expr: Expr | None, values: list[Typed]) -> object:
+    if expr is None:
+        default = param.default
+        if param.kind in ("axis", "new_axis") and isinstance(default, int) and values:
+            return _axis_default(visitor, default, param, values)
+        return default
+    match param.kind:
+        case "dtype":
+            return _dtype(visitor, expr)
+        case "shape":
+            return _shape(visitor, expr)
+        case "int":
+            return _integer(visitor, expr, param)
+        case "axes":
+            items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
+            axes = {_axis(visitor, item, param, values) for item in items}
+            return tuple(sorted(axis for axis in axes if isinstance(axis, int)))
+        case _:
+            return _axis(visitor, expr, param, values)
+
+
+def _dtype(visitor: Visitor, expr: Expr) -> str:
+    if isinstance(expr, tree.Name) and expr.path in CONCRETE:
+        return expr.path
+    name = expr.path if isinstance(expr, tree.Name) else ""
+    help = suggestion(name, CONCRETE) or f"one of {', '.join(CONCRETE)}"
+    visitor.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, "not a dtype", help)
+    raise _Missing
+
+
+def _shape(visitor: Visitor, expr: Expr) -> Dims:
+    items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
+    dims: list[int] = []
+    for item in items:
+        size = visitor.visit(item)
+        if size is None:
+            raise _Missing
+        if not isinstance(size.static, int) or isinstance(size.static, bool) or size.static < 1:
+            message = (
+                f"`{visitor.written(size)}` is no positive whole number known at build, as a dimension is"
+            )
+            visitor.error(rules.WRONG_ARGUMENTS, size.start, size.end, message)
+            raise _Missing
+        dims.append(size.static)
+    return tuple(dims)
+
+
+def _integer(visitor: Visitor, expr: Expr, param: Param) -> Typed:
+    value = visitor.visit(expr)
+    if value is None:
+        raise _Missing
+    if not value.type.python or value.type.dtype != "int64":
+        message = f"`{param.name}` is a whole number; `{visitor.written(value)}` is {value.type}"
+        if not value.type.python:
+            message += " computed at run time"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    return value
+
+
+def _axis_default(visitor: Visitor, default: int, param: Param, values: list[Typed]) -> int | Typed:
+    rank = _rank(values, param)
+    if rank is None:
+        literal = tree.Literal(default, str(default), 0, 0)
+        typed = visitor.visit(literal)
+        assert typed is not None
+        return typed
+    return default + rank if default < 0 else default
+
+
+def _rank(values: list[Typed], param: Param) -> int | None:
+    """How many axes there are to choose from; None when it is not known."""
+    if any(value.type.dims is None for value in values):
+        return None
+    return max((value.type.rank for value in values), default=0) + (param.kind == "new_axis")
+
+
+def _axis(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> int | Typed:
+    value = _integer(visitor, expr, param)
+    if not values:
+        raise _Missing
+    rank = _rank(values, param)
+    if rank is None:
+        if value.interval.high >= 0:
+            message = "an axis of an array of unknown rank counts from the end: at most -1"
+            visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+            raise _Missing
+        return value
+    axis = value.static
+    if not isinstance(axis, int):
+        message = f"the axis `{visitor.written(value)}` must be known at build"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    if not -rank <= axis < rank:
+        has = f"{rank} dimension{'s' if rank != 1 else ''}"
+        message = f"axis {axis} of an array with {has}"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    return axis % rank

@@ -1,0 +1,184 @@
+"""Whether an expression may be stored into a key of a declared type."""
+
+from __future__ import annotations
+
+from specgen.diagnostics import Rule, Sink
+from specgen.diagnostics.rules import expressions as rules
+from specgen.diagnostics.rules import specs as spec_rules
+from specgen.expr.dtypes import is_abstract, is_float, is_int, join
+from specgen.expr.interval import Interval
+from specgen.expr.ranges import add, multiply, negate, subtract
+from specgen.expr.spec_types import SpecType, flatten
+from specgen.expr.types import SourceText, Typed
+
+
+def check_assignable(typed: Typed, target: SpecType, source: SourceText, sink: Sink, *, name: str) -> bool:
+    """Whether `typed` may be stored into the key `name` of type `target`; `sink` gets the reasons if not.
+
+    A narrower dtype widens (integers into floats, float32 into float64), a scalar fills a vector
+    unless it is a random draw, and values that provably leave the domain are an error.
+    """
+    check = _Check(typed, target, source, sink, name)
+    return check.dtype() and check.shape() and check.domain()
+
+
+class _Check:
+    def __init__(self, typed: Typed, target: SpecType, source: SourceText, sink: Sink, name: str) -> None:
+        self._typed = typed
+        self._target = target
+        self._source = source
+        self._sink = sink
+        self._name = name
+
+    def dtype(self) -> bool:
+        got, wanted = self._typed.type.dtype, self._target.dtype
+        text = self._text
+        if got == wanted or is_abstract(wanted):
+            return True
+        if got == "str" or wanted == "str":
+            return self._fail(rules.WRONG_DTYPE, f"expression is {got}, `{self._name}` is {wanted}")
+        if got == "bool":
+            numbers = "1.0, 0.0" if is_float(wanted) else "1, 0"
+            help = f"write where({text}, {numbers})"
+            return self._fail(rules.BOOL_ASSIGNED, f"expression is bool, `{self._name}` is {wanted}", help)
+        if wanted == "bool":
+            return self._fail(
+                rules.WRONG_DTYPE, f"expression is {got}, `{self._name}` is bool", f"write {_not_zero(text)}"
+            )
+        if is_abstract(got):
+            # A pattern is converted when it is stored; integers could not hold its fractions.
+            return is_float(wanted) or self._narrowed(got, wanted)
+        if self._typed.type.python and got != "float64":
+            return self._number(got, wanted)
+        if join(got, wanted) == wanted:
+            return True
+        return self._narrowed(got, wanted)
+
+    def _number(self, got: str, wanted: str) -> bool:
+        if is_float(got) and is_int(wanted):
+            return self._narrowed(got, wanted)
+        static = self._typed.static
+        if is_int(wanted) and isinstance(static, int):
+            low, high = (
+                SpecType("unbounded", wanted).interval.low,
+                SpecType("unbounded", wanted).interval.high,
+            )
+            if not low <= static <= high:
+                return self._fail(rules.LITERAL_RANGE, f"{static} is outside {wanted} [{low}, {high}]")
+        return True
+
+    def _narrowed(self, got: str, wanted: str) -> bool:
+        message = f"`{self._name}` is {wanted} but its expression is {got}"
+        if culprit := _widest_name(self._typed, got):
+            message += f" (from `{self._source.text[culprit.start : culprit.end]}`)"
+        return self._fail(spec_rules.NARROWED, message, f"write {wanted}({self._text})")
+
+    def shape(self) -> bool:
+        got, wanted = self._typed.type.dims, self._target.dims
+        if got is None or wanted is None or got == wanted:
+            return True
+        if got == ():
+            if self._typed.draws and max(wanted) > 1:
+                slots = 1
+                for size in wanted:
+                    slots *= size
+                shape = wanted[0] if len(wanted) == 1 else wanted
+                message = f"one draw, {slots} slots: `{self._name}` is {self._target}"
+                return self._fail(rules.ONE_DRAW, message, f"say shape={shape} in the draw")
+            return True
+        message = f"expression is {self._typed.type}, `{self._name}` is {self._target}"
+        return self._fail(rules.SHAPE_MISMATCH, message)
+
+    def domain(self) -> bool:
+        if self._target.kind in ("pattern", "like", "unbounded", "text"):
+            return True
+        allowed = self._target.interval
+        if self._by_component() is False:
+            return False
+        got = self._typed.interval
+        if got.disjoint(allowed):
+            return self._outside(self._typed, got, allowed)
+        reached = attained(self._typed)
+        if reached is not None and not reached.within(allowed):
+            return self._outside(self._typed, reached, allowed)
+        return True
+
+    def _by_component(self) -> bool | None:
+        """Each component of a stacked vector against its own bounds; None when that does not apply."""
+        low, high = self._target.low, self._target.high
+        parts = self._typed.args
+        if self._typed.op != "stack" or self._target.dims != (len(parts),):
+            return None
+        if not isinstance(low, tuple) and not isinstance(high, tuple):
+            return None
+        lows = list(flatten(low)) if isinstance(low, tuple) else [low] * len(parts)
+        highs = list(flatten(high)) if isinstance(high, tuple) else [high] * len(parts)
+        for part, least, most in zip(parts, lows, highs, strict=True):
+            if not isinstance(least, int | float) or not isinstance(most, int | float):
+                continue
+            allowed = SpecType("bounded", self._target.dtype, (), least, most).interval
+            if part.interval.disjoint(allowed):
+                return self._outside(part, part.interval, allowed)
+        return True
+
+    def _outside(self, at: Typed, got: Interval, allowed: Interval) -> bool:
+        values = (
+            f"is {_shown(got.low)}" if got.fixed else f"goes from {_shown(got.low)} to {_shown(got.high)}"
+        )
+        message = f"expression {values}, `{self._name}` is declared in [{_shown(allowed.low)}, {_shown(allowed.high)}]"
+        help = f"widen the domain, or write clip({self._text}, {_shown(allowed.low)}, {_shown(allowed.high)})"
+        span = self._source.span_of(at.start, at.end)
+        self._sink.add(spec_rules.OUTSIDE_DOMAIN.at(span, message, help=help))
+        return False
+
+    @property
+    def _text(self) -> str:
+        return self._source.text[self._typed.start : self._typed.end]
+
+    def _fail(self, rule: Rule, message: str, help: str | None = None) -> bool:
+        span = self._source.span_of(self._typed.start, self._typed.end)
+        self._sink.add(rule.at(span, message, help=help))
+        return False
+
+
+def attained(typed: Typed) -> Interval | None:
+    """The values that really occur, for literals, draws and sums and products of them; else None.
+
+    An interval may hold more than what occurs, so that it leaves a domain proves nothing. The ends
+    of a draw do occur, and one draw does not depend on another.
+    """
+    if typed.static is not None and not isinstance(typed.static, str | bool):
+        return Interval(typed.static, typed.static)
+    if typed.op == "cast":
+        return attained(typed.args[0])
+    if typed.op == "site":
+        return typed.interval if typed.site is not None and typed.site.kind != "normal" else None
+    parts = [attained(arg) for arg in typed.args]
+    found = tuple(part for part in parts if part is not None)
+    if not parts or len(found) < len(parts):
+        return None
+    if typed.op == "uniform":
+        return Interval(found[0].low, found[1].high)
+    if typed.op == "randint":
+        return typed.interval
+    rules_ = {"+": add, "-": subtract, "*": multiply, "neg": negate}
+    rule = rules_.get(typed.op)
+    return None if rule is None else rule(found, typed)
+
+
+def _widest_name(typed: Typed, dtype: str) -> Typed | None:
+    """The first name whose dtype made the whole expression `dtype`."""
+    if typed.op == "name" and typed.type.dtype == dtype:
+        return typed
+    for part in typed.parts:
+        if found := _widest_name(part, dtype):
+            return found
+    return None
+
+
+def _not_zero(text: str) -> str:
+    return f"{text} != 0"
+
+
+def _shown(value: float) -> str:
+    return f"{value:.6g}"

@@ -1,0 +1,1 @@
+"""The built-in functions and operators: one table of frozen records."""

@@ -1,0 +1,286 @@
+"""Elementwise functions, and `where`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import ranges
+from specgen.expr.builtins import pointwise
+from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
+from specgen.expr.builtins.site import Site, convert
+from specgen.expr.printer import TERNARY, Printed, Printer, call, dtype_text
+from specgen.expr.types import Static, Typed
+
+_ONE = (Param("x"),)
+_SEVERAL = (Param("values", variadic=True),)
+
+
+def _math(
+    name: str,
+    doc: str,
+    interval: IntervalRule,
+    *,
+    python: str | None = None,
+    numpy: str | None = None,
+) -> Builtin:
+    """A function of one float, in `math`, torch and NumPy."""
+    fold: Callable[..., Static] = getattr(math, python or name)
+
+    def reference(np: Any, x: Any) -> Any:
+        return getattr(np, numpy or name)(x)
+
+    return Builtin(
+        name=name,
+        signature=f"{name}(x)",
+        family="elementwise",
+        doc=doc,
+        params=_ONE,
+        infer=pointwise.floating,
+        interval=interval,
+        torch=pointwise.function(f"torch.{name}", f"math.{python or name}"),
+        reference=reference,
+        python=fold,
+        agreement="ulp",
+    )
+
+
+def _rounding(name: str, doc: str, python: Callable[[float], float], numpy: str, text: str) -> Builtin:
+    def rule(site: Site) -> Typed | None:
+        node = pointwise.numeric(site)
+        if node is None or not node.type.python:
+            return node
+        return replace(node, type=replace(node.type, dtype="int64"))
+
+    def reference(np: Any, x: Any) -> Any:
+        return getattr(np, numpy)(x).astype(x.dtype)
+
+    return Builtin(
+        name=name,
+        signature=f"{name}(x)",
+        family="elementwise",
+        doc=f"{doc} The dtype stays.",
+        params=_ONE,
+        infer=rule,
+        interval=ranges.rising(python, exact=True),
+        torch=pointwise.function(f"torch.{name}", text),
+        reference=reference,
+        python=python,
+    )
+
+
+def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    def rounded(value: float) -> float:
+        return value if math.isinf(value) else function(value)
+
+    return rounded
+
+
+def _plain(
+    name: str,
+    doc: str,
+    interval: IntervalRule,
+    torch: Callable[[Typed, Printer], Printed],
+    reference: Callable[..., Any],
+    *,
+    params: tuple[Param, ...] = _ONE,
+    signature: str = "",
+    infer: Callable[[Site], Typed | None] = pointwise.numeric,
+    python: Callable[..., Static] | None = None,
+    agreement: Agreement = "bit",
+) -> Builtin:
+    return Builtin(
+        name=name,
+        signature=signature or f"{name}(x)",
+        family="elementwise",
+        doc=doc,
+        params=params,
+        infer=infer,
+        interval=interval,
+        torch=torch,
+        reference=reference,
+        python=python,
+        agreement=agreement,
+    )
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _show_sign(node: Typed, printer: Printer) -> Printed:
+    if not node.type.python:
+        return pointwise.function("torch.sign", "")(node, printer)
+    text = printer.text(node.args[0])
+    return Printed(f"(({text}) > 0) - (({text}) < 0)", 10)
+
+
+def _show_square(node: Typed, printer: Printer) -> Printed:
+    if not node.type.python:
+        return pointwise.function("torch.square", "")(node, printer)
+    return Printed(f"{printer.text(node.args[0], 14)} ** 2", 13)
+
+
+def infer_where(site: Site) -> Typed | None:
+    """`where(condition, then, otherwise)`: a condition known at build leaves only one branch."""
+    condition, then, otherwise = site.values
+    if not pointwise.is_condition(site, condition):
+        return None
+    branches = (then, otherwise)
+    dtype = site.joined(branches, bools=True)
+    if dtype is None:
+        return None
+    if isinstance(condition.static, bool):
+        chosen = then if condition.static else otherwise
+        return chosen if chosen.type.python else convert(chosen, dtype)
+    shape = site.unified(site.values)
+    if shape is None:
+        return None
+    if dtype == "str":
+        site.fail(rules.WRONG_DTYPE, "`where` does not choose between words")
+        return None
+    kind = replace(shape, dtype=dtype)
+    return site.node(kind, (condition, *site.cast(branches, dtype)), operand_dtype=dtype)
+
+
+def _show_where(node: Typed, printer: Printer) -> Printed:
+    condition, then, otherwise = node.args
+    dtype, kind = node.type.dtype, node.type
+    if condition.type.python:
+        texts = [_branch(branch, node, printer).at(TERNARY + 1) for branch in (then, otherwise)]
+        return Printed(f"{texts[0]} if {printer.text(condition, TERNARY + 1)} else {texts[1]}", TERNARY)
+    rank = None if kind.dims is None else kind.rank
+    where = printer.aligned(condition, rank, kind.col)
+    if then.type.python and otherwise.type.python and dtype not in ("float32", "int64", "bool", "float"):
+        # Of two numbers torch would make its default dtype.
+        base = call(
+            "torch.full_like", where.text, printer.number(otherwise, dtype).text, f"dtype={dtype_text(dtype)}"
+        )
+        return call(f"{base.text}.masked_fill", where.text, printer.number(then, dtype).text)
+    texts = [
+        printer.number(branch, dtype).text
+        if branch.type.python
+        else printer.aligned(branch, rank, kind.col).text
+        for branch in (then, otherwise)
+    ]
+    return call("torch.where", where.text, *texts)
+
+
+def _branch(branch: Typed, node: Typed, printer: Printer) -> Printed:
+    # Python chooses one branch as it is, so each must already be what the type says.
+    if node.type.python or node.type.dims is None:
+        return printer.show(branch)
+    return printer.filled(branch, node.type.dtype, node.type.dims, node.type.col)
+
+
+FUNCTIONS: tuple[Builtin, ...] = (
+    _plain(
+        "abs",
+        "The number without its sign.",
+        ranges.absolute,
+        pointwise.function("torch.abs", "abs"),
+        lambda np, x: np.abs(x),
+        python=abs,
+    ),
+    _plain("sign", "-1, 0 or 1.", ranges.sign, _show_sign, lambda np, x: np.sign(x), python=_sign),
+    _plain(
+        "square",
+        "`x ** 2`.",
+        lambda args, node: ranges.multiply((ranges.absolute(args, node),) * 2, node),
+        _show_square,
+        lambda np, x: x * x,
+        python=lambda x: x * x,
+    ),
+    _math("sqrt", "Square root; NaN below 0.", ranges.rising(math.sqrt, 0.0, domain=(0, math.inf))),
+    _math("exp", "The exponential.", ranges.rising(math.exp, 0.0)),
+    _math(
+        "log",
+        "The natural logarithm; NaN below 0.",
+        ranges.rising(lambda x: math.log(x) if x else -math.inf, domain=(0, math.inf)),
+    ),
+    _math("sin", "Sine.", ranges.between(-1, 1)),
+    _math("cos", "Cosine.", ranges.between(-1, 1)),
+    _math("tan", "Tangent.", ranges.between(-math.inf, math.inf)),
+    _math("tanh", "Hyperbolic tangent.", ranges.rising(math.tanh, -1.0, 1.0)),
+    _math(
+        "asin",
+        "Inverse sine; NaN outside [-1, 1].",
+        ranges.rising(math.asin, -1.5707964, 1.5707964, (-1, 1)),
+        numpy="arcsin",
+    ),
+    _math(
+        "acos",
+        "Inverse cosine; NaN outside [-1, 1].",
+        lambda args, node: ranges.between(0.0, 3.1415928)(args, node).with_nan(
+            args[0].nan or args[0].low < -1 or args[0].high > 1
+        ),
+        numpy="arccos",
+    ),
+    _math("atan", "Inverse tangent.", ranges.rising(math.atan, -1.5707964, 1.5707964), numpy="arctan"),
+    _plain(
+        "atan2",
+        "The angle of the point (x, y), from -pi to pi.",
+        lambda args, node: ranges.between(-3.1415928, 3.1415928)(args, node).with_nan(
+            any(a.nan for a in args)
+        ),
+        pointwise.function("torch.atan2", "math.atan2"),
+        lambda np, y, x: np.arctan2(y, x),
+        params=(Param("y"), Param("x")),
+        signature="atan2(y, x)",
+        infer=pointwise.floating,
+        python=math.atan2,
+        agreement="ulp",
+    ),
+    _rounding("floor", "Rounded down.", _whole(math.floor), "floor", "math.floor"),
+    _rounding("ceil", "Rounded up.", _whole(math.ceil), "ceil", "math.ceil"),
+    _rounding(
+        "round",
+        "Rounded to the nearest whole number, halves to the even one.",
+        _whole(round),
+        "round",
+        "round",
+    ),
+    _plain(
+        "clip",
+        "`x`, but at least `low` and at most `high`; NaN stays NaN.",
+        ranges.clamp,
+        pointwise.clamped,
+        lambda np, x, low, high: np.minimum(np.maximum(x, low), high),
+        params=(Param("x"), Param("low"), Param("high")),
+        signature="clip(x, low, high)",
+        python=lambda x, low, high: min(max(x, low), high),
+    ),
+    _plain(
+        "isnan",
+        "Whether the number is NaN.",
+        ranges.truth,
+        pointwise.function("torch.isnan", "math.isnan"),
+        lambda np, x: np.isnan(x),
+        infer=pointwise.testing,
+        python=math.isnan,
+    ),
+    _plain(
+        "isfinite",
+        "Whether the number is neither infinite nor NaN.",
+        ranges.truth,
+        pointwise.function("torch.isfinite", "math.isfinite"),
+        lambda np, x: np.isfinite(x),
+        infer=pointwise.testing,
+        python=math.isfinite,
+    ),
+    Builtin(
+        name="where",
+        signature="where(condition, then, otherwise)",
+        family="condition",
+        doc="`then` where the condition holds, `otherwise` elsewhere. Both are computed, unless the condition is "
+        "a parameter: then Python chooses one.",
+        params=(Param("condition"), Param("then"), Param("otherwise")),
+        infer=infer_where,
+        interval=ranges.choose,
+        torch=_show_where,
+        reference=lambda np, condition, then, otherwise: np.where(condition, then, otherwise),
+    ),
+)

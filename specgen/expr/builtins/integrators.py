@@ -1,0 +1,151 @@
+"""Integrators of ordinary differential equations: they take a declared function by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.record import Builtin, Param
+from specgen.expr.builtins.site import Site, convert, highest
+from specgen.expr.dtypes import join
+from specgen.expr.interval import ANYTHING
+from specgen.expr.printer import Printed, Printer, call
+from specgen.expr.types import Function, Type, Typed
+
+
+def accepts(site: Site, function: Function, args: tuple[Typed, ...]) -> tuple[Typed, ...] | None:
+    """`args` converted to the types of the parameters of `function`, or None when they do not fit."""
+    if len(args) != len(function.params):
+        names = ", ".join(name for name, _ in function.params)
+        message = f"`{function.name}({names})` takes {len(function.params)} arguments, {len(args)} are given"
+        site.fail(rules.WRONG_ARGUMENTS, message)
+        return None
+    fitting: list[Typed] = []
+    for (name, wanted), arg in zip(function.params, args, strict=True):
+        got = arg.type
+        if got.dims != wanted.dims:
+            message = f"`{site.written(arg)}` is {got}; `{name}` of `{function.name}` is {wanted}"
+            site.fail(rules.SHAPE_MISMATCH, message, at=arg)
+            return None
+        exact = got.python and got.dtype != "bool" and wanted.dtype.startswith("float")
+        if (not exact and join(got.dtype, wanted.dtype) != wanted.dtype) or (got.dtype == "bool") != (
+            wanted.dtype == "bool"
+        ):
+            message = f"`{site.written(arg)}` is {got}; `{name}` of `{function.name}` is {wanted}"
+            site.fail(rules.WRONG_DTYPE, message, at=arg, help=f"write {wanted.dtype}({site.written(arg)})")
+            return None
+        fitting.append(arg if got.python else convert(arg, wanted.dtype))
+    return tuple(fitting)
+
+
+def _infer(site: Site) -> Typed | None:
+    function = site.function
+    assert function is not None
+    y, dt, *others = site.values
+    fitting = accepts(site, function, (y, *others))
+    if fitting is None:
+        return None
+    state = function.params[0][1]
+    if function.result.dtype != state.dtype or function.result.dims != state.dims:
+        message = f"`{function.name}` gives {function.result} for a state of {state}; a derivative has the type of the state"
+        site.fail(rules.SHAPE_MISMATCH, message)
+        return None
+    if not state.dtype.startswith("float"):
+        site.fail(rules.WRONG_DTYPE, f"a state that is integrated is a float, not {state}", at=y)
+        return None
+    if dt.type.dims != () or dt.type.dtype in ("bool", "str"):
+        site.fail(
+            rules.WRONG_ARGUMENTS, f"the time step `{site.written(dt)}` is {dt.type}, not one number", at=dt
+        )
+        return None
+    step = dt if dt.type.python else convert(dt, state.dtype)
+    level = highest(site.values)
+    kind = Type(state.dtype, state.dims, "const" if level in ("lit", "ctor") else level)
+    return site.node(kind, (fitting[0], step, *fitting[1:]))
+
+
+def arguments(node: Typed, args: tuple[Typed, ...], printer: Printer) -> list[str]:
+    """The texts of arguments of a declared function, each of the full batch shape."""
+    assert node.function is not None
+    texts: list[str] = []
+    for (_, wanted), arg in zip(node.function.params, args, strict=True):
+        texts.append(printer.filled(arg, wanted.dtype, wanted.dims or ()).text)
+    return texts
+
+
+def _show(node: Typed, printer: Printer) -> Printed:
+    function = node.function
+    assert function is not None
+    y, dt, *others = node.args
+    state, *rest = arguments(node, (y, *others), printer)
+    derivative = call("partial", function.text, *function.prefix).text if function.prefix else function.text
+    rank = function.params[0][1].rank
+    return call(node.op, derivative, state, printer.aligned(dt, rank).text, *rest)
+
+
+def show_call(node: Typed, printer: Printer) -> Printed:
+    """Prints the call of a declared function."""
+    assert node.function is not None
+    return call(node.function.text, *node.function.prefix, *arguments(node, node.args, printer))
+
+
+def infer_call(site: Site) -> Typed | None:
+    """The typed node of a call of a declared function."""
+    function = site.function
+    assert function is not None
+    fitting = accepts(site, function, site.values)
+    if fitting is None:
+        return None
+    level = highest(site.values)
+    kind = Type(function.result.dtype, function.result.dims, "const" if level in ("lit", "ctor") else level)
+    return site.node(kind, fitting)
+
+
+def _rk4_reference(np: Any, f: Any, y: Any, dt: Any, *args: Any) -> Any:
+    k1 = f(y, *args)
+    k2 = f(y + dt / 2 * k1, *args)
+    k3 = f(y + dt / 2 * k2, *args)
+    k4 = f(y + dt * k3, *args)
+    return y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+_PARAMS = (Param("f", "function"), Param("values", variadic=True))
+
+CALL = Builtin(
+    name="call",
+    signature="f(…)",
+    family="integrator",
+    doc="A function that the declaration defines under `functions:`.",
+    params=(Param("values", variadic=True),),
+    infer=infer_call,
+    interval=lambda args, node: node.function.interval if node.function else ANYTHING,
+    torch=show_call,
+    reference=lambda np, f, *args: f(*args),
+)
+
+INTEGRATORS: tuple[Builtin, ...] = (
+    Builtin(
+        name="rk4",
+        signature="rk4(f, y, dt, …)",
+        family="integrator",
+        doc="`y` after one Runge-Kutta step of the fourth order and length `dt`, where `f(y, …)` is its derivative.",
+        params=_PARAMS,
+        infer=_infer,
+        interval=lambda args, node: ANYTHING,
+        torch=_show,
+        reference=_rk4_reference,
+        agreement="ulp",
+    ),
+    Builtin(
+        name="euler",
+        signature="euler(f, y, dt, …)",
+        family="integrator",
+        doc="`y + dt * f(y, …)`: one step of Euler's method.",
+        params=_PARAMS,
+        infer=_infer,
+        interval=lambda args, node: ANYTHING,
+        torch=_show,
+        reference=lambda np, f, y, dt, *args: y + dt * f(y, *args),
+        agreement="ulp",
+    ),
+)

@@ -1,0 +1,215 @@
+"""The operators: arithmetic, comparison, logic."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from specgen.expr import ranges
+from specgen.expr.builtins import pointwise
+from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
+from specgen.expr.builtins.site import Site
+from specgen.expr.printer import (
+    ADD,
+    AND,
+    BIT_AND,
+    BIT_OR,
+    COMPARE,
+    MUL,
+    NOT,
+    OR,
+    POW,
+    UNARY,
+    Printed,
+    Printer,
+    call,
+)
+from specgen.expr.types import Static, Typed
+
+_PAIR = (Param("a"), Param("b"))
+_ONE = (Param("x"),)
+
+
+def _arithmetic(
+    sign: str,
+    doc: str,
+    interval: IntervalRule,
+    python: Callable[..., Static],
+    reference: Callable[..., Any],
+    *,
+    infer: Callable[[Site], Typed | None] = pointwise.numeric,
+    torch: Callable[[Typed, Printer], Printed] | None = None,
+    agreement: Agreement = "bit",
+) -> Builtin:
+    precedence = ADD if sign in "+-" else MUL
+    return Builtin(
+        name=sign,
+        signature=f"a {sign} b",
+        family="operator",
+        doc=doc,
+        params=_PAIR,
+        infer=infer,
+        interval=interval,
+        torch=torch or pointwise.infix(sign, precedence),
+        reference=reference,
+        python=python,
+        agreement=agreement,
+    )
+
+
+def _show_quotient(node: Typed, printer: Printer) -> Printed:
+    left = node.args[0]
+    if node.type.python or not left.type.python or pointwise.is_power_of_two(left.static):
+        return pointwise.infix("/", MUL)(node, printer)
+    # `3 / x` of a tensor is computed as 3 * (1 / x), which rounds twice.
+    numerator, divisor = pointwise.operands(node, printer)
+    return call("torch.div", numerator.text, divisor.text)
+
+
+def _show_power(node: Typed, printer: Printer) -> Printed:
+    base, exponent = pointwise.operands(node, printer)
+    return Printed(f"{base.at(POW + 1)} ** {exponent.at(UNARY)}", POW)
+
+
+def _infer_power(site: Site) -> Typed | None:
+    base, exponent = site.values
+    whole = isinstance(exponent.static, int) and exponent.static >= 0
+    if base.type.dtype.startswith(("int", "uint")) and exponent.type.dtype.startswith("int") and not whole:
+        # A whole number to a negative power is none; torch raises, so the float is computed.
+        return pointwise.floating(site)
+    return pointwise.numeric(site)
+
+
+def _power(base: Static, exponent: Static) -> Static:
+    result: Static = operator.pow(base, exponent)
+    return result
+
+
+def _compare(sign: str, doc: str, python: Callable[..., bool]) -> Builtin:
+    def reference(np: Any, a: Any, b: Any) -> Any:
+        return python(a, b)
+
+    return Builtin(
+        name=sign,
+        signature=f"a {sign} b",
+        family="operator",
+        doc=doc,
+        params=_PAIR,
+        infer=pointwise.comparing,
+        interval=ranges.truth,
+        torch=pointwise.infix(sign, COMPARE, chained=False),
+        reference=reference,
+        python=python,
+    )
+
+
+def _logic(word: str, sign: str, doc: str, python: Callable[..., bool], numpy: str) -> Builtin:
+    words = (OR, AND)[word == "and"]
+    bits = (BIT_OR, BIT_AND)[word == "and"]
+
+    def show(node: Typed, printer: Printer) -> Printed:
+        if node.type.python:
+            return pointwise.infix(word, words)(node, printer)
+        return pointwise.infix(sign, bits)(node, printer)
+
+    def reference(np: Any, a: Any, b: Any) -> Any:
+        return getattr(np, numpy)(a, b)
+
+    return Builtin(
+        name=word,
+        signature=f"a {word} b",
+        family="operator",
+        doc=doc,
+        params=_PAIR,
+        infer=pointwise.logical,
+        interval=ranges.truth,
+        torch=show,
+        reference=reference,
+        python=python,
+    )
+
+
+def _show_not(node: Typed, printer: Printer) -> Printed:
+    (operand,) = pointwise.operands(node, printer)
+    if node.type.python:
+        return Printed(f"not {operand.at(NOT)}", NOT)
+    return Printed(f"~{operand.at(UNARY)}", UNARY)
+
+
+def _show_negative(node: Typed, printer: Printer) -> Printed:
+    (operand,) = pointwise.operands(node, printer)
+    return Printed(f"-{operand.at(UNARY)}", UNARY)
+
+
+OPERATORS: tuple[Builtin, ...] = (
+    _arithmetic("+", "Sum.", ranges.add, operator.add, lambda np, a, b: a + b),
+    _arithmetic("-", "Difference.", ranges.subtract, operator.sub, lambda np, a, b: a - b),
+    _arithmetic("*", "Product, element by element.", ranges.multiply, operator.mul, lambda np, a, b: a * b),
+    _arithmetic(
+        "/",
+        "Quotient; of integers it is float32.",
+        ranges.divide,
+        operator.truediv,
+        lambda np, a, b: a / b,
+        infer=pointwise.floating,
+        torch=_show_quotient,
+    ),
+    _arithmetic(
+        "//",
+        "Quotient rounded down.",
+        ranges.floor_divide,
+        operator.floordiv,
+        lambda np, a, b: a // b,
+    ),
+    _arithmetic(
+        "%",
+        "Remainder, with the sign of the divisor, as in Python. For floats it can equal the divisor, by "
+        "rounding: `-1.0e-9 % (2 * pi)` is `2 * pi`.",
+        ranges.remainder,
+        operator.mod,
+        lambda np, a, b: a % b,
+    ),
+    _arithmetic(
+        "**",
+        "Power; of integers it is an integer when the exponent is a whole number known at build.",
+        ranges.power,
+        _power,
+        lambda np, a, b: a**b,
+        infer=_infer_power,
+        torch=_show_power,
+        agreement="ulp",
+    ),
+    Builtin(
+        name="neg",
+        signature="-x",
+        family="operator",
+        doc="The number with its sign turned.",
+        params=_ONE,
+        infer=pointwise.numeric,
+        interval=ranges.negate,
+        torch=_show_negative,
+        reference=lambda np, x: -x,
+        python=operator.neg,
+    ),
+    _compare("<", "Less than.", operator.lt),
+    _compare("<=", "At most.", operator.le),
+    _compare(">", "Greater than.", operator.gt),
+    _compare(">=", "At least.", operator.ge),
+    _compare("==", "Equal; of numbers, truth values or members of an enum.", operator.eq),
+    _compare("!=", "Not equal; of numbers, truth values or members of an enum.", operator.ne),
+    _logic("and", "&", "Both, element by element.", lambda a, b: bool(a and b), "logical_and"),
+    _logic("or", "|", "Either or both, element by element.", lambda a, b: bool(a or b), "logical_or"),
+    Builtin(
+        name="not",
+        signature="not x",
+        family="operator",
+        doc="The opposite, element by element.",
+        params=_ONE,
+        infer=pointwise.logical,
+        interval=ranges.truth,
+        torch=_show_not,
+        reference=lambda np, x: np.logical_not(x),
+        python=operator.not_,
+    ),
+)

@@ -1,0 +1,195 @@
+"""Products of vectors and matrices, `one_hot` and `gather`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.record import Builtin, Param
+from specgen.expr.builtins.site import Site, convert, highest
+from specgen.expr.dtypes import is_int
+from specgen.expr.interval import Interval, loose, of_values
+from specgen.expr.printer import ATOM, MUL, Printed, Printer, call, method
+from specgen.expr.ranges import multiply
+from specgen.expr.types import Dims, Type, Typed
+
+
+def _infer_product(site: Site) -> Typed | None:
+    a, b = site.values
+    dtype = site.joined(site.values)
+    if dtype is None:
+        return None
+    left, right = a.type.dims or (), b.type.dims or ()
+    written = f"`{site.written(a)}` is {a.type} and `{site.written(b)}` is {b.type}"
+    only_vectors = site.builtin.name == "dot"
+    if not (len(left) in (1, 2) and len(right) in (1, 2)) or (
+        only_vectors and (len(left), len(right)) != (1, 1)
+    ):
+        kinds = "two vectors" if only_vectors else "vectors and matrices"
+        site.fail(rules.SHAPE_MISMATCH, f"`{site.builtin.name}` is for {kinds}: {written}")
+        return None
+    if left[-1] != right[0]:
+        site.fail(rules.SHAPE_MISMATCH, f"the inner dimensions {left[-1]} and {right[0]} differ: {written}")
+        return None
+    dims: Dims = (*left[:-1], *right[1:])
+    return site.node(Type(dtype, dims, highest(site.values)), site.cast(site.values, dtype))
+
+
+def _show_product(node: Typed, printer: Printer) -> Printed:
+    a, b = node.args
+    left, right = printer.logical(a), printer.logical(b)
+    match a.type.rank, b.type.rank:
+        case 1, 1:
+            return Printed(f"({left.at(MUL)} * {right.at(MUL + 1)}).sum(dim=-1)")
+        case 2, 1:
+            return Printed(f"({left.at(MUL)} @ {right.at(ATOM)}.unsqueeze(-1)).squeeze(-1)")
+        case 1, 2:
+            return Printed(f"({left.at(ATOM)}.unsqueeze(-2) @ {right.at(MUL + 1)}).squeeze(-2)")
+        case _:
+            return Printed(f"{left.at(MUL)} @ {right.at(MUL + 1)}", MUL)
+
+
+def _product_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    terms = (node.args[0].type.dims or (1,))[-1]
+    one = multiply(args, node)
+    total = of_values(one.low * terms, one.high * terms, one.nan or not one.bounded)
+    return total if is_int(node.type.dtype) else loose(total, node.type.dtype)
+
+
+def proven_index(site: Site, index: Typed, size: int, what: str) -> bool:
+    """Whether `index` is an integer in `[0, size)` whatever the values are; reports when it is not."""
+    text = site.written(index)
+    if not is_int(index.type.dtype):
+        help = f"write int64({text})" if index.type.dtype != "bool" else f"write where({text}, …, …)"
+        site.fail(rules.WRONG_DTYPE, f"`{text}` is {index.type}; an index is an integer", at=index, help=help)
+        return False
+    low, high = index.interval.low, index.interval.high
+    if low >= 0 and high <= size - 1:
+        return True
+    outside = high < 0 or low > size - 1
+    verb = "is" if outside else "can be"
+    worst = low if low < 0 else high
+    shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
+    message = f"`{text}`{shown}, outside 0 to {size - 1} of {what}"
+    site.fail(rules.INDEX_UNPROVEN, message, at=index, help=f"wrap it: clip({text}, 0, {size - 1})")
+    return False
+
+
+def _infer_one_hot(site: Site) -> Typed | None:
+    (index,) = site.values
+    count = site.options["n"]
+    assert isinstance(count, Typed)
+    if not isinstance(count.static, int) or count.static < 1:
+        site.fail(
+            rules.WRONG_ARGUMENTS,
+            "the number of classes must be a whole number from 1, known at build",
+            at=count,
+        )
+        return None
+    if index.type.dims is None or index.type.python:
+        site.fail(rules.WRONG_ARGUMENTS, f"`{site.written(index)}` is not an array of known rank", at=index)
+        return None
+    if not proven_index(site, index, count.static, "the classes"):
+        return None
+    dims = (*index.type.dims, count.static)
+    return site.node(Type("int64", dims, index.type.level), (convert(index, "int64"),), n=count)
+
+
+def _show_one_hot(node: Typed, printer: Printer) -> Printed:
+    index = printer.logical(node.args[0]).text
+    return call("torch.nn.functional.one_hot", index, str((node.type.dims or ())[-1]))
+
+
+def _infer_gather(site: Site) -> Typed | None:
+    x, index = site.values
+    axis = site.options["axis"]
+    if (
+        x.type.dims is None
+        or not x.type.dims
+        or index.type.dims is None
+        or index.type.python
+        or x.type.python
+    ):
+        message = "`gather` takes an array of known rank and a computed index"
+        site.fail(rules.WRONG_ARGUMENTS, message, help="a fixed index is written x[0]")
+        return None
+    assert isinstance(axis, int)
+    kept = (*x.type.dims[:axis], *x.type.dims[axis + 1 :])
+    if index.type.dims != kept:
+        written = f"`{site.written(index)}` is {index.type} and `{site.written(x)}` is {x.type}"
+        message = f"one index is needed for each place off axis {axis}, of shape {list(kept)}: {written}"
+        site.fail(rules.SHAPE_MISMATCH, message)
+        return None
+    if not proven_index(site, index, x.type.dims[axis], f"axis {axis}"):
+        return None
+    kind = Type(x.type.dtype, kept, highest(site.values))
+    return site.node(kind, (x, convert(index, "int64")), axis=axis)
+
+
+def _show_gather(node: Typed, printer: Printer) -> Printed:
+    x, index = node.args
+    axis = node.options["axis"]
+    assert isinstance(axis, int)
+    dim = axis - x.type.rank
+    if node.type.level == "batch":
+        table = printer.filled(x, x.type.dtype, x.type.dims or ())
+        chosen = printer.filled(index, "int64", index.type.dims or ())
+    else:
+        table, chosen = printer.logical(x), printer.logical(index)
+    picked = call(
+        "torch.take_along_dim", table.text, method(chosen, "unsqueeze", str(dim)).text, f"dim={dim}"
+    )
+    return method(picked, "squeeze", str(dim))
+
+
+def _gather_reference(np: Any, x: Any, index: Any, axis: int) -> Any:
+    return np.take_along_axis(x, np.expand_dims(index, axis), axis).squeeze(axis)
+
+
+_PAIR = (Param("a"), Param("b"))
+_MATMUL = "The matrix product: of two vectors a number, of a matrix and a vector a vector, of two matrices a matrix."
+
+
+def _product(name: str, signature: str, doc: str) -> Builtin:
+    return Builtin(
+        name=name,
+        signature=signature,
+        family="product",
+        doc=doc,
+        params=_PAIR,
+        infer=_infer_product,
+        interval=_product_range,
+        torch=_show_product,
+        reference=lambda np, a, b: np.matmul(a, b),
+        agreement="ulp",
+    )
+
+
+PRODUCTS: tuple[Builtin, ...] = (
+    _product("@", "a @ b", _MATMUL),
+    _product("matmul", "matmul(a, b)", f"`a @ b`. {_MATMUL}"),
+    _product("dot", "dot(a, b)", "The sum of the products of two vectors."),
+    Builtin(
+        name="one_hot",
+        signature="one_hot(index, n)",
+        family="index",
+        doc="int64 vectors of `n` with a 1 at the index, along a new last axis; the index is proven in range.",
+        params=(Param("index"), Param("n", "int")),
+        infer=_infer_one_hot,
+        interval=lambda args, node: Interval(0, 1),
+        torch=_show_one_hot,
+        reference=lambda np, index, n: (np.asarray(index)[..., None] == np.arange(n)).astype(np.int64),
+    ),
+    Builtin(
+        name="gather",
+        signature="gather(x, index, axis=-1)",
+        family="index",
+        doc="The element of `x` at the index along an axis, for each place of the other axes: the value of the "
+        "action taken is `gather(values, action)`. The index is proven in range.",
+        params=(Param("x"), Param("index"), Param("axis", "axis", -1)),
+        infer=_infer_gather,
+        interval=lambda args, node: args[0],
+        torch=_show_gather,
+        reference=_gather_reference,
+    ),
+)

@@ -1,0 +1,71 @@
+"""What a built-in is: one frozen record with everything that is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from specgen.expr.interval import Interval
+from specgen.expr.types import Static, Typed
+
+if TYPE_CHECKING:
+    from specgen.expr.builtins.site import Site
+    from specgen.expr.printer import Printed, Printer
+
+ParamKind = Literal["value", "axis", "new_axis", "axes", "shape", "dtype", "int", "function"]
+Family = Literal[
+    "operator", "elementwise", "condition", "reduction", "shape", "product", "index", "constant", "cast",
+    "draw", "integrator",
+]  # fmt: skip
+Agreement = Literal["bit", "ulp", "statistical"]
+
+REQUIRED = object()
+"""The default of a parameter that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: `value` takes an expression, the others what is known when specgen builds."""
+
+    name: str
+    kind: ParamKind = "value"
+    default: object = REQUIRED
+    variadic: bool = False
+
+
+IntervalRule = Callable[[tuple[Interval, ...], Typed], Interval]
+"""From the intervals of the operands, and the node with its type and options, to its interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A built-in function or operator.
+
+    Attributes:
+        name: How it is called; an operator's own sign, `neg` for the sign of a number.
+        signature: How it is written, for the documentation.
+        family: What it does with shapes; the documentation and the tests go by it.
+        doc: One or two sentences.
+        params: Its parameters.
+        infer: The typing rule: the typed node of a call, or None when it reported why there is none.
+        interval: The interval rule.
+        torch: Prints a node of it.
+        reference: What it means for one environment, `reference(np, *args, **options)`.
+        python: The same for Python numbers, to fold what is known at build.
+        agreement: How exactly printed code and reference agree: `bit`, `ulp` (the last digits may
+            differ) or `statistical` (draws).
+
+    """
+
+    name: str
+    signature: str
+    family: Family
+    doc: str
+    params: tuple[Param, ...]
+    infer: Callable[[Site], Typed | None]
+    interval: IntervalRule
+    torch: Callable[[Typed, Printer], Printed]
+    reference: Callable[..., Any]
+    python: Callable[..., Static] | None = None
+    agreement: Agreement = "bit"

@@ -1,0 +1,352 @@
+"""Reductions over feature axes; `min` and `max` also compare two values or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import ranges
+from specgen.expr.builtins import pointwise
+from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
+from specgen.expr.builtins.site import Site, convert
+from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
+from specgen.expr.interval import BOOLS, Interval, loose, of_values
+from specgen.expr.printer import Printed, Printer, method, tuple_text
+from specgen.expr.types import Type, Typed
+
+_PARAMS = (Param("x"), Param("axis", "axes", None))
+
+
+def reduced(site: Site, x: Typed) -> Type | None:
+    """The type of `x` without the axes of this call; puts them, from the end, into its options."""
+    if x.type.dims is None:
+        site.fail(
+            rules.SHAPE_MISMATCH, f"`{site.written(x)}` has an unknown rank; its axes cannot be reduced", at=x
+        )
+        return None
+    if x.type.rank == 0:
+        message = f"`{site.written(x)}` is one number: there is nothing to reduce"
+        site.fail(rules.SHAPE_MISMATCH, message, at=x)
+        return None
+    given = cast("tuple[int, ...] | None", site.options.get("axis"))
+    axes = tuple(range(x.type.rank)) if given is None else given
+    kept = tuple(size for axis, size in enumerate(x.type.dims) if axis not in axes)
+    # A reduction has no trailing 1: `col` is a layout of what is stored.
+    return Type(x.type.dtype, kept, x.type.level)
+
+
+def _axes(site: Site, x: Typed) -> tuple[int, ...]:
+    given = cast("tuple[int, ...] | None", site.options.get("axis"))
+    return tuple(range(x.type.rank)) if given is None else given
+
+
+def _reduce(
+    result: Callable[[str], str | None], operand: Callable[[str], str]
+) -> Callable[[Site], Typed | None]:
+    def infer(site: Site) -> Typed | None:
+        (x,) = site.values
+        dtype = result(x.type.dtype)
+        if dtype is None:
+            _refuse(site, x)
+            return None
+        kind = reduced(site, x)
+        if kind is None:
+            return None
+        inner = convert(x, operand(x.type.dtype))
+        return site.node(replace(kind, dtype=dtype), (inner,), axis=_axes(site, x))
+
+    return infer
+
+
+def _refuse(site: Site, x: Typed) -> None:
+    text = site.written(x)
+    if site.builtin.name in ("any", "all"):
+        site.fail(rules.WRONG_DTYPE, f"`{text}` is {x.type}, not truth values", at=x, help="compare it first")
+    else:
+        help = f"write sum({text}) to count" if x.type.dtype == "bool" else None
+        site.fail(
+            rules.WRONG_DTYPE, f"`{site.builtin.name}` is not defined for {x.type.dtype}", at=x, help=help
+        )
+
+
+def _sum_dtype(dtype: str) -> str | None:
+    if is_int(dtype) or dtype == "bool":
+        return "int64"
+    return dtype if is_number(dtype) else None
+
+
+def _mean_dtype(dtype: str) -> str | None:
+    return COMPUTE if is_int(dtype) or dtype == "bool" else dtype if is_float(dtype) else None
+
+
+def _number_dtype(dtype: str) -> str | None:
+    return dtype if is_number(dtype) else None
+
+
+def _bool_dtype(dtype: str) -> str | None:
+    return "bool" if dtype == "bool" else None
+
+
+def _float_of(dtype: str) -> str:
+    return COMPUTE if is_int(dtype) or dtype == "bool" else dtype
+
+
+def dims_text(node: Typed) -> tuple[int, ...]:
+    """The reduced axes of `node`, counted from the end of its operand."""
+    rank = node.args[0].type.rank
+    return tuple(axis - rank for axis in cast("tuple[int, ...]", node.options["axis"]))
+
+
+def _show(name: str) -> Callable[[Typed, Printer], Printed]:
+    def show(node: Typed, printer: Printer) -> Printed:
+        axes = dims_text(node)
+        dim = str(axes[0]) if len(axes) == 1 else tuple_text(map(str, axes))
+        return method(printer.logical(node.args[0]), name, f"dim={dim}")
+
+    return show
+
+
+def _flat(node: Typed, printer: Printer) -> tuple[Printed, int]:
+    """The operand with the reduced axes made one, and that axis."""
+    x = printer.logical(node.args[0])
+    axes = dims_text(node)
+    if len(axes) == 1:
+        return x, axes[0]
+    return method(x, "flatten", str(axes[0]), str(axes[-1])), axes[-1]
+
+
+def _show_flat(name: str) -> Callable[[Typed, Printer], Printed]:
+    def show(node: Typed, printer: Printer) -> Printed:
+        x, axis = _flat(node, printer)
+        return method(x, name, f"dim={axis}")
+
+    return show
+
+
+def _show_norm(node: Typed, printer: Printer) -> Printed:
+    axes = dims_text(node)
+    dim = str(axes[0]) if len(axes) == 1 else tuple_text(map(str, axes))
+    return Printed(f"torch.linalg.vector_norm({printer.logical(node.args[0]).text}, dim={dim})")
+
+
+def count_of(node: Typed) -> int:
+    """How many values one result is reduced from."""
+    count = 1
+    for axis in cast("tuple[int, ...]", node.options["axis"]):
+        count *= (node.args[0].type.dims or ())[axis]
+    return count
+
+
+def _sum_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    (x,), n = args, count_of(node)
+    nan = x.nan or (x.low == float("-inf") and x.high == float("inf"))
+    total = of_values(x.low * n, x.high * n, nan)
+    return total if is_int(node.type.dtype) else loose(total, node.type.dtype)
+
+
+def _mean_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    x = args[0]
+    return loose(x.with_nan(x.nan or not x.bounded), node.type.dtype)
+
+
+def _index_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    return Interval(0, count_of(node) - 1)
+
+
+def _norm_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    furthest = max(abs(args[0].low), abs(args[0].high))
+    return loose(Interval(0, furthest * count_of(node) ** 0.5, args[0].nan), node.type.dtype, floor=0.0)
+
+
+def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | None]:
+    def infer(site: Site) -> Typed | None:
+        (x,) = site.values
+        axes = _axes(site, x)
+        if len(axes) > 1 and len(axes) < x.type.rank:
+            site.fail(rules.WRONG_ARGUMENTS, f"`{site.builtin.name}` takes one axis, or none for all")
+            return None
+        return rule(site)
+
+    return infer
+
+
+def _index_dtype(dtype: str) -> str | None:
+    return "int64" if is_number(dtype) else None
+
+
+def _builtin(
+    name: str,
+    doc: str,
+    infer: Callable[[Site], Typed | None],
+    interval: IntervalRule,
+    show: Callable[[Typed, Printer], Printed],
+    reference: Callable[..., Any],
+    agreement: Agreement = "bit",
+) -> Builtin:
+    return Builtin(
+        name=name,
+        signature=f"{name}(x, axis=None)",
+        family="reduction",
+        doc=doc,
+        params=_PARAMS,
+        infer=infer,
+        interval=interval,
+        torch=show,
+        reference=reference,
+        agreement=agreement,
+    )
+
+
+def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
+    python: Any = min if name == "min" else max
+
+    def infer(site: Site) -> Typed | None:
+        if len(site.values) == 1:
+            return _reduce(_number_dtype, lambda dtype: dtype)(site)
+        if site.options.get("axis") is not None:
+            site.fail(
+                rules.WRONG_ARGUMENTS, f"`{name}` of several values takes no axis", help="reduce each first"
+            )
+            return None
+        return pointwise.numeric(site)
+
+    def values(args: tuple[Interval, ...], node: Typed) -> Interval:
+        return args[0] if len(args) == 1 else interval(args, node)
+
+    def show(node: Typed, printer: Printer) -> Printed:
+        return (
+            _show(f"a{name}")(node, printer)
+            if len(node.args) == 1
+            else pointwise.extreme(name)(node, printer)
+        )
+
+    def reference(np: Any, *args: Any, axis: Any = None) -> Any:
+        if len(args) == 1:
+            return getattr(np, name)(args[0], axis=axis)
+        result = args[0]
+        for arg in args[1:]:
+            result = getattr(np, f"{name}imum")(result, arg)
+        return result
+
+    return Builtin(
+        name=name,
+        signature=f"{name}(x, axis=None) or {name}(a, b, …)",
+        family="reduction",
+        doc=doc,
+        params=(Param("values", variadic=True), Param("axis", "axes", None)),
+        infer=infer,
+        interval=values,
+        torch=show,
+        reference=reference,
+        python=lambda *args: python(args),
+    )
+
+
+def _arg_reference(name: str) -> Callable[..., Any]:
+    def reference(np: Any, x: Any, axis: Any = None) -> Any:
+        only = axis[0] if axis is not None and len(axis) == 1 else None
+        return getattr(np, name)(x, axis=only)
+
+    return reference
+
+
+def _norm_reference(np: Any, x: Any, axis: Any = None) -> Any:
+    return np.sqrt(np.sum(x * x, axis=axis))
+
+
+def _sum_reference(np: Any, x: Any, axis: Any = None) -> Any:
+    dtype = x.dtype if x.dtype.kind == "f" else np.int64
+    return np.sum(x, axis=axis, dtype=dtype)
+
+
+def _prod_reference(np: Any, x: Any, axis: Any = None) -> Any:
+    dtype = x.dtype if x.dtype.kind == "f" else np.int64
+    return np.prod(x, axis=axis, dtype=dtype)
+
+
+def _same(dtype: str) -> str:
+    return dtype
+
+
+REDUCTIONS: tuple[Builtin, ...] = (
+    _builtin(
+        "sum",
+        "The sum over an axis, several axes, or all. Of truth values it counts; of integers it is int64.",
+        _reduce(_sum_dtype, _same),
+        _sum_range,
+        _show("sum"),
+        _sum_reference,
+        "ulp",
+    ),
+    _builtin(
+        "mean",
+        "The mean; of integers and truth values it is float32.",
+        _reduce(_mean_dtype, _float_of),
+        _mean_range,
+        _show("mean"),
+        lambda np, x, axis=None: np.mean(x, axis=axis, dtype=x.dtype),
+        "ulp",
+    ),
+    _builtin(
+        "prod",
+        "The product over one axis or all.",
+        _one_axis(_reduce(lambda dtype: None if dtype == "bool" else _sum_dtype(dtype), _same)),
+        ranges.whatever,
+        _show_flat("prod"),
+        _prod_reference,
+        "ulp",
+    ),
+    _builtin(
+        "any",
+        "Whether any is true.",
+        _reduce(_bool_dtype, _same),
+        lambda args, node: BOOLS,
+        _show("any"),
+        lambda np, x, axis=None: np.any(x, axis=axis),
+    ),
+    _builtin(
+        "all",
+        "Whether all are true.",
+        _reduce(_bool_dtype, _same),
+        lambda args, node: BOOLS,
+        _show("all"),
+        lambda np, x, axis=None: np.all(x, axis=axis),
+    ),
+    _extreme(
+        "min",
+        "Of one argument the smallest element over an axis or all; of several the smaller, element by element.",
+        ranges.minimum,
+    ),
+    _extreme(
+        "max",
+        "Of one argument the largest element over an axis or all; of several the larger, element by element.",
+        ranges.maximum,
+    ),
+    _builtin(
+        "argmax",
+        "The position of the largest element, the first of several, along one axis or in all elements row by row.",
+        _one_axis(_reduce(_index_dtype, _same)),
+        _index_range,
+        _show_flat("argmax"),
+        _arg_reference("argmax"),
+    ),
+    _builtin(
+        "argmin",
+        "The position of the smallest element, the first of several, along one axis or in all elements row by row.",
+        _one_axis(_reduce(_index_dtype, _same)),
+        _index_range,
+        _show_flat("argmin"),
+        _arg_reference("argmin"),
+    ),
+    _builtin(
+        "norm",
+        "The Euclidean norm over an axis or all.",
+        _reduce(_mean_dtype, _float_of),
+        _norm_range,
+        _show_norm,
+        _norm_reference,
+        "ulp",
+    ),
+)

@@ -1,0 +1,240 @@
+"""One call of a built-in while its type is inferred: its operands, its settings, and how to complain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from specgen.diagnostics import Rule
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.record import Builtin
+from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number, join, weak_join
+from specgen.expr.interval import Interval, full, store
+from specgen.expr.printer import cast_to
+from specgen.expr.types import (
+    LEVELS,
+    Dims,
+    DrawKind,
+    DrawSite,
+    Function,
+    Level,
+    Static,
+    Type,
+    Typed,
+)
+
+
+class Context(Protocol):
+    """What a call needs of the expression around it."""
+
+    @property
+    def float_dtype(self) -> str:
+        """The dtype of draws that say none."""
+        ...
+
+    def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
+        """Report a mistake in the characters from `start` up to `end`."""
+        ...
+
+    def written(self, node: Typed) -> str:
+        """The source text of a node."""
+        ...
+
+    def next_draw(self) -> str:
+        """The name of the next draw."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A call: `values` are its operands, `options` its settings by parameter name."""
+
+    builtin: Builtin
+    context: Context
+    values: tuple[Typed, ...]
+    options: dict[str, object] = field(default_factory=dict)
+    function: Function | None = None
+    start: int = 0
+    end: int = 0
+
+    def fail(self, rule: Rule, message: str, *, at: Typed | None = None, help: str | None = None) -> None:
+        """Report a mistake at `at`, or at the whole call."""
+        start, end = (self.start, self.end) if at is None else (at.start, at.end)
+        self.context.error(rule, start, end, message, help)
+
+    def written(self, node: Typed) -> str:
+        """The source text of an operand."""
+        return self.context.written(node)
+
+    def node(
+        self,
+        type_: Type,
+        args: Sequence[Typed] | None = None,
+        *,
+        static: Static | None = None,
+        draw: DrawSite | None = None,
+        **options: object,
+    ) -> Typed:
+        """The typed node of this call; its interval follows from the interval rule and the dtype."""
+        operands = self.values if args is None else tuple(args)
+        shell = Typed(
+            self.builtin.name,
+            type_,
+            full(type_.dtype),
+            operands,
+            options,
+            self.start,
+            self.end,
+            static=static,
+            builtin=self.builtin,
+            function=self.function,
+            site=draw,
+        )
+        if static is not None and not isinstance(static, str):
+            interval = Interval(static, static)
+        else:
+            interval = self.builtin.interval(tuple(arg.interval for arg in operands), shell)
+        # Numbers of Python are float64 whatever dtype they will take.
+        stored = "float64" if type_.python and type_.dtype == "float32" else type_.dtype
+        return replace(shell, interval=store(interval, stored))
+
+    def draw(
+        self, kind: DrawKind, dims: Dims, dtype: str, low: int | None = None, high: int | None = None
+    ) -> DrawSite:
+        """A new random draw."""
+        return DrawSite(self.context.next_draw(), kind, dims, dtype, low, high)
+
+    def joined(self, values: Sequence[Typed], *, bools: bool = False) -> str | None:
+        """The dtype that `values` have in common; reports what has none.
+
+        Args:
+            values: The operands.
+            bools: Whether operands that are all truth values are allowed.
+
+        """
+        if bools and all(value.type.dtype == "bool" for value in values):
+            return "bool"
+        if bools and all(value.type.dtype == "str" for value in values):
+            return "str"
+        if bools and any(value.type.dtype == "any" for value in values):
+            strong = {value.type.dtype for value in values if not value.type.python}
+            if len(strong) == 1:
+                return "any"
+        for value in values:
+            if not is_number(value.type.dtype):
+                self._not_a_number(value)
+                return None
+        dtype = common_dtype(values)
+        if dtype is None:
+            self.fail(rules.WRONG_DTYPE, "these have no dtype in common")
+            return None
+        return dtype if self._literals_fit(values, dtype) else None
+
+    def _not_a_number(self, value: Typed) -> None:
+        text = self.written(value)
+        kind = {"bool": "a truth value", "str": "a word", "any": "of any dtype"}[value.type.dtype]
+        verb = "compared" if self.builtin.name in ("<", "<=", ">", ">=", "==", "!=") else "calculated with"
+        help = f"write where({text}, 1.0, 0.0)" if value.type.dtype == "bool" else None
+        self.fail(
+            rules.WRONG_DTYPE, f"`{text}` is {kind} and cannot be {verb} as a number", at=value, help=help
+        )
+
+    def _literals_fit(self, values: Sequence[Typed], dtype: str) -> bool:
+        if not is_int(dtype):
+            return True
+        sound = True
+        for value in values:
+            if not value.type.python or value.static is None or isinstance(value.static, str):
+                continue
+            if not holds(dtype, value.static):
+                low, high = INT_RANGES[dtype]
+                message = f"{value.static} is outside {dtype} [{low}, {high}]"
+                help = "convert the tensor first, as in int64(x)"
+                self.fail(rules.LITERAL_RANGE, message, at=value, help=help)
+                sound = False
+        return sound
+
+    def cast(self, values: Sequence[Typed], dtype: str) -> tuple[Typed, ...]:
+        """`values` with every tensor converted to `dtype`; numbers take the dtype that they meet."""
+        return tuple(value if value.type.python else convert(value, dtype) for value in values)
+
+    def unified(self, values: Sequence[Typed]) -> Type | None:
+        """The shape, level and layout of an elementwise operation; its dtype is left `bool`.
+
+        A scalar goes with everything. Shapes with dimensions must be equal but for dimensions that
+        a `None` made. Reports shapes that do not fit.
+        """
+        level = highest(values)
+        ranked = [value for value in values if value.type.dims != ()]
+        if not ranked:
+            batched = [value for value in values if value.type.level == "batch"]
+            return Type("bool", (), level, bool(batched) and all(value.type.col for value in batched))
+        if any(value.type.dims is None for value in ranked):
+            return self._unified_patterns(ranked, level)
+        first = ranked[0]
+        dims, stretch = list(first.type.dims or ()), set(first.type.stretch)
+        for value in ranked[1:]:
+            other = value.type.dims or ()
+            if len(other) != len(dims):
+                self._mismatch(first, value)
+                return None
+            for axis, (here, there) in enumerate(zip(dims, other, strict=True)):
+                open_here, open_there = axis in stretch, axis in value.type.stretch
+                if open_there:
+                    continue
+                if open_here:
+                    dims[axis] = there
+                    stretch.discard(axis)
+                elif here != there:
+                    self._mismatch(first, value)
+                    return None
+        col = level == "batch" and all(value.type.level == "batch" and value.type.col for value in ranked)
+        return Type("bool", tuple(dims), level, col, frozenset(stretch))
+
+    def _unified_patterns(self, ranked: Sequence[Typed], level: Level) -> Type | None:
+        known = next((value for value in ranked if value.type.dims is not None), None)
+        if known is not None:
+            unknown = next(value for value in ranked if value.type.dims is None)
+            self._mismatch(unknown, known)
+            return None
+        return Type("bool", None, level)
+
+    def _mismatch(self, a: Typed, b: Typed) -> None:
+        shapes = f"`{self.written(a)}` is {a.type} and `{self.written(b)}` is {b.type}"
+        help = "make the shapes equal, or say where a dimension is new: x[:, None]"
+        self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
+
+
+def convert(value: Typed, dtype: str) -> Typed:
+    """`value` cast to `dtype`, with the interval that it has there; patterns stay what they are."""
+    if value.type.dtype == dtype or dtype in ("float", "number", "any"):
+        return value
+    return replace(cast_to(value, dtype), interval=store(value.interval, dtype))
+
+
+def common_dtype(values: Sequence[Typed]) -> str | None:
+    """The dtype that tensors and numbers have in common, or None."""
+    strong = [value.type.dtype for value in values if not value.type.python]
+    weak = [value.type.dtype for value in values if value.type.python]
+    dtype: str | None = None
+    for one in strong:
+        dtype = one if dtype is None else join(dtype, one)
+        if dtype is None:
+            return None
+    if dtype is None:
+        for one in weak:
+            dtype = one if dtype is None else join(dtype, one)
+            if dtype is None:
+                return None
+        return dtype
+    for one in weak:
+        dtype = weak_join(dtype, one)
+        if dtype is None:
+            return None
+    return dtype
+
+
+def highest(values: Sequence[Typed]) -> Level:
+    """The highest level: one batched operand makes the result batched."""
+    return max((value.type.level for value in values), key=LEVELS.index, default="lit")

@@ -1,0 +1,305 @@
+"""Inference: from the tree as written to the typed tree, with every mistake reported at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from specgen.diagnostics import Rule, Sink, did_you_mean
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import tree
+from specgen.expr.arguments import bind
+from specgen.expr.builtins.indexing import INDEX, RawItem, RestItem, SliceItem, infer_index
+from specgen.expr.builtins.integrators import CALL, infer_call
+from specgen.expr.builtins.record import Builtin
+from specgen.expr.builtins.site import Site
+from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
+from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.interval import Interval, point
+from specgen.expr.tree import Expr
+from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
+
+_ALIASES: Final = {
+    "clamp": "clip",
+    "cat": "concat",
+    "concatenate": "concat",
+    "maximum": "max",
+    "minimum": "min",
+    "arange_like": "arange",
+    "arctan2": "atan2",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "pow": "**",
+    "rand": "uniform",
+    "randn": "normal",
+    "cast": "float32",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_not": "not",
+    "repeat": "tile",
+    "detach": "stop_grad",
+}
+_MODULES: Final = frozenset(
+    {"os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib"}
+)
+
+
+def infer(
+    expr: Expr,
+    scope: Mapping[str, Binding],
+    source: SourceText,
+    sink: Sink,
+    *,
+    functions: Mapping[str, Function | Builtin] | None = None,
+    draw_prefix: str = "draw",
+    dtype: str | None = None,
+) -> Typed | None:
+    """The typed tree of `expr`, or None when `sink` got the reasons why there is none.
+
+    Args:
+        expr: What `parse` returned for `source`.
+        scope: What each dotted name stands for.
+        source: The text of the expression, for the places of mistakes.
+        sink: Takes the mistakes; the rest of the expression is still checked after one.
+        functions: The functions that the declaration defines, by name; a `Builtin` record adds a
+            built-in of the caller's own.
+        draw_prefix: The name of the first draw; the next ones get `_2`, `_3`.
+        dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
+
+    """
+    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype)
+    return inferrer.visit(expr)
+
+
+class _Inferrer:
+    def __init__(
+        self,
+        scope: Mapping[str, Binding],
+        source: SourceText,
+        sink: Sink,
+        functions: Mapping[str, Function | Builtin],
+        draw_prefix: str,
+        dtype: str | None,
+    ) -> None:
+        self._scope = scope
+        self._source = source
+        self._sink = sink
+        self.functions = functions
+        self._draw_prefix = draw_prefix
+        self._draws = 0
+        self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"
+
+    def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
+        self._sink.add(rule.at(self._source.span_of(start, end), message, help=help))
+
+    def written(self, node: Typed) -> str:
+        return self._source.text[node.start : node.end]
+
+    def next_draw(self) -> str:
+        self._draws += 1
+        return self._draw_prefix if self._draws == 1 else f"{self._draw_prefix}_{self._draws}"
+
+    def visit(self, expr: Expr) -> Typed | None:
+        """The typed node of `expr`, or None after reporting."""
+        match expr:
+            case tree.Literal():
+                return _literal(expr.value, expr.text, expr.start, expr.end)
+            case tree.Name():
+                return self._name(expr)
+            case tree.Unary():
+                return self._unary(expr)
+            case tree.Binary():
+                return self._operator(expr.op, (expr.left, expr.right), expr)
+            case tree.Compare():
+                return self._compare(expr)
+            case tree.Logic():
+                return self._logic(expr)
+            case tree.Call():
+                return self._call(expr)
+            case tree.Index():
+                return self._index(expr)
+            case tree.Tuple():
+                help = "write stack(a, b) for a vector"
+                self.error(
+                    rules.SYNTAX, expr.start, expr.end, "a tuple stands only for a shape or for axes", help
+                )
+                return None
+
+    def _name(self, expr: tree.Name) -> Typed | None:
+        binding = self._scope.get(expr.path)
+        if binding is not None:
+            kind, values, static = binding.type, binding.interval, binding.static
+            if static is not None:
+                kind = Type(kind.dtype, kind.dims, "lit") if kind.dims == () else kind
+                values = values if isinstance(static, str) else point(static)
+            return Typed(
+                "name", kind, values, start=expr.start, end=expr.end, text=binding.text, static=static
+            )
+        number = NUMBERS.get(expr.path)
+        if number is not None:
+            kind = Type("float32", (), "lit")
+            text = f"math.{expr.path}"
+            return Typed(
+                "name", kind, point(number), start=expr.start, end=expr.end, text=text, static=number
+            )
+        self._undefined(expr)
+        return None
+
+    def _undefined(self, expr: tree.Name) -> None:
+        name = expr.path
+        if name in self.functions or name in CALLABLE:
+            self.error(
+                rules.UNDEFINED, expr.start, expr.end, f"`{name}` is a function", f"call it: {name}(…)"
+            )
+            return
+        best = did_you_mean(name, (*self._scope, *NUMBERS))
+        meant = None
+        if best is not None:
+            what = self._scope[best].what if best in self._scope else ""
+            meant = f"did you mean {what} '{best}'?" if what else f"did you mean '{best}'?"
+        self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
+
+    def _unary(self, expr: tree.Unary) -> Typed | None:
+        operand = self.visit(expr.operand)
+        if operand is None:
+            return None
+        site = Site(TABLE["neg"], self, (operand,), start=expr.start, end=expr.end)
+        if expr.op == "+":
+            return operand if site.joined(site.values) else None
+        if (
+            operand.op == "literal"
+            and isinstance(operand.static, int | float)
+            and operand.type.dtype != "bool"
+        ):
+            return _literal(-operand.static, f"-{operand.text}", expr.start, expr.end)
+        return TABLE["neg"].infer(site)
+
+    def _operator(self, name: str, operands: tuple[Expr, ...], expr: Expr) -> Typed | None:
+        values = [self.visit(operand) for operand in operands]
+        return self._apply(name, values, expr.start, expr.end)
+
+    def _apply(self, name: str, values: list[Typed | None], start: int, end: int) -> Typed | None:
+        found = tuple(value for value in values if value is not None)
+        if len(found) < len(values):
+            return None
+        builtin = TABLE[name]
+        return builtin.infer(Site(builtin, self, found, start=start, end=end))
+
+    def _compare(self, expr: tree.Compare) -> Typed | None:
+        values = [self.visit(operand) for operand in expr.operands]
+        pairs: list[Typed | None] = []
+        for op, left, right in zip(expr.ops, values, values[1:], strict=False):
+            start = left.start if left is not None else expr.start
+            end = right.end if right is not None else expr.end
+            pairs.append(self._apply(op, [left, right], start, end))
+        return self._fold("and", pairs, expr)
+
+    def _logic(self, expr: tree.Logic) -> Typed | None:
+        values = [self.visit(operand) for operand in expr.operands]
+        if expr.op == "not":
+            return self._apply("not", values, expr.start, expr.end)
+        return self._fold(expr.op, values, expr)
+
+    def _fold(self, name: str, values: list[Typed | None], expr: Expr) -> Typed | None:
+        result = values[0]
+        sound = all(value is not None for value in values)
+        for value in values[1:]:
+            if result is not None and value is not None:
+                result = self._apply(name, [result, value], result.start, value.end)
+        return result if sound else None
+
+    def _index(self, expr: tree.Index) -> Typed | None:
+        value = self.visit(expr.value)
+        items: list[RawItem | None] = [self._item(item) for item in expr.items]
+        found = [item for item in items if item is not None]
+        if value is None or len(found) < len(items):
+            return None
+        site = Site(INDEX, self, (value,), start=expr.start, end=expr.end)
+        return infer_index(site, found)
+
+    def _item(self, item: Expr | tree.Slice | tree.Axis | tree.Rest) -> RawItem | None:
+        if isinstance(item, tree.Axis):
+            return NewAxis()
+        if isinstance(item, tree.Rest):
+            return RestItem()
+        if isinstance(item, tree.Slice):
+            return self._slice(item)
+        index = self.visit(item)
+        return None if index is None else At(index)
+
+    def _slice(self, item: tree.Slice) -> SliceItem | None:
+        ends: list[int | None] = []
+        for end in (item.lower, item.upper, item.step):
+            value = None if end is None else self.visit(end)
+            if end is not None and value is None:
+                return None
+            number = None if value is None else value.static
+            if value is not None and (not isinstance(number, int) or isinstance(number, bool)):
+                message = (
+                    f"`{self.written(value)}` is no whole number known at build, as the ends of a slice are"
+                )
+                self.error(rules.WRONG_ARGUMENTS, value.start, value.end, message, "write gather(x, index)")
+                return None
+            ends.append(number if isinstance(number, int) else None)
+        return SliceItem(ends[0], ends[1], ends[2])
+
+    def _call(self, expr: tree.Call) -> Typed | None:
+        name = expr.function.path
+        own = self.functions.get(name)
+        if isinstance(own, Function):
+            site = bind(self, CALL, expr, function=own)
+            return None if site is None else infer_call(site)
+        builtin = own if own is not None else TABLE.get(name) if name in CALLABLE else None
+        if builtin is None:
+            self._unknown_function(expr)
+            # The arguments may hold mistakes of their own.
+            for part in (*expr.args, *(keyword.value for keyword in expr.keywords)):
+                if not isinstance(part, tree.Tuple):
+                    self.visit(part)
+            return None
+        site = bind(self, builtin, expr)
+        return None if site is None else builtin.infer(site)
+
+    def _unknown_function(self, expr: tree.Call) -> None:
+        name, start, end = expr.function.path, expr.function.start, expr.function.end
+        first, _, last = name.rpartition(".")
+        if name.split(".")[0] in _MODULES:
+            message = f"`{name}` is not an allowed function; expressions use declared names and the listed functions only"
+            self.error(rules.NOT_SAFE, start, end, message)
+            return
+        if first and last in CALLABLE:
+            argument = (
+                f"{first}, …"
+                if first in self._scope and expr.args
+                else first
+                if first in self._scope
+                else "…"
+            )
+            self.error(
+                rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", f"write {last}({argument})"
+            )
+            return
+        if name in self._scope or name in NUMBERS:
+            self.error(
+                rules.UNKNOWN_FUNCTION,
+                start,
+                end,
+                f"`{name}` is a value, not a function",
+                "write `*` to multiply",
+            )
+            return
+        alias = _ALIASES.get(name)
+        best = alias or did_you_mean(name, (*self.functions, *CALLABLE))
+        help = f"did you mean '{best}'?" if best else None
+        self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)
+
+
+def _literal(value: bool | int | float, text: str, start: int, end: int) -> Typed:
+    dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+    if isinstance(value, bool):
+        text = repr(value)
+    elif isinstance(value, int) and not INT_RANGES["int64"][0] <= value <= INT_RANGES["int64"][1]:
+        dtype = "float32"
+    kind = Type(dtype, (), "lit")
+    return Typed("literal", kind, Interval(value, value), start=start, end=end, text=text, static=value)

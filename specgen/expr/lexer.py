@@ -1,0 +1,154 @@
+"""Text to tokens. Every mistake is reported and stepped over, so that the rest is still checked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.types import SourceText
+
+TokenKind = Literal["number", "name", "op", "end"]
+
+KEYWORD_OPS: Final = frozenset({"and", "or", "not"})
+"""Words that are operators."""
+
+_REFUSED_WORDS: Final = {
+    "if": "write where(condition, then, otherwise)",
+    "else": "write where(condition, then, otherwise)",
+    "lambda": "declare a function under `functions:` and call it by its name",
+    "for": "expressions are elementwise already: write the arithmetic on the whole array",
+    "in": "compare with `==`, or with `>=` and `<=`",
+    "is": "write `==`",
+    "import": "expressions cannot import; use the listed functions",
+    "await": "expressions are plain arithmetic",
+    "yield": "expressions are plain arithmetic",
+}
+_REPLACED: Final = {"&&": "and", "||": "or", "&": "and", "|": "or", "!": "not", "~": "not"}
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<number>(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+  | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<string>(?:'[^']*'?)|(?:"[^"]*"?))
+  | (?P<op>\*\*|//|<=|>=|==|!=|\.\.\.|&&|\|\||[-+*/%@<>()\[\],:.=&|!~])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word of an expression: its kind, its text and where it stands."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+
+def tokenize_all(
+    source: SourceText, sink: Sink, *, words: frozenset[str] = frozenset()
+) -> tuple[list[Token], bool]:
+    """All tokens, with what was meant in place of each mistake, and whether there was none.
+
+    `words` are operators of the grammar at hand. The last token is of kind `end`.
+    """
+    text = source.text
+    tokens: list[Token] = []
+    position, sound = 0, True
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            position, sound = _unknown(source, sink, position), False
+            continue
+        kind, word, end = match.lastgroup, match.group(), match.end()
+        if kind == "string":
+            if not _dunder(tokens):
+                _syntax(source, sink, position, end, "text is not a value in an expression", _STRING_HELP)
+            sound = False
+            tokens.append(Token("name", "_text", position, end))
+        elif kind == "number":
+            if end < len(text) and (text[end].isalnum() or text[end] == "_"):
+                end = _word_end(text, end)
+                _syntax(source, sink, position, end, f"`{text[position:end]}` is neither a number nor a name")
+                sound = False
+            tokens.append(Token("number", word, position, end))
+        elif kind == "name":
+            sound &= _name(source, sink, tokens, word, position, end, words)
+        elif kind == "op":
+            sound &= _op(source, sink, tokens, word, position, end)
+        position = end
+    tokens.append(Token("end", "", len(text), len(text)))
+    return tokens, sound
+
+
+def tokenize_type(source: SourceText, sink: Sink) -> list[Token] | None:
+    """The tokens of a type, where `in` introduces the domain; None when there was a mistake."""
+    tokens, sound = tokenize_all(source, sink, words=frozenset({"in"}))
+    return tokens if sound else None
+
+
+_STRING_HELP: Final = "members of an enum are written without quotes"
+
+
+def _name(
+    source: SourceText,
+    sink: Sink,
+    tokens: list[Token],
+    word: str,
+    start: int,
+    end: int,
+    words: frozenset[str],
+) -> bool:
+    if word in _REFUSED_WORDS and word not in words:
+        _syntax(source, sink, start, end, f"`{word}` is not part of expressions", _REFUSED_WORDS[word])
+        tokens.append(Token("op", word, start, end))
+        return False
+    tokens.append(Token("op" if word in KEYWORD_OPS | words else "name", word, start, end))
+    return True
+
+
+def _op(source: SourceText, sink: Sink, tokens: list[Token], word: str, start: int, end: int) -> bool:
+    if word in _REPLACED:
+        meant = _REPLACED[word]
+        _syntax(source, sink, start, end, f"`{word}` is not an operator here", f"write `{meant}`")
+        tokens.append(Token("op", meant, start, end))
+        return False
+    tokens.append(Token("op", word, start, end))
+    return True
+
+
+def _unknown(source: SourceText, sink: Sink, position: int) -> int:
+    text = source.text
+    end = position + 1
+    helps = {
+        "^": "a power is written `**`",
+        ";": "one expression a line; name intermediate results in lines of their own",
+        "?": "write where(condition, then, otherwise)",
+        "{": "write stack(a, b) for a vector",
+        "}": "write stack(a, b) for a vector",
+    }
+    char = text[position]
+    shown = char if char.isprintable() else f"U+{ord(char):04X}"
+    _syntax(source, sink, position, end, f"unknown character `{shown}`", helps.get(char))
+    return end
+
+
+def _dunder(tokens: list[Token]) -> bool:
+    # `__import__('os')` is one mistake, and the parser names it.
+    return any(token.kind == "name" and token.text.startswith("__") for token in tokens)
+
+
+def _word_end(text: str, end: int) -> int:
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    return end
+
+
+def _syntax(
+    source: SourceText, sink: Sink, start: int, end: int, message: str, help: str | None = None
+) -> None:
+    sink.add(rules.SYNTAX.at(source.span_of(start, end), message, help=help))

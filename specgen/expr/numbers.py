@@ -1,0 +1,163 @@
+"""Numbers that are known at build: the small arithmetic inside shapes and bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.lexer import Token, tokenize_type
+from specgen.expr.types import SourceText
+
+_NAMED: Final = {"pi": math.pi, "inf": math.inf}
+_MAX_DEPTH: Final = 40
+
+
+class NotANumber(Exception):  # noqa: N818 - control flow: the mistake is already reported
+    """What was read has no value."""
+
+
+class Cursor:
+    """Reads the tokens of a short form one by one."""
+
+    def __init__(self, tokens: list[Token], source: SourceText, sink: Sink, dims: Mapping[str, int]) -> None:
+        self._tokens = tokens
+        self._source = source
+        self._sink = sink
+        self._at = 0
+        self.depth = 0
+        self.dims = dims
+
+    @classmethod
+    def of(cls, source: SourceText, sink: Sink, dims: Mapping[str, int]) -> Cursor | None:
+        """A cursor at the first token of `source`, or None when the text has no tokens."""
+        tokens = tokenize_type(source, sink)
+        return None if tokens is None else cls(tokens, source, sink, dims)
+
+    @property
+    def peek(self) -> Token:
+        """The token at hand."""
+        return self._tokens[self._at]
+
+    @property
+    def after(self) -> Token:
+        """The token behind the one at hand."""
+        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+
+    @property
+    def last(self) -> Token:
+        """The token that was taken last."""
+        return self._tokens[max(self._at - 1, 0)]
+
+    def take(self) -> Token:
+        """The token at hand; moves on."""
+        token = self.peek
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Whether the token at hand is `text`; moves on if it is."""
+        if self.peek.kind == "op" and self.peek.text == text:
+            self._at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        """The token at hand, which must be `text`."""
+        token = self.peek
+        if not self.accept(text):
+            found = f" before `{token.text}`" if token.text else ""
+            self.fail(token, f"expected `{text}`{found}")
+        return token
+
+    def expect_name(self) -> str:
+        """The name at hand."""
+        token = self.take()
+        if token.kind != "name":
+            self.fail(token, "expected a name")
+        return token.text
+
+    def fail(self, token: Token, message: str, help: str | None = None) -> NoReturn:
+        """Report a mistake at `token`."""
+        size = len(self._source.text)
+        start = min(token.start, max(size - 1, 0))
+        end = min(max(token.end, start + 1), max(size, 1))
+        self._sink.add(rules.SYNTAX.at(self._source.span_of(start, end), message, help=help))
+        raise NotANumber
+
+    def undefined(self, token: Token) -> NoReturn:
+        """Report a name that is no dimension."""
+        span = self._source.span_of(token.start, token.end)
+        help = suggestion(token.text, (*self.dims, *_NAMED)) or "shapes and bounds read names of `dims:` only"
+        self._sink.add(rules.UNDEFINED.at(span, f"undefined name `{token.text}`", help=help))
+        raise NotANumber
+
+
+def number(cursor: Cursor) -> int | float:
+    """The value of the sum at hand: `size - 1`, `2 * pi`, `n // 2`."""
+    value = _product(cursor)
+    while cursor.peek.kind == "op" and cursor.peek.text in ("+", "-"):
+        sign = cursor.take().text
+        other = _product(cursor)
+        value = value + other if sign == "+" else value - other
+    return _limited(cursor, value)
+
+
+def _product(cursor: Cursor) -> int | float:
+    value = _factor(cursor)
+    while cursor.peek.kind == "op" and cursor.peek.text in ("*", "/", "//", "%"):
+        sign = cursor.take()
+        other = _factor(cursor)
+        if sign.text != "*" and other == 0:
+            cursor.fail(cursor.last, "division by zero")
+        if sign.text == "*":
+            value *= other
+        elif sign.text == "/":
+            value /= other
+        elif sign.text == "//":
+            value //= other
+        else:
+            value %= other
+        value = _limited(cursor, value)
+    return value
+
+
+def _limited(cursor: Cursor, value: int | float) -> int | float:
+    if isinstance(value, int) and abs(value) >= 2**64:
+        cursor.fail(cursor.last, "the number is larger than any dtype holds")
+    return value
+
+
+def _factor(cursor: Cursor) -> int | float:
+    token = cursor.take()
+    cursor.depth += 1
+    if cursor.depth > _MAX_DEPTH:
+        cursor.fail(token, "nested too deep")
+    value = _atom(cursor, token)
+    cursor.depth -= 1
+    if cursor.peek.kind == "op" and cursor.peek.text == "**":
+        cursor.fail(cursor.peek, "no powers in shapes and bounds", "write the product")
+    return value
+
+
+def _atom(cursor: Cursor, token: Token) -> int | float:
+    if token.kind == "number":
+        text = token.text.replace("_", "")
+        return float(text) if any(char in text for char in ".eE") else int(text[:25])
+    if token.kind == "name":
+        if token.text in cursor.dims:
+            return cursor.dims[token.text]
+        if token.text in _NAMED:
+            return _NAMED[token.text]
+        cursor.undefined(token)
+    if token.kind == "op" and token.text == "(":
+        value = number(cursor)
+        cursor.expect(")")
+        return value
+    if token.kind != "op" or token.text not in ("-", "+"):
+        cursor.fail(token, f"expected a number before `{token.text}`" if token.text else "a number is missing")
+    value = _factor(cursor)
+    return -value if token.text == "-" else value

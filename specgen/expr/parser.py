@@ -1,0 +1,306 @@
+"""Tokens to the tree: a Pratt parser over Python's precedences."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import tree
+from specgen.expr.lexer import Token, tokenize_all
+from specgen.expr.tree import Expr
+from specgen.expr.types import SourceText
+
+_BINARY: Final = {"+": 50, "-": 50, "*": 60, "/": 60, "//": 60, "%": 60, "@": 60, "**": 80}
+_COMPARE: Final = frozenset({"<", "<=", ">", ">=", "==", "!="})
+_OR, _AND, _NOT, _COMPARISON, _UNARY, _POWER = 10, 20, 30, 40, 70, 80
+_MAX_DEPTH: Final = 60
+_MAX_TOKENS: Final = 4000
+_CLOSING: Final = {"(": ")", "[": "]"}
+
+
+def parse(source: SourceText, sink: Sink) -> Expr | None:
+    """The tree of the expression in `source`, or None when `sink` got the reasons why there is none."""
+    tokens, sound = tokenize_all(source, sink)
+    if len(tokens) > _MAX_TOKENS:
+        span = source.span_of(0, len(source.text))
+        sink.add(rules.TOO_DEEP.at(span, "the expression is too long"))
+        return None
+    parser = _Parser(source, sink, tokens, quiet=not sound)
+    try:
+        expr = parser.whole()
+    except _GivenUp:
+        return None
+    return expr if sound and not parser.failed else None
+
+
+class _GivenUp(Exception):  # noqa: N818 - control flow, not an error
+    """The rest of the text has no structure that could be checked."""
+
+
+class _Parser:
+    def __init__(self, source: SourceText, sink: Sink, tokens: list[Token], *, quiet: bool) -> None:
+        self._source = source
+        self._sink = sink
+        self._tokens = tokens
+        # After a mistake of the lexer, "expected ..." messages only repeat it in other words.
+        self._quiet = quiet
+        self._at = 0
+        self._depth = 0
+        self.failed = False
+
+    def whole(self) -> Expr:
+        if self._peek.kind == "end":
+            self._fail(self._peek, "an expression is missing", always=True)
+        expr = self._expression(0)
+        token = self._peek
+        if token.text in (")", "]"):
+            opening = "(" if token.text == ")" else "["
+            self._fail(
+                token, f"`{token.text}` closes nothing", help=f"remove it, or open it with `{opening}`"
+            )
+        if token.text == ",":
+            self._fail(token, "a list of values is not one expression", help="write stack(a, b) for a vector")
+        if token.text == "=":
+            self._fail(token, "`=` assigns; expressions only compare", help="write `==`")
+        if token.kind != "end":
+            self._fail(token, f"expected an operator before `{token.text}`")
+        return expr
+
+    @property
+    def _peek(self) -> Token:
+        return self._tokens[self._at]
+
+    def _next(self) -> Token:
+        token = self._tokens[self._at]
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+    def _accept(self, text: str) -> Token | None:
+        token = self._peek
+        return self._next() if token.kind == "op" and token.text == text else None
+
+    def _fail(self, token: Token, message: str, *, help: str | None = None, always: bool = False) -> None:
+        self.failed = True
+        if always or not self._quiet:
+            start = token.start if token.kind != "end" else max(0, len(self._source.text.rstrip()) - 1)
+            end = max(token.end, start + 1) if token.kind != "end" else start + 1
+            span = self._source.span_of(start, min(end, max(len(self._source.text), 1)))
+            self._sink.add(rules.SYNTAX.at(span, message, help=help))
+        raise _GivenUp
+
+    def _report(self, start: int, end: int, message: str, help: str | None = None) -> None:
+        self.failed = True
+        self._sink.add(rules.SYNTAX.at(self._source.span_of(start, end), message, help=help))
+
+    def _expression(self, floor: int) -> Expr:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            span = self._source.span_of(self._peek.start, max(self._peek.end, self._peek.start + 1))
+            message = f"the expression is nested more than {_MAX_DEPTH} deep"
+            help = "name its parts in lines of their own"
+            self._sink.add(rules.TOO_DEEP.at(span, message, help=help))
+            raise _GivenUp
+        left = self._infix(self._prefix(), floor)
+        self._depth -= 1
+        return left
+
+    def _prefix(self) -> Expr:
+        token = self._next()
+        if token.kind == "number":
+            return self._number(token)
+        if token.kind == "name":
+            return self._name(token)
+        if token.kind == "op" and token.text == "not":
+            operand = self._expression(_NOT)
+            return tree.Logic("not", (operand,), token.start, operand.end)
+        if token.kind == "op" and token.text in "+-" and token.text:
+            operand = self._expression(_UNARY)
+            return tree.Unary("-" if token.text == "-" else "+", operand, token.start, operand.end)
+        if token.kind == "op" and token.text == "(":
+            return self._group(token)
+        if token.kind == "op" and token.text == "[":
+            self._fail(token, "a list is not a value", help="write stack(a, b) for a vector")
+        if token.kind == "end":
+            self._fail(token, "the expression ends too early")
+        self._fail(token, f"expected a value before `{token.text}`")
+        raise AssertionError("unreachable")
+
+    def _infix(self, left: Expr, floor: int) -> Expr:
+        # A loop, not a recursion, but the tree still gets as deep as the chain is long.
+        length = 0
+        while True:
+            token = self._peek
+            if token.kind != "op":
+                return left
+            length += 1
+            if length > 4 * _MAX_DEPTH:
+                span = self._source.span_of(token.start, token.end)
+                self._sink.add(rules.TOO_DEEP.at(span, "the expression is too long"))
+                raise _GivenUp
+            op = token.text
+            if op in _BINARY and _BINARY[op] > floor:
+                self._next()
+                # `**` groups to the right and binds less than a sign on its right.
+                right = self._expression(_POWER - 1 if op == "**" else _BINARY[op])
+                left = tree.Binary(cast("tree.BinaryOp", op), left, right, token.start, left.start, right.end)
+            elif op in _COMPARE and floor < _COMPARISON:
+                left = self._comparison(left)
+            elif op in ("and", "or") and floor < (_AND if op == "and" else _OR):
+                left = self._logic(left, "and" if op == "and" else "or")
+            elif op == "[":
+                left = self._index(left)
+            elif op == "(":
+                self._fail(token, "only a function's name can be called")
+            elif op == ".":
+                self._attribute(token)
+            else:
+                return left
+
+    def _comparison(self, first: Expr) -> Expr:
+        operands, ops = [first], []
+        while self._peek.kind == "op" and self._peek.text in _COMPARE:
+            ops.append(cast("tree.CompareOp", self._next().text))
+            operands.append(self._expression(_COMPARISON))
+        return tree.Compare(tuple(ops), tuple(operands), first.start, operands[-1].end)
+
+    def _logic(self, first: Expr, op: tree.LogicOp) -> Expr:
+        operands = [first]
+        while self._accept(op):
+            operands.append(self._expression(_AND if op == "and" else _OR))
+        return tree.Logic(op, tuple(operands), first.start, operands[-1].end)
+
+    def _number(self, token: Token) -> Expr:
+        text = token.text.replace("_", "")
+        value: int | float = float(text) if any(char in text for char in ".eE") else int(text)
+        if isinstance(value, int) and value >= 2**63:
+            self._report(
+                token.start, token.end, "the number is larger than int64 holds", "write it with a dot"
+            )
+        elif value == float("inf"):
+            self._report(token.start, token.end, "the number is larger than float64 holds", "write inf")
+        return tree.Literal(value, text, token.start, token.end)
+
+    def _name(self, token: Token) -> Expr:
+        if token.text.startswith("__") or (token.text in _DANGEROUS and self._peek.text == "("):
+            self._unsafe(token)
+        if token.text in ("True", "False", "true", "false"):
+            return tree.Literal(token.text.lower() == "true", token.text, token.start, token.end)
+        if token.text == "None":
+            self._fail(token, "`None` stands only between square brackets, for a new dimension")
+        path, end = [token.text], token.end
+        while self._accept("."):
+            word = self._next()
+            if word.kind != "name":
+                self._fail(word, "expected a name after the dot")
+            if word.text.startswith("__"):
+                self._unsafe(word)
+            path.append(word.text)
+            end = word.end
+        name = tree.Name(".".join(path), token.start, end)
+        return self._call(name) if self._peek.text == "(" else name
+
+    def _unsafe(self, token: Token) -> None:
+        message = (
+            f"`{token.text}` is not an allowed function; expressions use declared names and the listed "
+            "functions only"
+        )
+        self._sink.add(rules.NOT_SAFE.at(self._source.span_of(token.start, token.end), message))
+        raise _GivenUp
+
+    def _call(self, name: tree.Name) -> Expr:
+        opening = self._next()
+        args: list[Expr] = []
+        keywords: list[tree.Keyword] = []
+        while self._peek.text != ")":
+            word, after = self._peek, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+            if word.kind == "name" and after.kind == "op" and after.text == "=":
+                self._next(), self._next()
+                value = self._expression(0)
+                keywords.append(tree.Keyword(word.text, value, word.start, value.end))
+            else:
+                arg = self._expression(0)
+                if keywords:
+                    self._report(arg.start, arg.end, "an argument without a name follows one with a name")
+                args.append(arg)
+            if not self._accept(","):
+                break
+        closing = self._close(opening)
+        return tree.Call(name, tuple(args), tuple(keywords), name.start, closing.end)
+
+    def _group(self, opening: Token) -> Expr:
+        if closing := self._accept(")"):
+            return tree.Tuple((), opening.start, closing.end)
+        items = [self._expression(0)]
+        is_tuple = False
+        while self._accept(","):
+            is_tuple = True
+            if self._peek.text == ")":
+                break
+            items.append(self._expression(0))
+        closing = self._close(opening)
+        return tree.Tuple(tuple(items), opening.start, closing.end) if is_tuple else items[0]
+
+    def _close(self, opening: Token) -> Token:
+        closing = _CLOSING[opening.text]
+        token = self._accept(closing)
+        if token is not None:
+            return token
+        if self._peek.kind == "end" or self._peek.text in (")", "]"):
+            self._fail(opening, f"`{opening.text}` is not closed", help=f"add the missing `{closing}`")
+        self._fail(self._peek, f"expected `,` or `{closing}` before `{self._peek.text}`")
+        raise AssertionError("unreachable")
+
+    def _index(self, value: Expr) -> Expr:
+        opening = self._next()
+        items: list[Expr | tree.Slice | tree.Axis | tree.Rest] = []
+        while self._peek.text != "]":
+            items.append(self._index_item())
+            if not self._accept(","):
+                break
+        if not items:
+            self._fail(self._peek, "an index is missing between the brackets")
+        closing = self._close(opening)
+        return tree.Index(value, tuple(items), value.start, closing.end)
+
+    def _index_item(self) -> Expr | tree.Slice | tree.Axis | tree.Rest:
+        token = self._peek
+        if token.kind == "name" and token.text == "None":
+            self._next()
+            return tree.Axis(token.start, token.end)
+        if self._accept("..."):
+            return tree.Rest(token.start, token.end)
+        ends: list[Expr | None] = [None]
+        while self._peek.text not in (",", "]") and self._peek.kind != "end":
+            colon = self._accept(":")
+            if colon is None:
+                if ends[-1] is not None:
+                    break
+                ends[-1] = self._expression(0)
+            elif len(ends) == 3:
+                self._fail(colon, "a slice is start:stop:step")
+            else:
+                ends.append(None)
+        if len(ends) == 1 and ends[0] is not None:
+            return ends[0]
+        if len(ends) == 1:
+            self._fail(self._peek, "an index is missing")
+        end = self._tokens[self._at - 1].end
+        return tree.Slice(ends[0], ends[1], ends[2] if len(ends) == 3 else None, token.start, end)
+
+    def _attribute(self, dot: Token) -> None:
+        self._next()
+        word = self._next()
+        if word.text.startswith("__"):
+            self._unsafe(word)
+        help = f"write {word.text}(…)" if self._peek.text == "(" else "values have no attributes"
+        self._fail(word, "values have no methods or attributes", help=help)
+
+
+_DANGEROUS: Final = frozenset(
+    {
+        "breakpoint", "compile", "delattr", "dir", "eval", "exec", "exit", "getattr", "globals", "help",
+        "input", "locals", "memoryview", "object", "open", "print", "quit", "setattr", "super", "type", "vars",
+    }
+)  # fmt: skip

@@ -1,0 +1,243 @@
+"""The printing of typed trees as torch for any leading batch dimensions: vmap, at compile time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from specgen.expr.dtypes import is_float
+from specgen.expr.types import Binding, Dims, Static, Typed
+
+TERNARY: Final = 1
+OR: Final = 2
+AND: Final = 3
+NOT: Final = 4
+COMPARE: Final = 5
+BIT_OR: Final = 6
+BIT_AND: Final = 8
+ADD: Final = 10
+MUL: Final = 11
+UNARY: Final = 12
+POW: Final = 13
+ATOM: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Python text and the precedence of its outermost operator."""
+
+    text: str
+    precedence: int = ATOM
+
+    def at(self, floor: int) -> str:
+        """The text, in parentheses when it binds less than `floor`."""
+        return f"({self.text})" if self.precedence < floor else self.text
+
+
+def call(function: str, *args: str) -> Printed:
+    """`function(args)`."""
+    return Printed(f"{function}({', '.join(args)})")
+
+
+def method(receiver: Printed, name: str, *args: str) -> Printed:
+    """`receiver.name(args)`."""
+    return Printed(f"{receiver.at(ATOM)}.{name}({', '.join(args)})")
+
+
+def tuple_text(items: Iterable[str]) -> str:
+    """`(a,)`, `(a, b)`."""
+    texts = list(items)
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def dtype_text(dtype: str) -> str:
+    """`torch.float32`."""
+    return f"torch.{dtype}"
+
+
+def number_text(value: Static) -> Printed:
+    """A Python number, bool or enum member as source text."""
+    if isinstance(value, str):
+        return Printed('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    if isinstance(value, float) and math.isnan(value):
+        return Printed("math.nan")
+    if isinstance(value, float) and math.isinf(value):
+        return Printed("math.inf") if value > 0 else Printed("-math.inf", UNARY)
+    text = repr(value)
+    return Printed(text, UNARY if text.startswith("-") else ATOM)
+
+
+class Printer:
+    """Prints one expression.
+
+    Args:
+        root: The expression; its names tell the batch shape and the device where a number must
+            become a tensor.
+        like: A further tensor to take them from, for expressions that read none.
+
+    """
+
+    def __init__(self, root: Typed, like: Binding | None = None) -> None:
+        self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
+        if like is not None:
+            self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
+
+    def show(self, node: Typed) -> Printed:
+        """The node in its own layout: `(*batch, *dims)`, and a trailing 1 if it is `col`."""
+        match node.op:
+            case "literal" | "name":
+                return self._leaf(node)
+            case "site":
+                return Printed(node.text)
+            case "cast":
+                return self._cast(node)
+            case _:
+                pass
+        if node.type.python and isinstance(node.static, bool | int):
+            return number_text(node.static)
+        assert node.builtin is not None, node.op
+        return node.builtin.torch(node, self)
+
+    def text(self, node: Typed, floor: int = 0) -> str:
+        """The node's text, in parentheses when it binds less than `floor`."""
+        return self.show(node).at(floor)
+
+    def logical(self, node: Typed) -> Printed:
+        """The node without the trailing 1 of `col`."""
+        return method(self.show(node), "squeeze", "-1") if node.type.col else self.show(node)
+
+    def aligned(self, node: Typed, rank: int | None, col: bool = False) -> Printed:
+        """The node ready to broadcast against tensors of `rank` feature dimensions.
+
+        Axes are put behind the batch dimensions, so that a scalar of each environment meets the
+        features of the same environment. Numbers and tensors without batch stay as they are.
+        """
+        kind = node.type
+        if kind.level != "batch" or kind.dims is None or rank is None:
+            return self.show(node)
+        if kind.col and kind.rank == rank and not col:
+            return self.logical(node)
+        missing = rank + col - kind.rank - kind.col
+        return self.behind(self.show(node), missing) if missing > 0 else self.show(node)
+
+    def behind(self, printed: Printed, count: int) -> Printed:
+        """`count` new axes at the end."""
+        if count == 0:
+            return printed
+        if count == 1:
+            return method(printed, "unsqueeze", "-1")
+        return Printed(f"{printed.at(ATOM)}[..., {', '.join(['None'] * count)}]")
+
+    def number(self, node: Typed, dtype: str) -> Printed:
+        """A Python number for a function of tensors of `dtype`: `-2` prints as `-2.0` for floats."""
+        if node.op == "literal" and isinstance(node.static, int) and is_float(dtype):
+            return number_text(float(node.static))
+        return self.show(node)
+
+    def tensor(self, node: Typed, dtype: str, rank: int | None, col: bool = False) -> Printed:
+        """The node as a tensor that broadcasts at `rank`; a number becomes one without dimensions."""
+        if not node.type.python:
+            return self.aligned(node, rank, col)
+        return self._full("()", self.number(node, dtype).text, dtype)
+
+    def filled(self, node: Typed, dtype: str, dims: Dims, col: bool = False) -> Printed:
+        """The node as a tensor of exactly batch + dims (+ 1), expanded where it is smaller."""
+        kind = node.type
+        if kind.python:
+            return self._filled_number(node, dtype, dims, col)
+        if kind.level == "batch" and kind.dims == dims:
+            if kind.col == col:
+                return self.show(node)
+            return self.logical(node) if kind.col else method(self.show(node), "unsqueeze", "-1")
+        printed = self.aligned(node, len(dims)) if kind.level == "batch" else self.show(node)
+        if kind.level == "batch" and kind.col and kind.rank < len(dims):
+            printed = self.behind(self.logical(node), len(dims) - kind.rank)
+        shape = self.batch_shape()
+        if shape is not None and not dims:
+            # One argument, not unpacked: the batch may have no dimensions either.
+            printed = method(printed, "expand", shape)
+        elif shape is not None or dims:
+            printed = method(printed, "expand", *self._batch_items(), *map(str, dims))
+        return method(printed, "unsqueeze", "-1") if col else printed
+
+    def batch_shape(self) -> str | None:
+        """The text of the batch shape, `th.shape`; None when nothing read has batch dimensions."""
+        leaf = self._batch_leaf()
+        if leaf is None:
+            return None
+        stored = leaf.type.rank + leaf.type.col
+        return f"{leaf.text}.shape" + (f"[:-{stored}]" if stored else "")
+
+    def device(self) -> str:
+        """`, device=x.device` of a tensor that is read; "" when none is."""
+        leaf = self._batch_leaf() or next((one for one in self._leaves if not one.type.python), None)
+        return f", device={leaf.text}.device" if leaf is not None else ""
+
+    def constant(self, function: str, *args: str, dtype: str) -> Printed:
+        """`torch.function(args, dtype=…, device=…)`."""
+        return Printed(f"torch.{function}({', '.join(args)}, dtype={dtype_text(dtype)}{self.device()})")
+
+    def _batch_leaf(self) -> Typed | None:
+        batched = [leaf for leaf in self._leaves if leaf.type.level == "batch"]
+        # A tensor without feature dimensions has the batch shape itself: the shortest text.
+        return min(batched, key=lambda leaf: leaf.type.rank + leaf.type.col, default=None)
+
+    def _batch_items(self) -> list[str]:
+        shape = self.batch_shape()
+        return [] if shape is None else [f"*{shape}"]
+
+    def _filled_number(self, node: Typed, dtype: str, dims: Dims, col: bool) -> Printed:
+        value = self.number(node, dtype).text
+        for leaf in self._leaves:
+            kind = leaf.type
+            if kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
+                given = "" if kind.dtype == dtype else f", dtype={dtype_text(dtype)}"
+                return Printed(f"torch.full_like({leaf.text}, {value}{given})")
+        feature = [*map(str, dims), *(["1"] if col else [])]
+        shape = self.batch_shape()
+        if shape is not None and not feature:
+            return self._full(shape, value, dtype)
+        return self._full(tuple_text([*self._batch_items(), *feature]) if feature else "()", value, dtype)
+
+    def _full(self, shape: str, value: str, dtype: str) -> Printed:
+        return self.constant("full", shape, value, dtype=dtype)
+
+    def _leaf(self, node: Typed) -> Printed:
+        if node.static is not None and not (node.op == "name" and node.text.startswith("math.")):
+            written = node.op == "literal" and node.text
+            return Printed(node.text) if written else number_text(node.static)
+        return Printed(node.text)
+
+    def _cast(self, node: Typed) -> Printed:
+        (inner,) = node.args
+        dtype = node.type.dtype
+        if not node.type.python:
+            return method(self.show(inner), "to", dtype_text(dtype))
+        if node.static is not None:
+            return number_text(node.static)
+        if is_float(inner.type.dtype) and is_float(dtype):
+            return self.show(inner)
+        return call("float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner))
+
+
+def _leaves(node: Typed) -> Iterator[Typed]:
+    if node.op in ("name", "site") and not node.type.python:
+        yield node
+    for part in node.parts:
+        yield from _leaves(part)
+
+
+def cast_to(node: Typed, dtype: str) -> Typed:
+    """`node` converted to `dtype`; itself when it has that dtype already."""
+    if node.type.dtype == dtype:
+        return node
+    return Typed(
+        "cast",
+        replace(node.type, dtype=dtype),
+        node.interval,
+        (node,),
+        start=node.start,
+        end=node.end,
+    )

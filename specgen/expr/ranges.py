@@ -1,0 +1,196 @@
+"""Interval rules: from the values of the operands to the values of the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+
+from specgen.expr.builtins.record import IntervalRule
+from specgen.expr.dtypes import is_int
+from specgen.expr.interval import ANYTHING, BOOLS, Interval, full, loose, monotone, of_values
+from specgen.expr.types import Typed
+
+Ranges = tuple[Interval, ...]
+
+
+def same(args: Ranges, node: Typed) -> Interval:
+    """The values of the first operand."""
+    return args[0]
+
+
+def hull(args: Ranges, node: Typed) -> Interval:
+    """The values of all operands."""
+    joined = args[0]
+    for arg in args[1:]:
+        joined = joined.hull(arg)
+    return joined
+
+
+def truth(args: Ranges, node: Typed) -> Interval:
+    """False or true."""
+    return BOOLS
+
+
+def whatever(args: Ranges, node: Typed) -> Interval:
+    """Everything that the dtype holds."""
+    return full(node.type.dtype)
+
+
+def _nan(args: Ranges) -> bool:
+    return any(arg.nan for arg in args)
+
+
+def add(args: Ranges, node: Typed) -> Interval:
+    """`a + b`; infinities of opposite sign give NaN."""
+    a, b = args
+    clash = (a.high == math.inf and b.low == -math.inf) or (a.low == -math.inf and b.high == math.inf)
+    return of_values(a.low + b.low, a.high + b.high, _nan(args) or clash)
+
+
+def negate(args: Ranges, node: Typed) -> Interval:
+    """`-a`."""
+    return Interval(-args[0].high, -args[0].low, args[0].nan)
+
+
+def subtract(args: Ranges, node: Typed) -> Interval:
+    """`a - b`."""
+    return add((args[0], negate((args[1],), node)), node)
+
+
+def multiply(args: Ranges, node: Typed) -> Interval:
+    """`a * b`; zero times infinity gives NaN."""
+    a, b = args
+    clash = (a.contains(0) and not b.bounded) or (b.contains(0) and not a.bounded)
+    ends = [0 if 0 in (x, y) else x * y for x, y in product((a.low, a.high), (b.low, b.high))]
+    return of_values(min(ends), max(ends), _nan(args) or clash)
+
+
+def divide(args: Ranges, node: Typed) -> Interval:
+    """`a / b`; anything when `b` can be zero."""
+    a, b = args
+    if b.contains(0):
+        return ANYTHING
+    clash = not a.bounded and not b.bounded
+    ends = [
+        0.0 if math.isinf(y) else math.copysign(math.inf, x) * math.copysign(1, y) if math.isinf(x) else x / y
+        for x, y in product((a.low, a.high), (b.low, b.high))
+    ]
+    return of_values(min(ends), max(ends), _nan(args) or clash)
+
+
+def floor_divide(args: Ranges, node: Typed) -> Interval:
+    """`a // b`."""
+    a, b = args
+    if b.contains(0):
+        return full(node.type.dtype)
+    if a.bounded and b.bounded and is_int(node.type.dtype):
+        ends = [x // y for x, y in product((a.low, a.high), (b.low, b.high))]
+        return Interval(min(ends), max(ends))
+    quotient = loose(divide(args, node), node.type.dtype)
+    return monotone(_floor, quotient)
+
+
+def remainder(args: Ranges, node: Typed) -> Interval:
+    """`a % b`, of the sign of `b`; for floats it can be `b` itself, by rounding."""
+    a, b = args
+    if b.contains(0):
+        return full(node.type.dtype)
+    nan = _nan(args) or not a.bounded
+    if a.low >= 0 and a.high < b.low:
+        return a.with_nan(nan)
+    last = 1 if is_int(node.type.dtype) else 0
+    return Interval(0, b.high - last, nan) if b.low > 0 else Interval(b.low + last, 0, nan)
+
+
+def power(args: Ranges, node: Typed) -> Interval:
+    """`a ** b`; known for whole exponents and for bases above zero."""
+    a, b = args
+    nan = _nan(args)
+    try:
+        if b.fixed and b.low == int(b.low) and 0 <= b.low <= 64:
+            return _whole_power(a, int(b.low), nan, node)
+        if a.low > 0:
+            ends = [float(x) ** float(y) for x, y in product((a.low, a.high), (b.low, b.high))]
+            return loose(of_values(min(ends), max(ends), nan), node.type.dtype, floor=0.0)
+    except (OverflowError, ValueError):
+        pass
+    return full(node.type.dtype)
+
+
+def _whole_power(a: Interval, exponent: int, nan: bool, node: Typed) -> Interval:
+    low, high = a.low**exponent, a.high**exponent
+    if exponent % 2 == 0:
+        low, high = (0 if a.contains(0) else min(low, high)), max(low, high)
+    result = of_values(low, high, nan)
+    if is_int(node.type.dtype) or exponent <= 1:
+        return result
+    return loose(result, node.type.dtype, floor=0.0 if exponent % 2 == 0 else -math.inf)
+
+
+def absolute(args: Ranges, node: Typed) -> Interval:
+    """`abs(a)`."""
+    (a,) = args
+    low = 0 if a.contains(0) else min(abs(a.low), abs(a.high))
+    return Interval(low, max(abs(a.low), abs(a.high)), a.nan)
+
+
+def sign(args: Ranges, node: Typed) -> Interval:
+    """-1, 0 or 1."""
+    (a,) = args
+    return Interval((a.low > 0) - (a.low < 0), (a.high > 0) - (a.high < 0), a.nan)
+
+
+def minimum(args: Ranges, node: Typed) -> Interval:
+    """The smallest of the operands."""
+    return Interval(min(a.low for a in args), min(a.high for a in args), _nan(args))
+
+
+def maximum(args: Ranges, node: Typed) -> Interval:
+    """The largest of the operands."""
+    return Interval(max(a.low for a in args), max(a.high for a in args), _nan(args))
+
+
+def clamp(args: Ranges, node: Typed) -> Interval:
+    """`min(max(x, low), high)`; NaN stays NaN."""
+    x, low, high = args
+    return minimum((maximum((x, low), node), high), node)
+
+
+def choose(args: Ranges, node: Typed) -> Interval:
+    """Either of the last two operands."""
+    return args[1].hull(args[2])
+
+
+def rising(
+    function: Callable[[float], float],
+    floor: float = -math.inf,
+    ceiling: float = math.inf,
+    domain: tuple[float, float] = (-math.inf, math.inf),
+    exact: bool = False,
+) -> IntervalRule:
+    """The rule of a function that never falls; outside of `domain` it gives NaN."""
+
+    def rule(args: Ranges, node: Typed) -> Interval:
+        (x,) = args
+        low, high = max(x.low, domain[0]), min(x.high, domain[1])
+        if low > high:
+            return Interval(floor, ceiling, True)
+        nan = x.nan or x.low < domain[0] or x.high > domain[1]
+        image = monotone(function, Interval(low, high), nan)
+        return image if exact else loose(image, node.type.dtype, floor, ceiling)
+
+    return rule
+
+
+def between(low: float, high: float) -> IntervalRule:
+    """The rule of a function whose values lie between `low` and `high`, NaN for infinities."""
+
+    def rule(args: Ranges, node: Typed) -> Interval:
+        return Interval(low, high, any(arg.nan or not arg.bounded for arg in args))
+
+    return rule
+
+
+def _floor(value: float) -> float:
+    return value if math.isinf(value) else math.floor(value)

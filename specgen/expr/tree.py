@@ -1,0 +1,173 @@
+"""The tree of an expression, as written: frozen nodes with the offsets of their text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as Choice
+
+BinaryOp = Choice["+", "-", "*", "/", "//", "%", "**", "@"]
+CompareOp = Choice["<", "<=", ">", ">=", "==", "!="]
+LogicOp = Choice["and", "or", "not"]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number or `True` / `False`."""
+
+    value: bool | int | float
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name, dotted or not: `th`, `next.thdot`, `agents.action`."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """An argument by name: `axis=-1`."""
+
+    name: str
+    value: Expr
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function by its name."""
+
+    function: Name
+    args: tuple[Expr, ...]
+    keywords: tuple[Keyword, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`start:stop:step` between square brackets."""
+
+    lower: Expr | None
+    upper: Expr | None
+    step: Expr | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`None` between square brackets: a new dimension."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """`...` between square brackets: as many whole dimensions as are left."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`value[items]`."""
+
+    value: Expr
+    items: tuple[Expr | Slice | Axis | Rest, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-x`, `+x`."""
+
+    op: Choice["-", "+"]
+    operand: Expr
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`a + b`; `op_start` is where the operator stands."""
+
+    op: BinaryOp
+    left: Expr
+    right: Expr
+    op_start: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`a < b <= c`: one operator fewer than operands."""
+
+    ops: tuple[CompareOp, ...]
+    operands: tuple[Expr, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """`a and b`, `a or b`, `not a`."""
+
+    op: LogicOp
+    operands: tuple[Expr, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """`(a, b)`: shapes and axes only."""
+
+    items: tuple[Expr, ...]
+    start: int
+    end: int
+
+
+Expr = Literal | Name | Call | Index | Unary | Binary | Compare | Logic | Tuple
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly below `expr`, in the order of the text."""
+    match expr:
+        case Literal() | Name():
+            return ()
+        case Call():
+            return expr.args + tuple(keyword.value for keyword in expr.keywords)
+        case Index():
+            found: list[Expr] = [expr.value]
+            for item in expr.items:
+                if isinstance(item, Slice):
+                    found += [end for end in (item.lower, item.upper, item.step) if end is not None]
+                elif not isinstance(item, Axis | Rest):
+                    found.append(item)
+            return tuple(found)
+        case Unary():
+            return (expr.operand,)
+        case Binary():
+            return (expr.left, expr.right)
+        case Compare() | Logic():
+            return expr.operands
+        case Tuple():
+            return expr.items
+
+
+def free_names(expr: Expr) -> frozenset[str]:
+    """The dotted names that `expr` reads; names of functions that it calls are not among them."""
+    if isinstance(expr, Name):
+        return frozenset({expr.path})
+    return frozenset(name for child in children(expr) for name in free_names(child))

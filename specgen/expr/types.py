@@ -1,0 +1,204 @@
+"""The type of an expression, what a name stands for, and the typed tree that inference makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from specgen.diagnostics import Span
+from specgen.expr.interval import Interval
+
+if TYPE_CHECKING:
+    from specgen.expr.builtins.record import Builtin
+
+Level = Literal["lit", "ctor", "const", "batch"]
+Dims = tuple[int, ...]
+Static = bool | int | float | str
+DrawKind = Literal["uniform", "normal", "randint"]
+
+LEVELS: tuple[Level, ...] = ("lit", "ctor", "const", "batch")
+
+
+class SourceText(Protocol):
+    """Text that knows where its characters stand in a file; `source.Scalar` is one."""
+
+    @property
+    def text(self) -> str:
+        """The decoded text."""
+        ...
+
+    def span_of(self, start: int, end: int) -> Span:
+        """The file span of the characters from `start` up to `end`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What an expression is for one environment.
+
+    Attributes:
+        dtype: A concrete dtype, `str` for the name of an enum member, or a pattern's
+            `float | number | any`.
+        dims: Feature dimensions; None when the rank is unknown (`float[...]`).
+        level: `lit` a number known at build; `ctor` a Python number of the constructor; `const` a
+            tensor without batch dimensions; `batch` a tensor with them in front.
+        col: Stored with an extra trailing 1, as rewards and dones are.
+        stretch: The dimensions that a `None` in an index made: only these broadcast.
+
+    """
+
+    dtype: str
+    dims: Dims | None = ()
+    level: Level = "batch"
+    col: bool = False
+    stretch: frozenset[int] = field(default=frozenset(), compare=False)
+
+    @property
+    def rank(self) -> int:
+        """How many feature dimensions there are; 0 when the rank is unknown."""
+        return 0 if self.dims is None else len(self.dims)
+
+    @property
+    def python(self) -> bool:
+        """Whether the value is a Python number, not a tensor."""
+        return self.level in ("lit", "ctor")
+
+    def __str__(self) -> str:
+        if self.dims is None:
+            return f"{self.dtype}[...]"
+        return self.dtype + (f"[{', '.join(map(str, self.dims))}]" if self.dims else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a name stands for: the Python text that reads it, its type and its values.
+
+    Attributes:
+        text: What is printed where the name is read, `params.g`.
+        type: Its type.
+        interval: Its values.
+        static: The value, when it is known at build; it is printed in place of `text`.
+        what: The kind of thing, for messages: `state`, `param`, `dim`.
+
+    """
+
+    text: str
+    type: Type
+    interval: Interval
+    static: Static | None = None
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSite:
+    """A random draw: an argument of the pure function, drawn by the adapter around it.
+
+    `uniform` is drawn in [0, 1), `normal` with mean 0 and deviation 1, `randint` from `low`
+    up to `high` without it.
+    """
+
+    name: str
+    kind: DrawKind
+    dims: Dims
+    dtype: str
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A typed pure function that a declaration defines, as expressions see it.
+
+    Attributes:
+        name: Its name in the language.
+        text: The Python name that is printed.
+        params: Names and types of its arguments, all of level `batch`.
+        result: Its type.
+        interval: Its values.
+        prefix: Texts passed before the arguments, such as `params`.
+
+    """
+
+    name: str
+    text: str
+    params: tuple[tuple[str, Type], ...]
+    result: Type
+    interval: Interval
+    prefix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An index item that is an expression: a fixed integer or a computed index."""
+
+    index: Typed
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An index item `start:stop:step`, with ends within the dimension; `whole` prints as `:`."""
+
+    start: int
+    stop: int
+    step: int
+
+    def whole(self, size: int) -> bool:
+        """Whether it keeps all of a dimension of `size`."""
+        return (self.start, self.stop, self.step) == (0, size, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NewAxis:
+    """An index item `None`: a new dimension of size 1."""
+
+
+IndexItem = At | Cut | NewAxis
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A node of the typed tree: what an expression is, with every cast made explicit.
+
+    Attributes:
+        op: `literal`, `name`, `index`, `call` (of a user's function) or the name of a built-in.
+        type: Its type.
+        interval: Its values.
+        args: The operands, in order.
+        options: Settings that are no operands: axis, dtype, shape.
+        start: Offset of its first character in the source text.
+        end: Offset behind its last character.
+        text: The printed text of a `name` or a `literal`.
+        static: The value, when it is known at build.
+        builtin: The record of a built-in.
+        function: The function of a `call`, or the one that an integrator takes.
+        items: The items of an `index`.
+        site: The random draw that this node reads.
+
+    """
+
+    op: str
+    type: Type
+    interval: Interval
+    args: tuple[Typed, ...] = ()
+    options: Mapping[str, object] = field(default_factory=dict)
+    start: int = 0
+    end: int = 0
+    text: str = ""
+    static: Static | None = None
+    builtin: Builtin | None = None
+    function: Function | None = None
+    items: tuple[IndexItem, ...] = ()
+    site: DrawSite | None = None
+
+    @property
+    def parts(self) -> tuple[Typed, ...]:
+        """The operands and the computed indices, from left to right."""
+        return self.args + tuple(item.index for item in self.items if isinstance(item, At))
+
+    @property
+    def draws(self) -> tuple[DrawSite, ...]:
+        """The random draws below this node, from left to right."""
+        own = () if self.site is None else (self.site,)
+        below = tuple(site for part in self.parts for site in part.draws)
+        return below + own

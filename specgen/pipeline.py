@@ -1,0 +1,110 @@
+"""The compiler as one sentence: parse, load, check, plan, emit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from specgen.check.project import check_project
+from specgen.diagnostics import Diagnostic, Sink
+from specgen.emit import render_project
+from specgen.plan.project import plan_project
+from specgen.schema.load import load
+from specgen.settings import Config
+from specgen.source import Mapping as MappingNode
+from specgen.source import PythonSchema, from_python, parse_yaml, resolve_imports
+from specgen.source.spaces import Record
+
+
+@dataclass(frozen=True)
+class Library:
+    """Schemas of an installed package: they can be imported and are not generated again.
+
+    Attributes:
+        package: its import name, which is also the first part of an import (`specgen_std/envs/cartpole`).
+        sources: path below the package, without it (`envs/cartpole.yaml`), to text.
+    """
+
+    package: str
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compilation made.
+
+    Attributes:
+        files: path of each generated file and its text; empty when there are errors.
+        diagnostics: every mistake and warning, in order of place.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def compile_sources(
+    sources: Mapping[str, str | PythonSchema],
+    config: Config,
+    *,
+    gymnasium: Mapping[str, Record] | None = None,
+    library: Library | None = None,
+) -> Compiled:
+    """Compile schema files.
+
+    Args:
+        sources: path of each schema file (below `config.schemas`) and its text.
+        config: where the files lie and what the generated package is called.
+        gymnasium: recorded Gymnasium environments.
+        library: an installed package whose schemas may be imported.
+
+    Returns:
+        The generated files, or the diagnostics that stand in the way (or both, when there are only warnings).
+        It is a pure function: nothing is read, written or imported.
+    """
+    sink = Sink()
+    roots = parse_all(sources, library, sink)
+    imports = resolve_imports(roots, sink, sources.keys() - roots.keys())
+    files = {path: file for path in imports.order if (file := load(path, roots[path], sink)) is not None}
+    if len(files) < len(roots):
+        return Compiled(diagnostics=sink.items)
+    checked = check_project(files, imports, modules_of(files, config, library), gymnasium or {}, sink)
+    if sink.has_errors:
+        return Compiled(diagnostics=sink.items)
+    own = [path for path in imports.order if not is_library(path, library)]
+    plans = plan_project(checked, own)
+    return Compiled(render_project(plans, config.output), sink.items)
+
+
+def parse_all(
+    sources: Mapping[str, str | PythonSchema], library: Library | None, sink: Sink
+) -> dict[str, MappingNode]:
+    """The nodes of every source that can be parsed; what can't is in `sink`."""
+    roots: dict[str, MappingNode] = {}
+    for path, source in sorted(sources.items()):
+        root = (
+            parse_yaml(path, source, sink)
+            if isinstance(source, str)
+            else from_python(path, source.data, sink)
+        )
+        if root is not None:
+            roots[path] = root
+    for path, text in sorted(library.sources.items()) if library else ():
+        shown = f"{library.package}/{path}" if library else path
+        if (root := parse_yaml(shown, text, sink)) is not None:
+            roots[shown] = root
+    return roots
+
+
+def modules_of(files: Iterable[str], config: Config, library: Library | None) -> dict[str, str]:
+    """The dotted generated module of each schema file."""
+    return {
+        path: path.rsplit(".", 1)[0].replace("/", ".")
+        if is_library(path, library)
+        else config.module_name(path)
+        for path in files
+    }
+
+
+def is_library(path: str, library: Library | None) -> bool:
+    """Whether a source belongs to the installed library."""
+    return library is not None and path.startswith(f"{library.package}/")

@@ -1,0 +1,1 @@
+"""From checked declarations to flat records of finished strings."""

@@ -1,0 +1,95 @@
+"""The thin class around a chain's functions."""
+
+from __future__ import annotations
+
+from specgen.check.chain_model import CheckedChain
+from specgen.plan.docs import env_doc
+from specgen.plan.env_class import (
+    NOT_DONE,
+    argument_texts,
+    build_method,
+    entries_method,
+    init_method,
+    method,
+    read_method,
+    specs_method,
+)
+from specgen.plan.gym_env import gym_attributes, gym_init
+from specgen.plan.interface import EnvInterface
+from specgen.plan.model import Argument, ClassPlan, FunctionPlan
+
+
+def chain_class(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) -> ClassPlan:
+    """The environment class of a chain, native or Gymnasium-backed."""
+    name = chain.name
+    gym = env.env.gymnasium is not None
+    attributes: tuple[str, ...] = gym_attributes(env.env) if gym else ()
+    if env.params:
+        attributes = (*attributes, f"params: {env.name}Params")
+    if interface.env.consts:
+        attributes = (*attributes, f"consts: {name}Consts")
+    if env.env.consts:
+        attributes = (*attributes, f"env_consts: {env.name}Consts")
+    base = "GeneratedGymEnv" if gym else "GeneratedEnv"
+    lead = [f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."]
+    doc = env_doc(interface)
+    at = doc.index("Args:")
+    return ClassPlan(
+        name,
+        (f'{base}["{name}Data"]',),
+        (*doc[:at], *lead, "", *doc[at:]),
+        attributes,
+        (
+            gym_init() if gym else init_method(interface, env.name),
+            *build_method(interface, env),
+            specs_method(interface),
+            read_method(interface),
+            _fresh(interface, env),
+            _advance(interface, chain, env),
+            entries_method(interface, "_root_entries"),
+            entries_method(interface, "_next_entries"),
+        ),
+    )
+
+
+def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
+    call = interface.reset
+    if call is None:
+        raise AssertionError("a chain has a reset function")
+    draws = list(interface.reset_draws)
+    texts = _fixed() | {"not_done": NOT_DONE}
+    lines = []
+    if env.env.gymnasium is not None:
+        names = [f"raw_{e.name}" if f"raw_{e.name}" in call.args else e.name for e in env.env.observation]
+        lines.append(f"({', '.join(names)},) = self._gym_reset()")
+        texts |= {name: name for name in names}
+    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
+    return method("_fresh", (), f"{interface.name}Root", "", *lines, f"return {call.name}({', '.join(args)})")
+
+
+def _advance(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) -> FunctionPlan:
+    call = interface.advance
+    if call is None:
+        raise AssertionError("a chain has an advance function")
+    texts = _fixed() | argument_texts(interface)
+    texts |= {f"root.{f.name}": f"root.{f.name}" for f in interface.root}
+    texts |= {a.dotted: f"actions[{index}]" for index, a in enumerate(chain.actions)}
+    lines = []
+    if env.env.gymnasium is not None:
+        names = [a for a in call.args if a.startswith("next_")]
+        lines.append(f"({', '.join(names)},), reward, terminated, truncated = self._gym_step(actions[0])")
+        texts |= {name: name for name in (*names, "reward", "terminated", "truncated")}
+    draws = list(interface.advance_draws)
+    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
+    return method(
+        "_advance",
+        (Argument("root", f"{interface.name}Root"), Argument("actions", "tuple[Tensor, ...]")),
+        f"{interface.name}Next",
+        "",
+        *lines,
+        f"return {call.name}({', '.join(args)})",
+    )
+
+
+def _fixed() -> dict[str, str]:
+    return {"params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}

@@ -1,0 +1,58 @@
+"""The typed tensordict of an environment: which keys a type checker knows, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.model import Key
+from specgen.expr import Type
+from specgen.plan.interface import EnvInterface
+from specgen.plan.model import DataPlan, Item, TypedKey
+
+_JAXTYPING = {
+    "bool": "Bool",
+    "uint8": "UInt8",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "float32": "Float32",
+    "float64": "Float64",
+}
+
+
+def annotation(type: Type) -> str:
+    """`Float32[Tensor, "*batch 3"]`."""
+    dims = [*(type.dims or ()), *([1] if type.col else [])]
+    shape = " ".join(["*batch", *map(str, dims)])
+    return f'{_JAXTYPING[type.dtype]}[Tensor, "{shape}"]'
+
+
+def data_plan(interface: EnvInterface) -> list[Item]:
+    """The data class of an environment and that of its `"next"` part."""
+    env = interface.env
+    carried = [(f.key, annotation(f.type)) for f in interface.root if f.visible]
+    observed = [(o.key, annotation(o.type)) for o in interface.observations]
+    rewards = [(o.key, annotation(o.type)) for o in interface.rewards]
+    actions = [(e.key, annotation(e.type)) for e in env.action]
+    root = [*observed, *carried, *actions]
+    after = [*observed, *carried, *rewards]
+    name = f"{interface.name}Data"
+    next_name = f"{interface.name}NextData"
+    keys = [*_with_groups(root), (("next",), next_name), *[(("next", *k), a) for k, a in _with_groups(after)]]
+    return [
+        DataPlan(next_name, (f'The `"next"` part of `{name}`.',), _typed(_with_groups(after))),
+        DataPlan(name, (f"The tensordicts of `{interface.name}`, with their keys.",), _typed(keys)),
+    ]
+
+
+def _with_groups(keys: Iterable[tuple[Key, str]]) -> list[tuple[Key, str]]:
+    """The keys and, for nested ones, the groups they stand in."""
+    keys = list(keys)
+    groups = dict.fromkeys(key[:end] for key, _ in keys for end in range(1, len(key)))
+    return [*keys, *((group, "TensorDict") for group in groups)]
+
+
+def _typed(keys: Iterable[tuple[Key, str]]) -> tuple[TypedKey, ...]:
+    unique = dict(keys)
+    return tuple(TypedKey(key, text) for key, text in unique.items())

@@ -1,0 +1,72 @@
+"""Docstrings of generated classes: the contract in words, from the declaration."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from specgen.check.model import Parameter
+from specgen.expr import SpecType, Type
+from specgen.plan.interface import EnvInterface
+from specgen.plan.writer import domain_text, shape_text
+
+WIDTH = 100
+FLAGS = ("done", "terminated", "truncated")
+
+
+def env_doc(interface: EnvInterface) -> tuple[str, ...]:
+    """What the environment is, its keywords, and every key with shape, dtype and domain."""
+    env = interface.env
+    lines = [*wrapped(env.doc or f"The environment `{env.name}`."), ""]
+    lines += params_doc(env.params, batched=env.gymnasium is None)
+    lines += ["Keys:"]
+    lines += [f"    {key_line(o.key, o.spec, stored(o.type), o.doc)}" for o in interface.observations]
+    lines += [f"    {key_line(e.key, e.spec, e.stored_shape, e.doc)}" for e in env.state]
+    others = [f for f in interface.root if f.visible and f.dotted in interface.extra]
+    lines += [f"    {key_line(f.key, None, stored(f.type), f.doc, f.type.dtype)}" for f in others]
+    flags = [f for f in interface.root if f.key[-1] in FLAGS and f.key[:-1] in env.done]
+    lines += [f"    {key_line(f.key, None, stored(f.type), f.doc, 'bool')}" for f in flags]
+    lines += [f"    {key_line(e.key, e.spec, e.stored_shape, e.doc)}" for e in env.action]
+    lines += [f"    {key_line(('next', *o.key), o.spec, stored(o.type), o.doc)}" for o in interface.rewards]
+    return tuple(lines)
+
+
+def params_doc(params: Iterable[Parameter], *, batched: bool) -> list[str]:
+    """The `Args:` section of a generated environment."""
+    lines = ["Args:"]
+    for param in params:
+        limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
+        lines += hanging(f"{param.name}: {param.doc or param.annotation} (default {param.default!r}{limits})")
+    if batched:
+        lines.append("    batch_size: how many instances run side by side, any shape.")
+    lines += ["    device: where the tensors live.", ""]
+    return lines
+
+
+def key_line(
+    key: tuple[str, ...], spec: SpecType | None, shape: tuple[int, ...], doc: str, dtype: str = ""
+) -> str:
+    """`("next", "reward"): float32 [*batch, 1]`."""
+    name = key[0] if len(key) == 1 else repr(key).replace("'", '"')
+    domain = domain_text(spec) if spec is not None else ""
+    text = f"{name}: {spec.dtype if spec is not None else dtype} {shape_text('*batch', shape)}{domain}"
+    return f"{text}; {doc}" if doc else text
+
+
+def wrapped(text: str) -> list[str]:
+    """A paragraph: the first sentence on its own, as docstrings have it."""
+    text = " ".join(text.split())
+    first, dot, rest = text.partition(". ")
+    if not dot or len(first) > WIDTH:
+        return textwrap.wrap(text, WIDTH)
+    return [first + ".", "", *textwrap.wrap(rest, WIDTH)]
+
+
+def hanging(text: str) -> list[str]:
+    """An item of an `Args:` section."""
+    return textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="        ")
+
+
+def stored(type: Type) -> tuple[int, ...]:
+    """The feature shape in the tensordict: a column has a trailing 1."""
+    return (*(type.dims or ()), 1) if type.col else type.dims or ()

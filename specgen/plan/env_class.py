@@ -1,0 +1,205 @@
+"""The thin class around an environment's pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specgen.check.model import Key
+from specgen.plan.docs import env_doc
+from specgen.plan.interface import Call, EnvInterface, Output
+from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
+from specgen.plan.spec_text import (
+    composite_text,
+    flag_text,
+    key_text,
+    nested_dict_text,
+    number_text,
+    spec_text,
+)
+from specgen.plan.writer import TORCH_DTYPES
+
+
+def env_class(interface: EnvInterface) -> ClassPlan:
+    """The `GeneratedEnv` subclass of a native environment."""
+    name = interface.name
+    attributes = []
+    if interface.params:
+        attributes.append(f"params: {name}Params")
+    if interface.env.consts:
+        attributes.append(f"consts: {name}Consts")
+    return ClassPlan(
+        name,
+        (f'GeneratedEnv["{name}Data"]',),
+        env_doc(interface),
+        tuple(attributes),
+        (
+            init_method(interface, name),
+            *build_method(interface),
+            specs_method(interface),
+            read_method(interface),
+            _fresh(interface),
+            _advance(interface),
+            entries_method(interface, "_root_entries"),
+            entries_method(interface, "_next_entries"),
+        ),
+    )
+
+
+NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)"
+"""How `_fresh` tells the pure functions the batch shape and the device."""
+
+
+def method(name: str, args: tuple[Argument, ...], returns: str, doc: str, *lines: str) -> FunctionPlan:
+    """A method of plain lines."""
+    return FunctionPlan(name, args, returns, (doc,) if doc else (), tuple(map(Line, lines)), method=True)
+
+
+def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
+    """The constructor: checks the parameters' ranges, keeps them in the record of `params_of`."""
+    params = interface.params
+    lines = ["super().__init__(batch_size=batch_size, device=device)"]
+    for param in params:
+        for sign, bound in param.range:
+            lines.append(
+                f"if not {param.name} {sign} {bound!r}:\n"
+                f'    raise ValueError(f"{param.name} must be {sign} {bound!r}, got {{{param.name}}}")'
+            )
+    if params:
+        lines.append(f"self.params = {params_of}Params({', '.join(f'{p.name}={p.name}' for p in params)})")
+    lines.append("self._build()")
+    keywords = (
+        *(Argument(p.name, p.annotation, repr(p.default)) for p in params),
+        Argument("batch_size", "Sequence[int]", "()"),
+        Argument("device", "DEVICE_TYPING | None", "None"),
+    )
+    return FunctionPlan("__init__", (), "None", (), tuple(map(Line, lines)), keywords, method=True)
+
+
+def build_method(interface: EnvInterface, env: EnvInterface | None = None) -> list[FunctionPlan]:
+    """`_build` with the constant tables, made anew for each device; a chain keeps its environment's too."""
+    lines = []
+    for attribute, owner in (("consts", interface), ("env_consts", env)):
+        if owner is None or not owner.env.consts:
+            continue
+        values = ", ".join(
+            f"{c.name}=torch.tensor({number_text(c.value)}, dtype={TORCH_DTYPES[c.type.dtype]}, device=self.device)"
+            for c in owner.env.consts
+        )
+        lines.append(f"self.{attribute} = {owner.name}Consts({values})")
+    return [method("_build", (), "None", "", *lines, "super()._build()")] if lines else []
+
+
+def specs_method(interface: EnvInterface) -> FunctionPlan:
+    """`_specs`: the spec objects, without batch dimensions."""
+    env = interface.env
+    state = [(e.key, spec_text(e.spec)) for e in env.state]
+    extra = [
+        (f.key, interface.extra[f.dotted])
+        for f in interface.root
+        if f.visible and f.dotted in interface.extra
+    ]
+    observation = [(o.key, spec_text(o.spec)) for o in interface.observations]
+    parts = {
+        "action": [(e.key, spec_text(e.spec)) for e in env.action],
+        "observation": [*observation, *state, *((key, each.spec) for key, each in extra)],
+        "state": [*state, *((key, each.spec) for key, each in extra if each.carried)],
+        "reward": [(o.key, spec_text(o.spec, col=True)) for o in interface.rewards],
+        "done": [(f.key, flag_text(f.type)) for f in interface.root if is_flag(f.key, env.done)],
+    }
+    text = ", ".join(f"{role}={composite_text(entries)}" for role, entries in parts.items())
+    return method("_specs", (), "EnvSpecs", "", "device = self.device", f"return EnvSpecs({text})")
+
+
+def is_flag(key: Key, done: tuple[Key, ...]) -> bool:
+    """Whether `key` belongs to one of the done sets."""
+    return key[-1] in ("done", "terminated", "truncated") and key[:-1] in done
+
+
+def read_method(interface: EnvInterface) -> FunctionPlan:
+    """`_read`: the record behind a tensordict."""
+    fields = ", ".join(f"{f.name}=tensordict.get({key_text(f.key)})" for f in interface.root)
+    return method(
+        "_read",
+        (Argument("tensordict", "TensorDictBase"),),
+        f"{interface.name}Root",
+        "",
+        f"return {interface.name}Root({fields})",
+    )
+
+
+def _fresh(interface: EnvInterface) -> FunctionPlan:
+    call = _required(interface.reset)
+    draws = list(interface.reset_draws)
+    texts = {"params": "self.params", "consts": "self.consts", "not_done": NOT_DONE}
+    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
+    return method("_fresh", (), f"{interface.name}Root", "", f"return {call.name}({', '.join(args)})")
+
+
+def _advance(interface: EnvInterface) -> FunctionPlan:
+    call = _required(interface.advance)
+    texts = argument_texts(interface)
+    draws = list(interface.advance_draws)
+    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
+    return method(
+        "_advance",
+        (Argument("root", f"{interface.name}Root"), Argument("actions", "tuple[Tensor, ...]")),
+        f"{interface.name}Next",
+        "",
+        f"return {call.name}({', '.join(args)})",
+    )
+
+
+def argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
+    """How the hooks read each argument of a pure function."""
+    texts = {"params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
+    texts |= {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"root.{f.name}")}
+    texts |= {e.dotted: f"actions[{index}]" for index, e in enumerate(interface.env.action)}
+    texts |= {
+        name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"next.{f.name}")
+    }
+    return texts
+
+
+def entries_method(interface: EnvInterface, name: str) -> FunctionPlan:
+    """`_root_entries` or `_next_entries`: every entry of the tensordict, derived ones computed."""
+    after = name == "_next_entries"
+    record = "next_" if after else "root"
+    lines: list[str] = []
+    entries: list[tuple[Key, str]] = []
+    if interface.observations:
+        entries += _derived(interface, interface.observe, interface.observations, record, "observed", lines)
+    entries += [(f.key, f"{record}.{f.name}") for f in interface.root if f.visible]
+    if after:
+        kept = {f.dotted for f in interface.next}
+        cold = tuple(o for o in interface.rewards if o.dotted not in kept)
+        if cold:
+            entries += _derived(interface, interface.reward, cold, "root", "rewards", lines)
+        entries += [(o.key, f"next_.{o.name}") for o in interface.rewards if o.dotted in kept]
+    root = Argument("root", f"{interface.name}Root")
+    args = (root, Argument("actions", "tuple[Tensor, ...]"), Argument("next_", f"{interface.name}Next"))
+    return method(
+        name, args if after else (root,), "dict[str, Any]", "", *lines, f"return {nested_dict_text(entries)}"
+    )
+
+
+def _derived(
+    interface: EnvInterface,
+    call: Call | None,
+    outputs: tuple[Output, ...],
+    record: str,
+    local: str,
+    lines: list[str],
+) -> list[tuple[Key, str]]:
+    call = _required(call)
+    texts: Mapping[str, str] = argument_texts(interface, record)
+    text = f"{call.name}({', '.join(texts[a] for a in call.args)})"
+    if call.record is None:
+        return [(outputs[0].key, text)]
+    lines.append(f"{local} = {text}")
+    return [(o.key, f"{local}.{o.name}") for o in outputs]
+
+
+def _required(call: Call | None) -> Call:
+    if call is None:
+        raise AssertionError("the planner made no function for what the class has to call")
+    return call

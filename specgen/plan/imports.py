@@ -1,0 +1,100 @@
+"""The imports of a generated module: found in the finished strings, so that none is missing or unused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from specgen.plan.model import DataPlan, Import, Item, RecordPlan
+
+_RUNTIME_SPECS = (
+    "Binary",
+    "Bounded",
+    "Categorical",
+    "Composite",
+    "MultiCategorical",
+    "OneHot",
+    "TensorSpec",
+    "Unbounded",
+)
+_RUNTIME_TRANSFORMS = {
+    "arguments": ("as_float_tensor",),
+    "generated": ("INPUTS", "GeneratedTransform"),
+    "keys": ("leaf_name", "rename_leaf", "sibling"),
+    "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
+}
+_RUNTIME_ENVS = ("EnvBase", "EnvSpecs", "GeneratedEnv", "GeneratedGymEnv")
+_RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "NestedKey", "TensorDict", "TensorDictBase")
+_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
+_JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
+
+KNOWN: dict[str, Import] = {
+    "math": Import("math"),
+    "torch": Import("torch"),
+    "Tensor": Import("torch", "Tensor"),
+    "nn": Import("torch", "nn"),
+    "NamedTuple": Import("typing", "NamedTuple"),
+    "Any": Import("typing", "Any"),
+    "Literal": Import("typing", "Literal"),
+    "ClassVar": Import("typing", "ClassVar"),
+    "Callable": Import("collections.abc", "Callable"),
+    "Sequence": Import("collections.abc", "Sequence"),
+    "Mapping": Import("collections.abc", "Mapping"),
+    "dataclass": Import("dataclasses", "dataclass"),
+    "partial": Import("functools", "partial"),
+    "rk4": Import("specgen_runtime.functional", "rk4"),
+    "euler": Import("specgen_runtime.functional", "euler"),
+    **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
+    **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
+    **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
+    **{
+        name: Import(f"specgen_runtime.transforms.{module}", name)
+        for module, names in _RUNTIME_TRANSFORMS.items()
+        for name in names
+    },
+    **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
+    **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    "TensorDictParams": Import("tensordict", "TensorDictParams", typing_only=True),
+    "TensorDictModuleBase": Import("tensordict.nn", "TensorDictModuleBase", typing_only=True),
+    **{name: Import("jaxtyping", name, typing_only=True) for name in _JAXTYPING},
+}
+"""Names that generated code may use, and where each comes from."""
+
+_WORD = re.compile(r"(?<![\w.\"'])[A-Za-z_][A-Za-z0-9_]*")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = None) -> frozenset[Import]:
+    """The imports that `items` need.
+
+    Args:
+        items: everything that stands in the module.
+        further: names from other generated modules.
+    """
+    known = {**KNOWN, **(further or {})}
+    items = list(items)
+    own = {item.name for item in items}
+    used: set[str] = set()
+    for item in items:
+        for text in _texts(item):
+            used.update(_WORD.findall(_STRING.sub('""', text)))
+        if isinstance(item, RecordPlan):
+            used.add("NamedTuple")
+        if isinstance(item, DataPlan):
+            used.add("Tensor")
+    return frozenset(known[name] for name in used - own if name in known)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string of a plan that is code, not documentation."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _texts(item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            if field.name not in ("doc", "origin", "key", "name"):
+                yield from _texts(getattr(value, field.name))

@@ -1,0 +1,94 @@
+"""The shape of an environment's generated functions: what a chain has to know to call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from specgen.check.model import CheckedEnv, Key, Parameter
+from specgen.expr import Interval, SpecType, Type
+
+
+@dataclass(frozen=True)
+class RecordField:
+    """A tensor of a Root or Next record.
+
+    Attributes:
+        name: its Python name in the record.
+        dotted: its name in the language, without `next.`.
+        key: its place in the tensordict.
+        type: its type, as stored (flags and rewards are columns).
+        interval: its values.
+        doc: one line.
+        visible: whether it is an entry of the tensordict (a raw observation behind a transform is not).
+    """
+
+    name: str
+    dotted: str
+    key: Key
+    type: Type
+    interval: Interval
+    doc: str = ""
+    visible: bool = True
+
+
+@dataclass(frozen=True)
+class Call:
+    """A generated pure function: its name, its arguments in order, and the names of what it returns.
+
+    An argument is `params`, `consts`, a root field, an action, or `next.` and a field.
+    """
+
+    name: str
+    args: tuple[str, ...]
+    returns: tuple[str, ...]
+    record: str | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """An entry of the tensordict that is derived, not carried: an observation or a reward."""
+
+    name: str
+    dotted: str
+    key: Key
+    type: Type
+    spec: SpecType
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """The spec of a root field that is neither state nor a done flag.
+
+    Attributes:
+        spec: the constructor call.
+        carried: whether the next step reads it, so that it belongs to the state spec too.
+    """
+
+    spec: str
+    carried: bool = False
+
+
+@dataclass(frozen=True)
+class EnvInterface:
+    """What stands in an environment's generated module."""
+
+    env: CheckedEnv
+    root: tuple[RecordField, ...]
+    next: tuple[RecordField, ...]
+    reset: Call | None
+    advance: Call | None
+    reward: Call | None
+    observe: Call | None
+    reset_draws: tuple[str, ...] = ()
+    advance_draws: tuple[str, ...] = ()
+    observations: tuple[Output, ...] = ()
+    rewards: tuple[Output, ...] = ()
+    params: tuple[Parameter, ...] = ()
+    extra: Mapping[str, Extra] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The class name."""
+        return self.env.name

@@ -1,0 +1,30 @@
+"""A schema file's checked declarations as one module plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specgen.plan.imports import imports_of
+from specgen.plan.model import ClassPlan, Import, Item, ModulePlan, RecordPlan
+
+
+def plan_module(
+    path: str, source: str, doc: str, items: Iterable[Item], further: Mapping[str, Import]
+) -> ModulePlan:
+    """Gather what was planned for the declarations of one file.
+
+    Args:
+        path: the generated file, relative to the output directory.
+        source: the schema it comes from, without its ending.
+        doc: the file's own documentation.
+        items: records, functions and classes, in order.
+        further: names of other generated modules that the items may use.
+    """
+    items = tuple(items)
+    lines = (doc.strip() or f"Declared in {source}.",)
+    public = tuple(
+        item.name
+        for item in items
+        if isinstance(item, (ClassPlan, RecordPlan)) and not item.name.startswith("_")
+    )
+    return ModulePlan(path, source, lines, imports_of(items, further), items, public)

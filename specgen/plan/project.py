@@ -1,0 +1,63 @@
+"""Every checked file as a module plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specgen.check.model import Checked, CheckedEnv
+from specgen.check.project import CheckedFile
+from specgen.plan.chain import plan_chain
+from specgen.plan.env import plan_env
+from specgen.plan.gym_env import plan_gym_env
+from specgen.plan.interface import EnvInterface
+from specgen.plan.losses import plan_loss
+from specgen.plan.model import Import, Item, ModulePlan
+from specgen.plan.module import plan_module
+from specgen.plan.transforms import plan_transform
+
+
+def plan_project(checked: Mapping[str, CheckedFile], wanted: Iterable[str]) -> list[ModulePlan]:
+    """Plan the generated modules.
+
+    Args:
+        checked: every checked file, those of an installed library included.
+        wanted: the files to generate.
+    """
+    interfaces: dict[tuple[str, str], EnvInterface] = {}
+    items: dict[str, list[Item]] = {}
+    exported: dict[str, Import] = {}
+    for path, file in checked.items():
+        mine: list[Item] = []
+        for env in file.envs.values():
+            made, interface = _plan_env(env)
+            interfaces[file.module, env.value.name] = interface
+            mine += made
+        for transform in file.transforms.values():
+            mine += plan_transform(transform)
+        for loss in file.losses.values():
+            mine += plan_loss(loss)
+        items[path] = mine
+        exported |= {item.name: Import(file.module, item.name) for item in mine}
+    for path, file in checked.items():
+        for chain in file.chains.values():
+            base = chain.value.env.value
+            items[path] += plan_chain(chain, interfaces[base.module, base.name])
+    return [
+        plan_module(
+            file_of(checked[path].module),
+            path.rsplit(".", 1)[0],
+            checked[path].doc,
+            items[path],
+            {name: entry for name, entry in exported.items() if entry.module != checked[path].module},
+        )
+        for path in wanted
+    ]
+
+
+def file_of(module: str) -> str:
+    """The path of a generated module below its package: `envs/cartpole.py`."""
+    return "/".join(module.split(".")[1:]) + ".py"
+
+
+def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
+    return plan_gym_env(env) if env.value.gymnasium is not None else plan_env(env)

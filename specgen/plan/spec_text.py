@@ -1,0 +1,99 @@
+"""Spec objects as literal code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from specgen.check.model import Key
+from specgen.expr import SpecType, Type
+from specgen.plan.writer import TORCH_DTYPES
+
+
+def spec_text(spec: SpecType, *, col: bool = False, device: str = "device") -> str:
+    """The constructor call that builds a spec, without batch dimensions."""
+    dims = spec.dims or ()
+    shape = (*dims, 1) if col else dims
+    rest = f"shape={tuple_text(shape)}, dtype={TORCH_DTYPES[spec.dtype]}, device={device}"
+    match spec.kind:
+        case "bounded":
+            return f"Bounded(low={number_text(spec.low)}, high={number_text(spec.high)}, {rest})"
+        case "categorical":
+            return f"Categorical({spec.n}, {rest})"
+        case "onehot":
+            return f"OneHot({spec.n}, {rest})"
+        case "multi_categorical":
+            return f"MultiCategorical({list(spec.nvec or ())}, {rest})"
+        case "binary" if spec.dtype == "bool" and (not shape or shape == (1,)):
+            return f"Categorical(2, {rest})"
+        case "binary":
+            return f"Binary({rest})"
+        case _ if spec.dtype == "bool":
+            return f"Binary({rest})" if shape else f"Categorical(2, {rest})"
+        case _:
+            return f"Unbounded({rest})"
+
+
+def flag_text(type: Type, device: str = "device") -> str:
+    """The spec of a done flag."""
+    shape = tuple_text((*(type.dims or ()), 1))
+    return f"Categorical(2, shape={shape}, dtype=torch.bool, device={device})"
+
+
+def composite_text(entries: Iterable[tuple[Key, str]], device: str = "device") -> str:
+    """Leaves by key as a nested `Composite(...)`."""
+    tree: dict[str, Any] = {}
+    for key, text in entries:
+        place = tree
+        for part in key[:-1]:
+            place = place.setdefault(part, {})
+        place[key[-1]] = text
+    return _composite(tree, device)
+
+
+def _composite(tree: Mapping[str, Any], device: str) -> str:
+    parts = [
+        f"{name}={_composite(value, device) if isinstance(value, dict) else value}"
+        for name, value in tree.items()
+    ]
+    return f"Composite({', '.join([*parts, f'device={device}'])})"
+
+
+def nested_dict_text(entries: Iterable[tuple[Key, str]]) -> str:
+    """Values by key as a nested dict display."""
+    tree: dict[str, Any] = {}
+    for key, text in entries:
+        place = tree
+        for part in key[:-1]:
+            place = place.setdefault(part, {})
+        place[key[-1]] = text
+    return _display(tree)
+
+
+def _display(tree: Mapping[str, Any]) -> str:
+    parts = [
+        f'"{name}": {_display(value) if isinstance(value, dict) else value}' for name, value in tree.items()
+    ]
+    return "{" + ", ".join(parts) + "}"
+
+
+def key_text(key: Key) -> str:
+    """A key as the argument of `tensordict.get`."""
+    return f'"{key[0]}"' if len(key) == 1 else "(" + ", ".join(f'"{part}"' for part in key) + ")"
+
+
+def tuple_text(values: Iterable[int]) -> str:
+    """`(3,)`."""
+    values = list(values)
+    return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"
+
+
+def number_text(value: Any) -> str:
+    """A number or nested list of numbers as code; infinities as `math.inf`."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(number_text, value))}]"
+    if value == float("inf"):
+        return "math.inf"
+    if value == float("-inf"):
+        return "-math.inf"
+    return repr(value)

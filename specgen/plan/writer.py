@@ -1,0 +1,122 @@
+"""Printing a run of statements as the body of a pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specgen.check.model import Statement, identifier
+from specgen.diagnostics import Sink
+from specgen.expr import Binding, DrawSite, Function, Interval, SpecType, Type, Typed, infer, to_torch
+from specgen.plan.model import Line
+
+TORCH_DTYPES = {
+    "bool": "torch.bool",
+    "uint8": "torch.uint8",
+    "int8": "torch.int8",
+    "int16": "torch.int16",
+    "int32": "torch.int32",
+    "int64": "torch.int64",
+    "float32": "torch.float32",
+    "float64": "torch.float64",
+}
+
+
+class Writer:
+    """Turns checked statements into lines, inferring each where it now stands.
+
+    The same statement can be printed in several functions, where its operands have other texts and
+    other stored forms (a done flag is a column in a record and plain inside the step).
+    """
+
+    def __init__(self, scope: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
+        self.scope: dict[str, Binding] = dict(scope)
+        self.functions = functions
+        self.lines: list[Line] = []
+        self.draws: list[DrawSite] = []
+
+    def typed(self, statement: Statement) -> Typed:
+        """Infer a statement in the present scope; the checker has proved that it is right."""
+        sink = Sink()
+        typed = infer(
+            statement.expr,
+            self.scope,
+            statement.source,
+            sink,
+            functions=self.functions,
+            draw_prefix=f"draw_{identifier(statement.target)}",
+        )
+        if typed is None:
+            raise AssertionError(
+                f"checked statement {statement.path} no longer types: {list(map(str, sink.items))}"
+            )
+        self.draws += typed.draws
+        return typed
+
+    def assign(
+        self,
+        statement: Statement,
+        *,
+        type: Type | None = None,
+        interval: Interval | None = None,
+        name: str | None = None,
+        like: Binding | None = None,
+    ) -> None:
+        """Add `name = expression`; a declared `type` casts, and fills the batch when the value has none."""
+        typed = self.typed(statement)
+        name = name or identifier(statement.target)
+        if type is None:
+            text = to_torch(typed)
+            binding = Binding(name, typed.type, typed.interval, static=typed.static, what="value")
+            if typed.static is not None:
+                # a value known at build is printed where it is read
+                self.scope[statement.target] = binding
+                return
+        else:
+            text = stored_text(typed, type, like)
+            binding = Binding(name, type, interval or typed.interval, what="value")
+        self.lines.append(Line(f"{name} = {text}", statement.path))
+        self.scope[statement.target] = binding
+
+
+def stored_text(typed: Typed, type: Type, like: Binding | None = None) -> str:
+    """The text of a value in the dtype, shape and stored form of `type`, with batch dimensions.
+
+    `like` is a batched tensor for values that read none: it tells the batch shape and the device.
+    """
+    return to_torch(typed, cast=type.dtype, dims=type.dims, col=type.col, like=like)
+
+
+def draw_text(site: DrawSite) -> str:
+    """The adapter's call that makes a draw."""
+    dims = f"({', '.join(map(str, site.dims))}{',' if len(site.dims) == 1 else ''})"
+    dtype = TORCH_DTYPES[site.dtype]
+    if site.kind == "randint":
+        return f"self._randint({site.low}, {site.high}, {dims}, {dtype})"
+    return f"self._{site.kind}({dims}, {dtype})"
+
+
+def shape_text(batch: str, dims: tuple[int, ...]) -> str:
+    """A shape for a docstring: `[*batch, 3]`."""
+    return f"[{', '.join([batch, *map(str, dims)])}]"
+
+
+def spec_doc(spec: SpecType, stored: tuple[int, ...]) -> str:
+    """A spec for a docstring: `float32 [*batch, 3] in [-1, 1]`."""
+    return f"{spec.dtype} {shape_text('*batch', stored)}{domain_text(spec)}"
+
+
+def domain_text(spec: SpecType) -> str:
+    """The domain of a spec in words, or nothing when it is everything."""
+    if spec.kind == "categorical":
+        return f" in 0..{(spec.n or 0) - 1}"
+    if spec.kind == "onehot":
+        return " one-hot"
+    if spec.kind == "bounded":
+        return f" in [{_bound_text(spec.low)}, {_bound_text(spec.high)}]"
+    return ""
+
+
+def _bound_text(bound: object) -> str:
+    if isinstance(bound, (list, tuple)):
+        return f"[{', '.join(map(_bound_text, bound))}]"
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)

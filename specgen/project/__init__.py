@@ -1,0 +1,21 @@
+"""The rim: the files of a project, in and out."""
+
+from specgen.project.config import ConfigError, Project, load_project
+from specgen.project.discover import Sources, find_schemas, read_sources
+from specgen.project.staleness import Report, compare
+from specgen.project.write import RefusedError, Written, build_lock, write
+
+__all__ = [
+    "ConfigError",
+    "Project",
+    "RefusedError",
+    "Report",
+    "Sources",
+    "Written",
+    "build_lock",
+    "compare",
+    "find_schemas",
+    "load_project",
+    "read_sources",
+    "write",
+]

@@ -1,0 +1,203 @@
+"""Building and checking a project: read, compile, compare, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from specgen.diagnostics import Diagnostic, Sink, tidy
+from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
+from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
+from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
+from specgen.project.config import Project
+from specgen.project.discover import Sources, read_sources
+from specgen.project.gymnasium_lock import LOCK_NAME, find_uses, lock_text, missing, read_lock, record_missing
+from specgen.project.library import PACKAGE, library_lock, library_schemas
+from specgen.project.staleness import Report, compare
+from specgen.project.write import Written, build_lock, replace_all, write
+from specgen.source import Mapping as MappingNode
+from specgen.source import from_python, parse_yaml
+from specgen.source.spaces import Record
+
+if TYPE_CHECKING:
+    from specgen.pipeline import Compiled, Library
+    from specgen.settings import Config
+    from specgen.source import PythonSchema
+
+
+class Core(Protocol):
+    """`specgen.pipeline.compile_sources`."""
+
+    def __call__(
+        self,
+        sources: Mapping[str, str | PythonSchema],
+        config: Config,
+        *,
+        gymnasium: Mapping[str, Record] | None = None,
+        library: Library | None = None,
+    ) -> Compiled:
+        """Compile schema files."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check or a build found and did.
+
+    Attributes:
+        diagnostics: Every mistake and warning, in order of place.
+        shown: The texts that diagnostics show lines of.
+        schemas: How many schema files there are.
+        report: How the generated files compare; None when errors stood in the way.
+        written: What a build wrote; None for a check, and when errors stood in the way.
+        recorded: The Gymnasium environments that a build recorded.
+
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    shown: Mapping[str, str]
+    schemas: int
+    report: Report | None = None
+    written: Written | None = None
+    recorded: tuple[str, ...] = ()
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether an error stood in the way."""
+        return any(item.severity == "error" for item in self.diagnostics)
+
+
+def _silent(_: str) -> None:
+    """Say nothing of what goes on."""
+
+
+def check(project: Project, *, core: Core | None = None, say: Callable[[str], None] = _silent) -> Outcome:
+    """Whether the schemas are right and the generated files up to date; nothing is written.
+
+    Args:
+        project: What to check.
+        core: The compiler, if not specgen's own.
+        say: Told what goes on.
+
+    """
+    sink = Sink()
+    say("reading schemas")
+    sources = read_sources(project, sink)
+    records = _records(project, sources, sink)
+    sink.extend(missing(find_uses(_roots(sources)), records))
+    return _compile(project, sources, records, sink, core, say)[0]
+
+
+def build(
+    project: Project,
+    *,
+    force: bool = False,
+    core: Core | None = None,
+    say: Callable[[str], None] = _silent,
+) -> Outcome:
+    """Compile the schemas and write what is missing or changed; errors leave every file as it is.
+
+    Args:
+        project: What to build.
+        force: Also overwrite generated files that were edited by hand.
+        core: The compiler, if not specgen's own.
+        say: Told what goes on.
+
+    Raises:
+        RefusedError: When somebody's work would be lost; nothing was written.
+        OSError: When the disk refuses.
+
+    """
+    with build_lock(project.root, project.config.output):
+        sink = Sink()
+        say("reading schemas")
+        sources = read_sources(project, sink)
+        old = _records(project, sources, sink)
+        uses = find_uses(_roots(sources))
+        if any(use.key not in old for use in uses):
+            say("asking Gymnasium for its spaces")
+        records = record_missing(uses, old, project.config.gymnasium_modules, sink)
+        outcome, report = _compile(project, sources, records, sink, core, say)
+        if report is None:
+            return outcome
+        say("writing")
+        written = write(report, force)
+        lock = project.root / project.config.schemas / LOCK_NAME
+        kept = {use.key: records[use.key] for use in uses}
+        text = lock_text(kept)
+        if kept and not (lock.is_file() and lock.read_text(encoding="utf-8") == text):
+            replace_all({lock: text})
+        recorded = tuple(sorted(set(records) - set(old)))
+        return Outcome(outcome.diagnostics, outcome.shown, outcome.schemas, report, written, recorded)
+
+
+def _compile(
+    project: Project,
+    sources: Sources,
+    records: Mapping[str, Record],
+    sink: Sink,
+    core: Core | None,
+    say: Callable[[str], None],
+) -> tuple[Outcome, Report | None]:
+    # The compiler needs pydantic and jinja2; whoever asks for an explanation does not.
+    from specgen.pipeline import Library, compile_sources
+
+    config = project.config
+    say(f"compiling {len(sources.schemas)} schema files")
+    library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
+    compiled = (core or compile_sources)(sources.schemas, config, gymnasium=records, library=library)
+    found = _merge(sink.items, compiled.diagnostics)
+    shown = dict(sources.shown)
+    if library is not None:
+        shown |= {f"{library.package}/{path}": text for path, text in library.sources.items()}
+    outcome = Outcome(found, shown, len(sources.schemas))
+    if outcome.has_errors:
+        return outcome, None
+    say("comparing")
+    report = compare(compiled.files, project.root, config.output)
+    return Outcome(found, shown, len(sources.schemas), report), report
+
+
+def _merge(rim: tuple[Diagnostic, ...], core: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """Both findings, without what follows from the rim's.
+
+    Where the rim knows why an environment is not recorded, that is enough; and a file that could
+    not be read is no missing import.
+    """
+    known = {item.span for item in rim}
+    unread = any(item.code in (UNREADABLE.code, ENCODING.code, PYTHON_SCHEMA.code) for item in rim)
+    follows = [
+        (item.code == NOT_RECORDED.code and item.span in known)
+        or (item.code == IMPORT_MISSING.code and unread)
+        for item in core
+    ]
+    return tidy([*rim, *(item for item, drop in zip(core, follows, strict=True) if not drop)])
+
+
+def _records(project: Project, sources: Sources, sink: Sink) -> dict[str, Record]:
+    path = f"{project.config.schemas}/{LOCK_NAME}"
+    records = read_lock(project.root / path, path, sink)
+    lock = library_lock() if _uses_library(project, sources) else None
+    return records if lock is None else {**read_lock(lock, str(lock), sink), **records}
+
+
+def _uses_library(project: Project, sources: Sources) -> bool:
+    """Whether any file may import the standard library; reading all of it takes time."""
+    if project.config.package == PACKAGE:
+        return False
+    texts = (text if isinstance(text, str) else text.text for text in sources.schemas.values())
+    return any(f"{PACKAGE}/" in text for text in texts)
+
+
+def _roots(sources: Sources) -> dict[str, MappingNode]:
+    """The files that may name Gymnasium environments; what is wrong in them the compiler says."""
+    roots: dict[str, MappingNode] = {}
+    for path, text in sources.schemas.items():
+        if not isinstance(text, str):
+            root = from_python(path, text.data, Sink())
+        else:
+            root = parse_yaml(path, text, Sink()) if "gymnasium" in text else None
+        if root is not None:
+            roots[path] = root
+    return roots

@@ -1,0 +1,138 @@
+"""Which schema files a project has."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules.project import MODULE_NAME, PYTHON_SCHEMA, SAME_OUTPUT, UNREADABLE
+from specgen.project.config import Project
+from specgen.settings import Config
+from specgen.source import PythonSchema, decode, shown_path, to_yaml
+
+# Larger than any declaration; a file of this size in the folder of schemas is there by mistake.
+_LARGEST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The schema files of a project, by their paths relative to its root.
+
+    `schemas` is what the compiler takes; `shown` has the texts that diagnostics show lines of.
+    """
+
+    schemas: dict[str, str | PythonSchema]
+    shown: dict[str, str]
+
+
+def find_schemas(project: Project) -> list[str]:
+    """The paths of the schema files, sorted: `.yaml`, `.yml`, and `.py` without leading underscore.
+
+    Hidden files and folders, and what `exclude` names, are left out.
+    """
+    config, found = project.config, []
+    base = project.root / config.schemas
+    for folder, folders, names in os.walk(base):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        inner = Path(folder).relative_to(base)
+        for name in names:
+            path = (inner / name).as_posix()
+            if _is_schema(name) and not any(fnmatchcase(path, pattern) for pattern in config.exclude):
+                found.append(f"{config.schemas}/{path}")
+    return sorted(found)
+
+
+def _is_schema(name: str) -> bool:
+    if name.startswith("."):
+        return False
+    return name.endswith((".yaml", ".yml")) or (name.endswith(".py") and not name.startswith("_"))
+
+
+def read_sources(project: Project, sink: Sink) -> Sources:
+    """Read all schema files; Python ones are run, and what they declare is taken as data.
+
+    A file that cannot be read is a diagnostic in `sink` and is left out.
+    """
+    sources = Sources({}, {})
+    paths = find_schemas(project)
+    _check_names(project.config, paths, sink)
+    for path in paths:
+        text = _read(project.root / path, path, sink)
+        if text is None:
+            continue
+        sources.shown[path] = text
+        if not path.endswith(".py"):
+            sources.schemas[path] = text
+        elif (schema := _run(project, path, text, sink)) is not None:
+            sources.schemas[path] = schema
+            sources.shown[shown_path(path)] = schema.text
+    return sources
+
+
+def _check_names(config: Config, paths: list[str], sink: Sink) -> None:
+    taken: dict[str, str] = {}
+    folders = {parent for path in paths for parent in _parents(config.output_path(path))}
+    for path in paths:
+        top = Span(path, 1, 1, 1, 1)
+        output = config.output_path(path)
+        bad = config.bad_name(path)
+        if bad is not None:
+            better = re.sub(r"\W", "_", bad)
+            better = better if better.isidentifier() and better != bad else f"{better}_"
+            message = f"`{bad}` cannot be part of the name of a Python module"
+            sink.add(MODULE_NAME.at(top, message, help=f"rename it, say to `{better}`"))
+        if output in taken:
+            message = f"this file and `{taken[output]}` would both be written to `{output}`"
+            sink.add(SAME_OUTPUT.at(top, message, help="rename one of them"))
+        elif output.removesuffix(".py") in folders:
+            message = f"the folder `{path.rsplit('.', 1)[0]}/` would become a package of the same name"
+            sink.add(SAME_OUTPUT.at(top, message, help="rename the file or the folder"))
+        elif path.rsplit("/", 1)[-1].rsplit(".", 1)[0] == "__init__":
+            sink.add(
+                SAME_OUTPUT.at(top, f"`{output}` is written for the package itself", help="rename the file")
+            )
+        taken.setdefault(output, path)
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:i]) for i in range(1, len(parts))]
+
+
+def _read(file: Path, path: str, sink: Sink) -> str | None:
+    top = Span(path, 1, 1, 1, 1)
+    try:
+        if not file.is_file():
+            sink.add(UNREADABLE.at(top, f"`{path}` is no file"))
+            return None
+        if file.stat().st_size > _LARGEST:
+            sink.add(UNREADABLE.at(top, f"`{path}` is larger than {_LARGEST // 2**20} MiB"))
+            return None
+        data = file.read_bytes()
+    except OSError as error:
+        sink.add(UNREADABLE.at(top, f"`{path}` cannot be read: {error.strerror}"))
+        return None
+    return decode(path, data, sink)
+
+
+def _run(project: Project, path: str, text: str, sink: Sink) -> PythonSchema | None:
+    # Pydantic is only loaded for projects that declare in Python.
+    from specgen.project.python_schema import PythonSchemaError, load_python_schema
+
+    try:
+        data = load_python_schema(project.root, path)
+        to_yaml(data)
+    except PythonSchemaError as error:
+        lines = text.split("\n")
+        line = min(max(error.line, 1), len(lines))
+        end = len(lines[line - 1].rstrip()) + 1
+        sink.add(PYTHON_SCHEMA.at(Span(path, line, 1, line, max(end, 2)), str(error), help=error.help))
+        return None
+    except TypeError as error:
+        sink.add(PYTHON_SCHEMA.at(Span(path, 1, 1, 1, 2), f"`schema` holds what no schema can: {error}"))
+        return None
+    return PythonSchema(data)

@@ -1,0 +1,241 @@
+"""Recording Gymnasium environments: asked once, then committed.
+
+Only `specgen build` asks Gymnasium; checking reads the lock file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specgen import source
+from specgen.diagnostics import Diagnostic, Sink, Span, did_you_mean
+from specgen.diagnostics.rules.gymnasium import (
+    BROKEN_LOCK,
+    CANNOT_MAKE,
+    NOT_INSTALLED,
+    NOT_RECORDED,
+    UNKNOWN_ID,
+    UNSUPPORTED_SPACE,
+)
+from specgen.source.spaces import Record, Space, record_key, records_from_json, records_to_json
+
+LOCK_NAME = "gymnasium.lock.json"
+
+
+@dataclass(frozen=True)
+class Use:
+    """A place where a schema names a Gymnasium environment."""
+
+    id: str
+    kwargs: Mapping[str, Any]
+    span: Span
+
+    @property
+    def key(self) -> str:
+        """Its key in the lock file."""
+        return record_key(self.id, self.kwargs)
+
+
+def find_uses(roots: Mapping[str, source.Mapping]) -> list[Use]:
+    """Every `envs.*.gymnasium` of the files, in order; entries of a wrong form are left to the schema."""
+    return [use for path in sorted(roots) for use in _uses(roots[path])]
+
+
+def _uses(root: source.Mapping) -> Iterator[Use]:
+    envs = root.get("envs")
+    for _, env in envs.entries if isinstance(envs, source.Mapping) else ():
+        entry = env.get("gymnasium") if isinstance(env, source.Mapping) else None
+        if not isinstance(entry, source.Mapping):
+            continue
+        id, kwargs = entry.get("id"), entry.get("kwargs")
+        if isinstance(id, source.Scalar) and isinstance(id.value, str):
+            data = _plain(kwargs) if isinstance(kwargs, source.Mapping) else {}
+            yield Use(id.value, data, id.span)
+
+
+def _plain(node: source.Node) -> Any:
+    if isinstance(node, source.Mapping):
+        return {key.text: _plain(value) for key, value in node.entries}
+    if isinstance(node, source.Sequence):
+        return [_plain(item) for item in node.items]
+    return node.value
+
+
+def read_lock(file: Path, path: str, sink: Sink) -> dict[str, Record]:
+    """The records in the lock file; a missing file has none, a broken one is a diagnostic."""
+    try:
+        return records_from_json(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        help = "delete it and run `specgen build` where Gymnasium is installed"
+        said = str(error).splitlines()[0][:200]
+        sink.add(BROKEN_LOCK.at(Span(path, 1, 1, 1, 2), f"`{path}` cannot be read: {said}", help=help))
+        return {}
+
+
+def lock_text(records: Mapping[str, Record]) -> str:
+    """The text of the lock file."""
+    return records_to_json(records)
+
+
+def missing(uses: Sequence[Use], records: Mapping[str, Record]) -> list[Diagnostic]:
+    """What a check says about environments that are not recorded."""
+    return [
+        NOT_RECORDED.at(
+            use.span,
+            f"the Gymnasium environment '{use.key}' is not recorded",
+            help="run `specgen build` where Gymnasium is installed",
+        )
+        for use in uses
+        if use.key not in records
+    ]
+
+
+def record_missing(
+    uses: Sequence[Use], records: Mapping[str, Record], modules: Sequence[str], sink: Sink
+) -> dict[str, Record]:
+    """Ask Gymnasium for the environments that are not recorded yet.
+
+    Args:
+        uses: Where environments are named.
+        records: What is recorded already.
+        modules: To import first, as the project's configuration says; they register environments.
+        sink: Gets what cannot be recorded, at each place that names it.
+
+    Returns:
+        The old records and the new ones.
+
+    """
+    found = dict(records)
+    wanted = [use for use in uses if use.key not in records]
+    failed: dict[str, _CannotRecordError] = {}
+    for use in wanted:
+        if use.key not in found and use.key not in failed:
+            try:
+                found[use.key] = record(use.id, use.kwargs, modules)
+            except _CannotRecordError as error:
+                failed[use.key] = error
+        if (why := failed.get(use.key)) is not None:
+            sink.add(why.rule.at(use.span, str(why), help=why.help))
+    return found
+
+
+class _CannotRecordError(Exception):
+    def __init__(self, rule: Any, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.help = help
+
+
+def record(id: str, kwargs: Mapping[str, Any], modules: Sequence[str] = ()) -> Record:
+    """Make an environment once and note what it has; `_CannotRecordError` says why it cannot be."""
+    if ":" in id:
+        raise _CannotRecordError(
+            CANNOT_MAKE,
+            f"the id '{id}' names a module to import",
+            f"write '{id.split(':', 1)[1]}', and list the module in gymnasium-modules of [tool.specgen]",
+        )
+    gymnasium = _import(modules)
+    if id not in gymnasium.registry:
+        raise _CannotRecordError(
+            UNKNOWN_ID, f"no Gymnasium environment '{id}'", _nearest(id, gymnasium.registry)
+        )
+    try:
+        env = gymnasium.make(id, **_arguments(kwargs))
+    except gymnasium.error.DependencyNotInstalled as error:
+        said = " ".join(str(error).split())
+        raise _CannotRecordError(
+            NOT_INSTALLED, f"'{id}' needs a package that is not installed: {said}"
+        ) from error
+    except Exception as error:
+        # The constructor of an environment may raise anything.
+        said = " ".join(str(error).split())
+        raise _CannotRecordError(
+            CANNOT_MAKE, f"'{id}' cannot be made: {type(error).__name__}: {said}"
+        ) from error
+    try:
+        return Record(
+            observation=_observation(id, env.observation_space),
+            action=_space(id, "action", env.action_space),
+            max_episode_steps=None if env.spec is None else env.spec.max_episode_steps,
+        )
+    finally:
+        env.close()
+
+
+def _arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    # A copy: environments have been seen to change what they are given.
+    arguments: dict[str, Any] = json.loads(json.dumps(kwargs))
+    return arguments
+
+
+def _import(modules: Sequence[str]) -> Any:
+    try:
+        gymnasium = importlib.import_module("gymnasium")
+    except ImportError as error:
+        help = 'pip install "specgen[gym]"'
+        raise _CannotRecordError(NOT_INSTALLED, "Gymnasium is not installed here", help) from error
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            message = f"`{module}`, of gymnasium-modules, cannot be imported: {error}"
+            raise _CannotRecordError(NOT_INSTALLED, message) from error
+    return gymnasium
+
+
+def _nearest(id: str, registry: Mapping[str, Any]) -> str | None:
+    base = id.rsplit("-v", 1)[0]
+    versions = [other for other in registry if other.rsplit("-v", 1)[0] == base]
+    best = max(versions, key=_version) if versions else did_you_mean(id, registry)
+    return None if best is None else f"did you mean '{best}'?"
+
+
+def _version(id: str) -> int:
+    tail = id.rsplit("-v", 1)[-1]
+    return int(tail) if tail.isdecimal() else -1
+
+
+def _observation(id: str, space: Any) -> Space | dict[str, Space]:
+    if type(space).__name__ == "Dict":
+        return {str(key): _space(id, f"observation '{key}'", part) for key, part in space.spaces.items()}
+    return _space(id, "observation", space)
+
+
+def _space(id: str, what: str, space: Any) -> Space:
+    kind = type(space).__name__
+    shape = tuple(int(size) for size in space.shape or ())
+    dtype = str(space.dtype)
+    if kind == "Box" and not ((space.low != space.low).any() or (space.high != space.high).any()):
+        return Space("box", dtype, shape, low=_bound(space.low), high=_bound(space.high))
+    if kind == "Discrete":
+        return Space("discrete", dtype, shape, n=int(space.n), start=int(space.start))
+    if kind == "MultiBinary":
+        return Space("multi_binary", dtype, shape)
+    if kind == "MultiDiscrete" and len(shape) == 1 and not space.start.any():
+        return Space("multi_discrete", dtype, shape, nvec=tuple(int(n) for n in space.nvec))
+    raise _CannotRecordError(
+        UNSUPPORTED_SPACE, f"the {what} space of '{id}' is {_shown(space)}, which has no spec"
+    )
+
+
+def _shown(space: Any) -> str:
+    text = " ".join(repr(space).split())
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _bound(array: Any) -> Any:
+    """One number when all elements agree, else nested lists; float32 values are exact as floats."""
+    if array.size and (array == array.flat[0]).all():
+        return float(array.flat[0])
+    return _floats(array.tolist())
+
+
+def _floats(value: Any) -> Any:
+    return [_floats(item) for item in value] if isinstance(value, list) else float(value)

@@ -1,0 +1,22 @@
+"""The declarations of the language as pydantic models: what a schema file or a Python program may say."""
+
+from specgen.schema.chain import Chain
+from specgen.schema.env import Env, Function, Gymnasium
+from specgen.schema.fields import Const, Declaration, Param, Spec
+from specgen.schema.loss import Loss
+from specgen.schema.module import Module
+from specgen.schema.transform import Transform
+
+__all__ = [
+    "Chain",
+    "Const",
+    "Declaration",
+    "Env",
+    "Function",
+    "Gymnasium",
+    "Loss",
+    "Module",
+    "Param",
+    "Spec",
+    "Transform",
+]

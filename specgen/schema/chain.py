@@ -1,0 +1,35 @@
+"""The `chains:` section: an environment and its transforms, checked and fused as one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from specgen.schema.fields import Declaration
+
+
+def _entry_form(value: object) -> str:
+    return "bare" if isinstance(value, str) else "configured"
+
+
+TransformEntry = Annotated[
+    Annotated[str, Tag("bare")] | Annotated[dict[str, dict[str, Any]], Tag("configured")],
+    Discriminator(_entry_form),
+]
+"""`StepCounter`, or `{StepCounter: {max_steps: 200}}`."""
+
+
+class Chain(Declaration):
+    """An environment followed by transforms, in order.
+
+    Attributes:
+        env: the name of a declared environment.
+        transforms: transform names, bare or with their arguments.
+        allow: codes of warnings that are meant here.
+    """
+
+    doc: str = ""
+    env: str
+    transforms: list[TransformEntry] = Field(default_factory=list)
+    allow: list[str] = Field(default_factory=list)

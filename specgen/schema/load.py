@@ -1,0 +1,231 @@
+"""From nodes to declarations: shape errors become diagnostics at the node that is wrong."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics.rules import schema as rules
+from specgen.schema.module import Module
+from specgen.source import Mapping, Node, Scalar, Sequence
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """A declared module together with the nodes it came from, so that every part knows its place.
+
+    Attributes:
+        path: the file, as named in diagnostics.
+        module: the declarations.
+        root: the nodes; `node("envs", "Pendulum", "step", "u")` finds one.
+    """
+
+    path: str
+    module: Module
+    root: Mapping
+
+    def node(self, *path: str | int) -> Node:
+        """The node at `path`; raises KeyError when there is none."""
+        found = find(self.root, path)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+    def scalar(self, *path: str | int) -> Scalar:
+        """The scalar at `path`, for a place where the models already proved that one stands."""
+        found = self.node(*path)
+        if not isinstance(found, Scalar):
+            raise KeyError(path)
+        return found
+
+    def key_span(self, *path: str | int) -> Span:
+        """The span of the last key of `path` (of the item itself inside a list)."""
+        parent = find(self.root, path[:-1])
+        if isinstance(parent, Mapping) and (key := parent.key(str(path[-1]))) is not None:
+            return key.span
+        found = find(self.root, path)
+        return found.span if found is not None else self.root.span
+
+    def span(self, *path: str | int) -> Span:
+        """The span of the value at `path`, or of the nearest enclosing node."""
+        for end in range(len(path), -1, -1):
+            if (found := find(self.root, path[:end])) is not None:
+                return found.span
+        return self.root.span
+
+
+def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
+    """Validate the nodes of one file.
+
+    Returns:
+        The file's declarations, or ``None`` when their shape is wrong (each fault is in `sink`).
+    """
+    try:
+        module = Module.model_validate(to_data(root))
+    except ValidationError as failure:
+        for error in failure.errors(include_url=False):
+            _report(root, error, sink)
+        return None
+    return SchemaFile(path, module, root)
+
+
+def to_data(node: Node) -> Any:
+    """Plain Python data of a node, as the models take it."""
+    match node:
+        case Mapping():
+            return {key.text: to_data(value) for key, value in node.entries}
+        case Sequence():
+            return [to_data(item) for item in node.items]
+        case Scalar():
+            return node.value
+
+
+def find(root: Node, path: typing.Sequence[str | int]) -> Node | None:
+    """The node at `path`, or ``None``."""
+    node: Node | None = root
+    for part in path:
+        if isinstance(node, Mapping):
+            node = node.get(str(part))
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+        else:
+            return None
+    return node
+
+
+def _report(root: Mapping, error: Any, sink: Sink) -> None:
+    loc = tuple(_real_path(root, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        name = str(loc[-1])
+        parent = find(root, loc[:-1])
+        key = parent.key(name) if isinstance(parent, Mapping) else None
+        fields = _fields_at(loc[:-1])
+        where = f" in `{'.'.join(map(str, loc[:-1]))}`" if len(loc) > 1 else ""
+        sink.add(
+            rules.UNKNOWN_FIELD.at(
+                key.span if key else root.span,
+                f"unknown field `{name}`{where}",
+                help=suggestion(name, fields) or f"the fields here are {', '.join(sorted(fields))}",
+            )
+        )
+        return
+    if error["type"] == "missing":
+        node = find(root, loc[:-1]) or root
+        owner = ".".join(map(str, loc[:-1])) or "the file"
+        sink.add(
+            rules.MISSING_FIELD.at(_head(root, loc[:-1]) or node.span, f"`{owner}` needs a field `{loc[-1]}`")
+        )
+        return
+    found = find(root, loc)
+    span = found.span if found is not None else _head(root, loc) or root.span
+    sink.add(
+        rules.WRONG_TYPE.at(
+            span,
+            f"`{'.'.join(map(str, loc))}` should be {_expected(error)}, got {describe(found, error['input'])}",
+        )
+    )
+
+
+def _real_path(root: Node, loc: tuple[Any, ...]) -> Iterator[str | int]:
+    """The parts of a pydantic location that exist in the file: union tags are no part of it."""
+    node: Node | None = root
+    for index, part in enumerate(loc):
+        if isinstance(node, Mapping) and (node.key(str(part)) is not None or index == len(loc) - 1):
+            if part == "[key]":
+                continue
+            yield part
+            node = node.get(str(part))
+        elif isinstance(node, Sequence) and isinstance(part, int):
+            yield part
+            node = node.items[part] if part < len(node.items) else None
+
+
+def _head(root: Mapping, path: tuple[str | int, ...]) -> Span | None:
+    if not path:
+        return None
+    parent = find(root, path[:-1])
+    key = parent.key(str(path[-1])) if isinstance(parent, Mapping) else None
+    return key.span if key is not None else None
+
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def _expected(error: Any) -> str:
+    if error["type"] == "literal_error":
+        return f"one of {error['ctx']['expected']}"
+    return _EXPECTED.get(error["type"], str(error["msg"]).removeprefix("Input should be "))
+
+
+def describe(node: Node | None, value: object) -> str:
+    """A node in plain words: ``text "4"``, ``the number 4``, ``a list``."""
+    match node:
+        case Mapping():
+            return "a mapping"
+        case Sequence():
+            return "a list"
+        case _ if isinstance(value, bool):
+            return "true" if value else "false"
+        case _ if isinstance(value, (int, float)):
+            return f"the number {value}"
+        case _ if isinstance(value, dict):
+            return "a mapping"
+        case _ if isinstance(value, list):
+            return "a list"
+        case _:
+            return f'text "{value}"'
+
+
+def _fields_at(path: tuple[str | int, ...]) -> list[str]:
+    """The field names that the models allow at a place of the file."""
+    options: list[Any] = [Module]
+    for part in path:
+        options = [inner for option in options for inner in _step_into(option, str(part))]
+    names: list[str] = []
+    for option in options:
+        if _is_model(option):
+            names += [field.alias or name for name, field in option.model_fields.items()]
+    return sorted(set(names))
+
+
+def _step_into(annotation: Any, part: str) -> Iterator[Any]:
+    if _is_model(annotation):
+        for name, field in annotation.model_fields.items():
+            if (field.alias or name) == part:
+                yield from _alternatives(field.annotation)
+        return
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is dict:
+        yield from _alternatives(args[1])
+    elif origin is list:
+        yield from _alternatives(args[0])
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for option in get_args(annotation):
+            yield from _alternatives(option)
+    else:
+        yield annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,115 @@
+"""The `losses:` section: networks, keys, and the terms that an optimizer minimises."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag
+
+from specgen.schema.fields import Declaration, Expression, ParamField
+
+
+class Network(Declaration):
+    """A network of the loss: what it reads and writes, and which copies of its parameters there are.
+
+    Attributes:
+        policy: the role of the action whose distribution it gives.
+        qvalue: the role of the discrete action that it values: it writes one value for each of them, and the
+            action is read as their index, however it is stored.
+        in_: what it reads (`in`), by default; the network that the user gives decides.
+        out: what it writes: the role of each key, with its type.
+        ensemble: the parameter that says how many members it has; an axis of that many in expressions.
+        target: whether it has target parameters: a truth value, or the name of the parameter that says so.
+        doc: one line for the generated docstring.
+    """
+
+    policy: str | None = None
+    qvalue: str | None = None
+    in_: list[str] = Field(default_factory=list, alias="in")
+    out: dict[str, str] = Field(default_factory=dict)
+    ensemble: str | None = None
+    target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    doc: str = ""
+
+
+class LossKey(Declaration):
+    """A role and the key that plays it by default; users rename it with `set_keys`.
+
+    Attributes:
+        key: the default key, dotted when nested.
+        type: the type of what is read there; rewards and done flags have theirs.
+        doc: one line for the generated docstring.
+    """
+
+    key: str
+    type: str | None = None
+    doc: str = ""
+
+
+class Learnable(Declaration):
+    """A scalar that the optimizer moves, with the expression of its first value."""
+
+    init: Expression
+    doc: str = ""
+
+
+class Estimator(Declaration):
+    """The value estimator that the loss uses unless told otherwise.
+
+    Attributes:
+        default: its name: `td0`.
+        value: the value of the next state that it bootstraps from, a name under `let`.
+    """
+
+    default: str
+    value: str | None = None
+
+
+def _text_or_mapping(value: object) -> str:
+    return "short" if isinstance(value, str) else "long"
+
+
+KeyField = Annotated[
+    Annotated[str, Tag("short")] | Annotated[LossKey, Tag("long")], Discriminator(_text_or_mapping)
+]
+"""A key as its bare default, or in full."""
+
+EstimatorField = Annotated[
+    Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(_text_or_mapping)
+]
+"""An estimator as its bare name, or in full."""
+
+
+class Loss(Declaration):
+    """A loss. Expressions are written for one sample; the generated class runs them for a batch.
+
+    Attributes:
+        networks: the constructor's networks.
+        keys: the roles that expressions read by name and that users rename.
+        params: constructor keywords.
+        require: conditions on the parameters, by what is said when one does not hold.
+        learnable: scalars that are trained with the networks.
+        value_estimator: the estimator behind `value_estimate(next_value)`.
+        samples: the dimensions of a sample when they are not just the batch.
+        mask: the role of the mask of valid samples.
+        let: named intermediate values, in order.
+        terms: the `loss…` entries: one value per sample; the reduction is applied to each.
+        metrics: detached scalars returned with the terms.
+        writes: what is written back into the data, by role.
+        allow: codes of warnings that are meant here.
+    """
+
+    doc: str = ""
+    networks: dict[str, Network] = Field(default_factory=dict)
+    keys: dict[str, KeyField] = Field(default_factory=dict)
+    params: dict[str, ParamField] = Field(default_factory=dict)
+    require: dict[str, Expression] = Field(default_factory=dict)
+    learnable: dict[str, Learnable] = Field(default_factory=dict)
+    value_estimator: EstimatorField | None = None
+    samples: list[str] = Field(default_factory=list)
+    mask: str | None = None
+    let: dict[str, Expression] = Field(default_factory=dict)
+    terms: dict[str, Expression] = Field(default_factory=dict)
+    metrics: dict[str, Expression] = Field(default_factory=dict)
+    writes: dict[str, Expression] = Field(default_factory=dict)
+    allow: list[str] = Field(default_factory=list)

@@ -1,0 +1,32 @@
+"""One schema file, which becomes one generated module."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from specgen.schema.chain import Chain
+from specgen.schema.env import Env
+from specgen.schema.fields import Const, Declaration, SpecField
+from specgen.schema.loss import Loss
+from specgen.schema.transform import Transform
+
+
+class Module(Declaration):
+    """The top level of the language.
+
+    The same object in Python and in YAML gives the same generated files::
+
+        schema = Module(envs={"Pendulum": Env(state={"th": "float32"}, ...)})
+    """
+
+    specgen: Literal[1] = 1
+    doc: str = ""
+    import_: list[str] = Field(default_factory=list, alias="import")
+    consts: dict[str, Const] = Field(default_factory=dict)
+    specs: dict[str, SpecField] = Field(default_factory=dict)
+    envs: dict[str, Env] = Field(default_factory=dict)
+    transforms: dict[str, Transform] = Field(default_factory=dict)
+    chains: dict[str, Chain] = Field(default_factory=dict)
+    losses: dict[str, Loss] = Field(default_factory=dict)

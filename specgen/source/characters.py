@@ -1,0 +1,67 @@
+"""From bytes to text: the encoding and the characters that a schema file may have."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from specgen.diagnostics import Diagnostic, Sink, Span
+from specgen.diagnostics.rules.yaml import CHARACTER, ENCODING
+from specgen.source.text import FileText
+
+_BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
+# Control characters (tab, line feed and a carriage return before one excepted), line breaks that
+# only some programs see, marks that turn the reading direction, a BOM inside the file, surrogates
+# and the code points that are no characters.
+_REFUSED = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff"
+    "\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
+)
+_MOST_REPORTED = 20
+
+
+def decode(path: str, data: bytes, sink: Sink) -> str | None:
+    """The text of a file; None, with a diagnostic in `sink`, when it is not UTF-8.
+
+    A byte order mark at the start is dropped; line ends stay as they are.
+    """
+    try:
+        return data.decode("utf-8").removeprefix(_BOM)
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8").removeprefix(_BOM)
+        line = before.count("\n") + 1
+        column = len(before) - (before.rfind("\n") + 1) + 1
+        byte = f"0x{data[error.start]:02x}"
+        sink.add(
+            ENCODING.at(
+                Span(path, line, column, line, column + 1),
+                f"the byte {byte} here is not UTF-8",
+                help="save the file as UTF-8",
+            )
+        )
+        return None
+
+
+def without_refused(source: FileText, sink: Sink) -> str:
+    """The text with every refused character reported and replaced by `_`.
+
+    Positions stay what they were, so that the rest of the file can be read.
+    """
+    for count, match in enumerate(_REFUSED.finditer(source.text)):
+        if count == _MOST_REPORTED:
+            break
+        span = source.span(match.start(), match.end())
+        sink.add(refused(match.group()[0], span, "is not allowed in a schema file"))
+    return _REFUSED.sub("_", source.text)
+
+
+def refused_in(text: str) -> re.Match[str] | None:
+    """The first refused character of a decoded text (escapes can write any)."""
+    return _REFUSED.search(text)
+
+
+def refused(char: str, span: Span, why: str) -> Diagnostic:
+    """The diagnostic for a refused character."""
+    name = unicodedata.name(char, "control character").lower()
+    return CHARACTER.at(span, f"U+{ord(char):04X} ({name}) {why}", help="remove it")

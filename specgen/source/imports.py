@@ -1,0 +1,219 @@
+"""`import:` between schema files: which names of other files a file sees."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics.rules.yaml import IMPORT_CLASH, IMPORT_CYCLE, IMPORT_FORM, IMPORT_MISSING
+from specgen.source import nodes
+from specgen.source.nodes import Node, Scalar
+
+SECTIONS = (
+    "consts",
+    "specs",
+    "functions",
+    "envs",
+    "transforms",
+    "chains",
+    "losses",
+    "models",
+    "pipelines",
+)
+"""The top-level sections whose entries have names."""
+
+SUFFIXES = (".yaml", ".yml", ".py")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A named declaration: where it stands and its node."""
+
+    file: str
+    section: str
+    key: Scalar
+    node: Node
+
+    @property
+    def name(self) -> str:
+        """The declared name."""
+        return self.key.text
+
+
+@dataclass(frozen=True)
+class Imports:
+    """The imports of all files, resolved.
+
+    `order` has every file, imported ones before those that import them; `direct` the files that
+    each imports, in the order written; `visible` the declarations that it sees through them, by
+    section and name. Only direct imports are seen: what a file uses, it names.
+    """
+
+    order: tuple[str, ...]
+    direct: Mapping[str, tuple[str, ...]]
+    visible: Mapping[str, Mapping[str, Mapping[str, Declared]]]
+
+
+def resolve_imports(
+    files: Mapping[str, nodes.Mapping], sink: Sink, unreadable: Collection[str] = ()
+) -> Imports:
+    """Resolve the `import:` of every file.
+
+    Args:
+        files: The root of each file by its path, with forward slashes. An import is relative to the
+            importing file; the files of another top folder (an installed library) are imported by
+            their whole path, `specgen_std/envs/cartpole`.
+        unreadable: Files that exist but could not be parsed; importing one is no further mistake.
+        sink: Gets missing files, cycles, names that clash, and imports that are no paths.
+
+    """
+    edges = {path: _imports_of(path, files, unreadable, sink) for path in sorted(files)}
+    order = _order(edges, sink)
+    visible = {
+        path: _visible(path, [target for target, _ in edges[path]], edges, files, sink) for path in edges
+    }
+    direct = {path: tuple(target for target, _ in found) for path, found in edges.items()}
+    return Imports(order, direct, visible)
+
+
+def declared(path: str, root: nodes.Mapping) -> Iterator[Declared]:
+    """Every named declaration of a file."""
+    for section in SECTIONS:
+        found = root.get(section)
+        if isinstance(found, nodes.Mapping):
+            for key, node in found.entries:
+                yield Declared(path, section, key, node)
+
+
+def _imports_of(
+    path: str, files: Mapping[str, nodes.Mapping], unreadable: Collection[str], sink: Sink
+) -> list[tuple[str, Scalar]]:
+    node = files[path].get("import")
+    if node is None:
+        return []
+    if not isinstance(node, nodes.Sequence):
+        help = f"write import: [{node.text}]" if isinstance(node, Scalar) else None
+        sink.add(IMPORT_FORM.at(node.span, "`import` is a list of paths", help=help))
+        return []
+    found: list[tuple[str, Scalar]] = []
+    for item in node.items:
+        target = _target(path, item, files, unreadable, sink)
+        if target is None or not isinstance(item, Scalar):
+            continue
+        if any(target == other for other, _ in found):
+            sink.add(IMPORT_FORM.at(item.span, f"`{item.text}` is imported twice", help="keep one of them"))
+            continue
+        found.append((target, item))
+    return found
+
+
+def _target(
+    path: str, item: Node, files: Mapping[str, nodes.Mapping], unreadable: Collection[str], sink: Sink
+) -> str | None:
+    if not isinstance(item, Scalar) or not isinstance(item.value, str) or not item.text:
+        sink.add(IMPORT_FORM.at(item.span, "an import is the path of a schema file"))
+        return None
+    written = item.text
+    if "\\" in written or written.startswith("/"):
+        message = f"`{written}` is not a relative path with forward slashes"
+        sink.add(
+            IMPORT_FORM.at(item.span, message, help=f"write {written.lstrip('/').replace(chr(92), '/')}")
+        )
+        return None
+    base = posixpath.normpath(posixpath.join(posixpath.dirname(path), written))
+    bases = [base] if _top(written) == _top(path) else [base, written]
+    for candidate in (start + suffix for start in bases for suffix in ("", *SUFFIXES)):
+        if candidate in files:
+            return candidate
+        if candidate in unreadable:
+            return None
+    here = posixpath.dirname(path) or "."
+    known = {
+        posixpath.relpath(_bare(other), here) if _top(other) == _top(path) else _bare(other)
+        for other in files
+        if other != path
+    }
+    wanted = posixpath.relpath(_bare(base), here)
+    help = suggestion(_bare(written), known) or suggestion(wanted, known) or _same_name(wanted, known)
+    sink.add(IMPORT_MISSING.at(item.span, f"no schema file `{base}`", help=help))
+    return None
+
+
+def _bare(path: str) -> str:
+    stem, suffix = posixpath.splitext(path)
+    return stem if suffix in SUFFIXES else path
+
+
+def _top(path: str) -> str:
+    return path.split("/", 1)[0]
+
+
+def _same_name(wanted: str, known: Set[str]) -> str | None:
+    """The file of that name in another folder: the commonest slip is the path to it."""
+    same = [path for path in sorted(known) if posixpath.basename(path) == posixpath.basename(wanted)]
+    return f"did you mean '{same[0]}'?" if same else None
+
+
+def _order(edges: Mapping[str, list[tuple[str, Scalar]]], sink: Sink) -> tuple[str, ...]:
+    # Depth first, with the stack kept by hand: chains of imports may be longer than Python's.
+    done: dict[str, None] = {}
+    for root in edges:
+        stack = [(root, iter(edges[root]))]
+        active = [root]
+        while stack:
+            path, rest = stack[-1]
+            if path in done:
+                stack.pop()
+                active.pop()
+                continue
+            step = next(rest, None)
+            if step is None:
+                done[path] = None
+                stack.pop()
+                active.pop()
+            elif step[0] in active:
+                circle = [*active[active.index(step[0]) :], step[0]]
+                sink.add(
+                    IMPORT_CYCLE.at(
+                        step[1].span,
+                        "imports go in a circle: " + " -> ".join(circle),
+                        help="move what both need into a third file",
+                    )
+                )
+            elif step[0] not in done:
+                stack.append((step[0], iter(edges[step[0]])))
+                active.append(step[0])
+    return tuple(done)
+
+
+def _visible(
+    path: str,
+    targets: list[str],
+    edges: Mapping[str, list[tuple[str, Scalar]]],
+    files: Mapping[str, nodes.Mapping],
+    sink: Sink,
+) -> Mapping[str, Mapping[str, Declared]]:
+    local = {item.name: item for item in declared(path, files[path])}
+    where = dict(edges[path])
+    seen: dict[str, Declared] = {}
+    visible: dict[str, dict[str, Declared]] = {section: {} for section in SECTIONS}
+    for target in targets:
+        if target == path:
+            continue
+        for item in declared(target, files[target]):
+            here = local.get(item.name)
+            other = seen.get(item.name)
+            if here is not None:
+                notes = [Note("the imported one", item.key.span)]
+                message = f"'{item.name}' is declared here and in the imported file `{target}`"
+                sink.add(IMPORT_CLASH.at(here.key.span, message, notes=notes, help="rename one of them"))
+            elif other is not None:
+                notes = [Note("the first one", other.key.span), Note("the second one", item.key.span)]
+                message = f"`{other.file}` and `{target}` both declare '{item.name}'"
+                sink.add(IMPORT_CLASH.at(where[target].span, message, notes=notes, help="rename one of them"))
+            else:
+                seen[item.name] = item
+                visible[item.section][item.name] = item
+    return visible

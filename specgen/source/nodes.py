@@ -1,0 +1,166 @@
+"""The nodes of a schema file: values that remember where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules.yaml import NUMBER_SPELLING, WRONG_VALUE
+from specgen.source.charmap import Piece, character_map
+from specgen.source.resolve import number_hint
+from specgen.source.text import FileText
+
+Style = Literal["plain", "single", "double", "literal", "folded"]
+
+_SHOWN = 40
+
+
+class Origin:
+    """Where a scalar's text stands in its file; the character map is made when first asked for."""
+
+    __slots__ = ("_map", "_mapped", "_source", "end", "start")
+
+    def __init__(self, source: FileText, start: int, end: int) -> None:
+        self._source = source
+        self.start = start
+        self.end = end
+        self._map: list[Piece] | None = None
+        self._mapped = False
+
+    def span_of(self, scalar: Scalar, start: int, end: int) -> Span:
+        """The span of the characters `start` to `end` of the decoded text."""
+        if not self._mapped:
+            raw = self._source.text[self.start : self.end]
+            self._map = character_map(raw, scalar.style, scalar.text)
+            self._mapped = True
+        if self._map is None:
+            return scalar.span
+        if not self._map:
+            return self._source.span(self.start, self.end)
+        start = min(max(start, 0), len(self._map))
+        end = min(max(end, start), len(self._map))
+        first = self._map[start][1] if start < len(self._map) else self._map[-1][2]
+        last = self._map[end - 1][2] if end > start else first
+        return self._source.span(self.start + first, self.start + last)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value of a file: a text, a number or a truth value.
+
+    `text` is the decoded text however it was written; `value` is what YAML 1.2 makes of a plain
+    scalar, and the text for quoted and block scalars.
+    """
+
+    text: str
+    style: Style
+    value: str | int | float | bool
+    span: Span
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    def span_of(self, start: int, end: int) -> Span:
+        """Where the characters `start` to `end` (exclusive) of `text` stand in the file.
+
+        Exact also for quoted, folded, literal and multi-line scalars.
+        """
+        return self.span if self.origin is None else self.origin.span_of(self, start, end)
+
+    def as_float(self, sink: Sink) -> float | None:
+        """The number here as a float; None, with a diagnostic in `sink`, when it is none."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            self._refuse(sink, "float")
+            return None
+        try:
+            number = float(self.value)
+        except OverflowError:
+            number = float("inf")
+        if number in (float("inf"), float("-inf")) and "inf" not in self.text.lower():
+            infinity = "-.inf" if number < 0 else ".inf"
+            help = f"write {infinity} if infinity is meant"
+            sink.add(WRONG_VALUE.at(self.span, f"{_short(self.text)} is too large for a float", help=help))
+            return None
+        return number
+
+    def as_int(self, sink: Sink) -> int | None:
+        """The integer here; None, with a diagnostic in `sink`, when it is none."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self._refuse(sink, "int")
+            return None
+        return self.value
+
+    def as_bool(self, sink: Sink) -> bool | None:
+        """The truth value here; None, with a diagnostic in `sink`, when it is none."""
+        if not isinstance(self.value, bool):
+            self._refuse(sink, "bool")
+            return None
+        return self.value
+
+    def _refuse(self, sink: Sink, expected: str) -> None:
+        got = {str: "string", bool: "bool", int: "int", float: "float"}[type(self.value)]
+        shown = f'"{_short(self.text)}"' if got == "string" else _short(self.text)
+        message = f"expected {expected}, got {got} {shown}"
+        if got == "string" and self.style == "plain" and expected in ("int", "float"):
+            hint = number_hint(self.text)
+            if hint is not None:
+                sink.add(NUMBER_SPELLING.at(self.span, message, help=hint))
+                return
+        sink.add(WRONG_VALUE.at(self.span, message, help=self._mended(expected)))
+
+    def _mended(self, expected: str) -> str | None:
+        if expected == "bool":
+            word = self.text.lower()
+            if word in ("yes", "on", "true", "y", "1"):
+                return "write true"
+            return "write false" if word in ("no", "off", "false", "n", "0") else "write true or false"
+        if expected == "int" and isinstance(self.value, float) and self.value.is_integer():
+            return f"write {int(self.value)}"
+        if self.style in ("single", "double"):
+            return f"write {self.text} without quotes" if _is_number(self.text) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Keys and values in the order of the file; no key twice."""
+
+    entries: tuple[tuple[Scalar, Node], ...]
+    span: Span
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index = {key.text: i for i, (key, _) in reversed(list(enumerate(self.entries)))}
+        object.__setattr__(self, "_index", index)
+
+    def get(self, name: str) -> Node | None:
+        """The value of a key, or None."""
+        at = self._index.get(name)
+        return None if at is None else self.entries[at][1]
+
+    def key(self, name: str) -> Scalar | None:
+        """The key itself, for its position, or None."""
+        at = self._index.get(name)
+        return None if at is None else self.entries[at][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The items of a list."""
+
+    items: tuple[Node, ...]
+    span: Span
+
+
+Node = Scalar | Mapping | Sequence
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

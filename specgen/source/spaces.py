@@ -1,0 +1,130 @@
+"""Recorded Gymnasium environments: what `gymnasium.make(id)` was found to offer, as plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Bound = float | list["Bound"]
+
+
+@dataclass(frozen=True)
+class Space:
+    """A Gymnasium space.
+
+    Attributes:
+        kind: `box`, `discrete`, `multi_discrete` or `multi_binary`.
+        dtype: NumPy's name of the dtype.
+        shape: of one element.
+        low, high: of a box; one number where all elements agree, else nested lists.
+        n: number of values of a discrete space.
+        nvec: numbers of values of a multi-discrete space.
+        start: first value of a discrete space.
+    """
+
+    kind: Literal["box", "discrete", "multi_discrete", "multi_binary"]
+    dtype: str
+    shape: tuple[int, ...] = ()
+    low: Bound | None = None
+    high: Bound | None = None
+    n: int | None = None
+    nvec: tuple[int, ...] | None = None
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A recorded environment: its observation space (or spaces by key), its action space, its time limit."""
+
+    observation: Space | Mapping[str, Space]
+    action: Space
+    max_episode_steps: int | None = None
+
+
+def record_key(id: str, kwargs: Mapping[str, Any]) -> str:
+    """The key of a record: the id, and the keyword arguments if there are any."""
+    return f"{id} {json.dumps(kwargs, sort_keys=True)}" if kwargs else id
+
+
+def records_from_json(text: str) -> dict[str, Record]:
+    """The records of a lock file.
+
+    Raises:
+        ValueError: the text is no lock file.
+    """
+    try:
+        data = json.loads(text)
+        return {key: _record(value) for key, value in data["environments"].items()}
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise ValueError(f"not a lock file of Gymnasium environments: {fault!r}") from fault
+
+
+def records_to_json(records: Mapping[str, Record]) -> str:
+    """The text of a lock file: sorted, with exact floats; infinities are text."""
+    data = {
+        "about": "Spaces of Gymnasium environments, recorded by `specgen build`. Commit this file.",
+        "environments": {key: _plain_record(record) for key, record in sorted(records.items())},
+    }
+    return json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _record(data: Mapping[str, Any]) -> Record:
+    observation = data["observation"]
+    spaces = (
+        _space(observation)
+        if isinstance(observation.get("kind"), str)
+        else {k: _space(v) for k, v in observation.items()}
+    )
+    return Record(spaces, _space(data["action"]), data.get("max_episode_steps"))
+
+
+def _space(data: Mapping[str, Any]) -> Space:
+    values = dict(data)
+    for name in ("shape", "nvec"):
+        if values.get(name) is not None:
+            values[name] = tuple(values[name])
+    for name in ("low", "high"):
+        if name in values:
+            values[name] = _bound(values[name])
+    return Space(**values)
+
+
+def _bound(value: Any) -> Any:
+    return [_bound(item) for item in value] if isinstance(value, list) else float(value)
+
+
+def _plain_record(record: Record) -> dict[str, Any]:
+    observation = record.observation
+    spaces = (
+        _plain_space(observation)
+        if isinstance(observation, Space)
+        else {key: _plain_space(space) for key, space in sorted(observation.items())}
+    )
+    return {
+        "observation": spaces,
+        "action": _plain_space(record.action),
+        "max_episode_steps": record.max_episode_steps,
+    }
+
+
+def _plain_space(space: Space) -> dict[str, Any]:
+    values: dict[str, Any] = {"kind": space.kind, "dtype": space.dtype, "shape": list(space.shape)}
+    for name in ("low", "high"):
+        if (bound := getattr(space, name)) is not None:
+            values[name] = _plain_bound(bound)
+    if space.n is not None:
+        values["n"] = space.n
+    if space.nvec is not None:
+        values["nvec"] = list(space.nvec)
+    if space.start:
+        values["start"] = space.start
+    return values
+
+
+def _plain_bound(value: Bound) -> Any:
+    if isinstance(value, list):
+        return [_plain_bound(item) for item in value]
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,76 @@
+"""What a transform refuses, and how it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from specgen_runtime.transforms import Compose, Transform, TransformedEnv
+from specgen_std.transforms import DoubleToFloat, InitTracker, ObservationNorm, RewardScaling, RewardSum, StepCounter
+from tests.transforms.envs import Team, Walk
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: StepCounter(max_steps=0), ValueError, "max_steps must be >= 1, got 0"),
+        (lambda: StepCounter(step_count_key=("a", "b")), ValueError, "step_count_key is the last part of a key"),  # type: ignore[arg-type]
+        (lambda: InitTracker(init_key=""), ValueError, "init_key is the last part of a key"),
+        (lambda: RewardScaling(0.0, -1.0), ValueError, "scale must be > 0"),
+        (lambda: RewardScaling("a", 1.0), TypeError, "loc is a number, a list of numbers or a tensor"),  # type: ignore[arg-type]
+        (lambda: RewardScaling(1j, 1.0), TypeError, "real numbers"),  # type: ignore[arg-type]
+        (lambda: RewardSum(in_keys=[3]), TypeError, "a key is text"),  # type: ignore[list-item]
+        (lambda: RewardSum(["a", "b"], ["c"]).keys, ValueError, "needs 2 out_keys, one for each input, got 1"),
+    ],
+)
+def test_constructors(make: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("transform", "error", "message"),
+    [
+        (RewardSum(["rewrad"]), KeyError, "reads 'rewrad', but the environment has only .*reward"),
+        (ObservationNorm(0.0, 1.0, ["done"]), TypeError, "needs float32 or float64, but 'done' is bool"),
+        (DoubleToFloat(["position"]), TypeError, "needs float64, but 'position' is float32"),
+        (RewardSum(out_keys=["position"]), ValueError, "adds 'position', which is there already"),
+        (Compose(StepCounter(), StepCounter()), ValueError, "adds 'step_count', which is there already"),
+    ],
+)
+def test_environments_that_do_not_fit(transform: Transform, error: type[Exception], message: str) -> None:
+    env = TransformedEnv(Walk(2), transform)
+    with pytest.raises(error, match=message):
+        env.reset()
+    with pytest.raises(error, match=message):
+        _ = env.observation_spec
+
+
+def test_nested_reward() -> None:
+    env = TransformedEnv(Team(2), RewardSum(in_keys=["reward"]))
+    with pytest.raises(KeyError, match=r"reads 'reward', but the environment has only .*\('agents', 'reward'\)"):
+        env.reset()
+
+
+def test_unregistered_output() -> None:
+    class Silent(Transform):
+        """Writes an entry that no spec mentions."""
+
+        def __init__(self) -> None:
+            super().__init__(in_keys=["position"], out_keys=["other"])
+
+        def _apply_transform(self, obs: torch.Tensor) -> torch.Tensor:
+            return obs
+
+    with pytest.raises(KeyError, match="Silent writes 'other', but no spec says so"):
+        TransformedEnv(Walk(2), Silent()).reset()
+
+
+def test_a_transform_that_computes_nothing() -> None:
+    with pytest.raises(NotImplementedError, match="computes nothing"):
+        Transform(in_keys=["a"], out_keys=["a"])(a=torch.ones(1))
+    with pytest.raises(ValueError, match="as many out_keys as in_keys"):
+        Transform(in_keys=["a"])(a=torch.ones(1))
