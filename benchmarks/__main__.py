@@ -38,13 +38,16 @@ def main() -> int:
     torch.set_num_threads(1)
     budget = QUICK if arguments.quick else THOROUGH
     rows: list[Row] = []
-    with tqdm(desc="measuring", unit="row", leave=False, disable=None) as progress:
-        for family in arguments.families or FAMILIES:
-            for row in FAMILIES[family](budget):
-                rows.append(row)
-                progress.set_postfix_str(row.name)
-                progress.update()
-    print(render(rows))
+    try:
+        with tqdm(desc="measuring", unit="row", leave=False, disable=None) as progress:
+            for family in arguments.families or FAMILIES:
+                for row in FAMILIES[family](budget):
+                    rows.append(row)
+                    progress.set_postfix_str(row.name)
+                    progress.update()
+    finally:
+        # What was measured before an interruption or a failure is worth showing.
+        print(render(rows))
     broken = [row.name for row in rows if not row.holds]
     if broken:
         print(f"\nbeyond the limit: {', '.join(broken)}")

@@ -70,7 +70,7 @@ class _Peer:
         self.batch = batch
 
     def reset(self) -> Any:
-        return self.env.reset(self.env.gen_params(batch_size=[self.batch]))
+        return self.env.reset(self.env.gen_params(batch_size=[self.batch]), set_state=True)
 
     def rollout(self, steps: int) -> Any:
         return self.env.rollout(steps, auto_reset=False, tensordict=self.reset())

@@ -65,12 +65,30 @@ class _Checker:
         rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward)]
         done = tuple(tuple(text.split(".")) if text else () for text in env.done)
         fixed = {**dims, **param_scope, **const_scope}
-        functions, callables = check_functions(
-            file, self.path, env.functions, env.dims, fixed, self.names, sink
+        broken = _lost(
+            (env.dims, dims),
+            (env.params, param_scope),
+            (env.consts, const_scope),
+            (env.state, [entry.dotted for entry in state]),
+            (env.action, [entry.dotted for entry in action]),
+            (env.observation, [entry.dotted for entry in observation]),
         )
+        functions, callables = check_functions(
+            file, self.path, env.functions, env.dims, fixed, self.names, sink, broken
+        )
+        broken |= _lost((env.functions, callables))
         now = {entry.dotted: _binding(entry, entry.name) for entry in state}
         reset = check_section(
-            Section(file, (*self.path, "reset"), fixed, callables, self.names, "a state key"),
+            Section(
+                file,
+                (*self.path, "reset"),
+                fixed,
+                callables,
+                self.names,
+                "a state key",
+                broken,
+                _absent("reset", env, observation, action, state),
+            ),
             {entry.dotted: Target(entry.dotted, entry.spec) for entry in state},
             _wrong_reset_target(state),
             sink,
@@ -83,13 +101,24 @@ class _Checker:
                 callables,
                 self.names,
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
+                broken,
+                _absent("step", env, observation),
             ),
             self._step_targets(state, rewards, done),
             _wrong_step_target(state, observation, done),
             sink,
         )
         observe = check_section(
-            Section(file, (*self.path, "observe"), {**fixed, **now}, callables, self.names, "an observation"),
+            Section(
+                file,
+                (*self.path, "observe"),
+                {**fixed, **now},
+                callables,
+                self.names,
+                "an observation",
+                broken,
+                _absent("observe", env, (), action, state),
+            ),
             {entry.dotted: Target(entry.dotted, entry.spec) for entry in observation},
             {},
             sink,
@@ -198,6 +227,8 @@ class _Checker:
         self, rewards: Iterable[Key], done: tuple[Key, ...], types: Mapping[str, Type]
     ) -> None:
         for index, key in enumerate(rewards):
+            if dotted(key) not in types:
+                continue  # said by `_all_assigned`
             dims = types[dotted(key)].dims or ()
             prefix = max((p for p in done if key[: len(p)] == p), key=len, default=())
             flags = self._done_dims(prefix, types)
@@ -241,6 +272,39 @@ class _Checker:
                         f"mask `{mask}` is {found}, action `{target}` needs bool{list(wanted)}",
                     )
                 )
+
+
+def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:
+    """The names of each group that are declared, but not among those found sound."""
+    return frozenset(name for declared, sound in groups for name in set(declared) - set(sound))
+
+
+def _absent(
+    section: str,
+    env: Env,
+    observation: Iterable[Entry] = (),
+    action: Iterable[Entry] = (),
+    state: Iterable[Entry] = (),
+) -> dict[str, str]:
+    """What to say about names of a declaration that a section can't read."""
+    others = {"reset": env.reset, "step": env.step, "observe": env.observe}
+    absent = {
+        name: f"`{name}` is a local value of `{other}`; compute it again under `{section}`"
+        for other, statements in others.items()
+        if other != section
+        for name in statements
+        if "." not in name
+    }
+    when = "at a reset there is no action yet" if section == "reset" else "`observe` sees the new state only"
+    for entry in observation:
+        why = "observations are computed from the state, under `observe`; read the state"
+        absent |= {entry.dotted: why, f"next.{entry.dotted}": why}
+    absent |= {entry.dotted: f"{when}: keep what is needed in a state key" for entry in action}
+    absent |= {
+        f"next.{entry.dotted}": f"under `{section}` the state is the new one, written bare: `{entry.dotted}`"
+        for entry in state
+    }
+    return absent
 
 
 _REWARD = Type("float32", ())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from specgen.check.model import CheckedFunction, Statement, identifier, snake
 from specgen.check.names import Names
+from specgen.check.reads import broken_reads
 from specgen.check.statements import Section, called, check_section
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, Function, Type, free_names, full, infer, parse, parse_type
@@ -21,8 +22,11 @@ def check_functions(
     fixed: Mapping[str, Binding],
     names: Names,
     sink: Sink,
+    broken: frozenset[str] = frozenset(),
 ) -> tuple[tuple[CheckedFunction, ...], dict[str, Function]]:
     """Check the `functions:` of a declaration; each may call those before it.
+
+    What reads names of `broken`, whose mistakes have been reported, is passed over.
 
     Returns:
         The functions to print, and how expressions call them.
@@ -46,7 +50,7 @@ def check_functions(
             **{arg: Binding(arg, type_, full(type_.dtype), what="argument") for arg, type_ in args.items()},
         }
         let = check_section(
-            Section(file, (*here, "let"), scope, callables, inner, "a local value"), {}, {}, sink
+            Section(file, (*here, "let"), scope, callables, inner, "a local value", broken), {}, {}, sink
         )
         if len(let.statements) != len(function.let):
             continue
@@ -57,8 +61,10 @@ def check_functions(
             )
         source = file.scalar(*here, "returns")
         expr = parse(source, sink)
-        result = infer(expr, scope, source, sink, functions=callables) if expr is not None else None
-        if expr is None or result is None:
+        if expr is None or broken_reads(expr, broken):
+            continue
+        result = infer(expr, scope, source, sink, functions=callables)
+        if result is None:
             continue
         prefix = (
             ("params",)

@@ -28,8 +28,8 @@ def to_torch(
         cast: The dtype of the target; None or a pattern leaves the expression's own.
         dims: The feature dimensions of the target. With them the text is always a tensor of batch
             and dims: a number becomes a full tensor, a constant is expanded. Without them the
-            expression keeps its shape, and a number stays a number of Python.
-        col: Whether the target is stored with an extra trailing 1.
+            expression keeps its shape and layout, and a number stays a number of Python.
+        col: Whether the target is stored with an extra trailing 1; without `dims` it only adds one.
         like: A batched tensor in whose shape and on whose device numbers become tensors, for
             expressions that read no batched name.
 
@@ -46,7 +46,7 @@ def to_torch(
         return printer.number(node, wanted or kind.dtype).text
     if col and not kind.col:
         return method(printer.show(node), "unsqueeze", "-1").text
-    return printer.logical(node).text if kind.col and not col else printer.text(node)
+    return printer.text(node)
 
 
 def modules_of(text: str) -> frozenset[str]:

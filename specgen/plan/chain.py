@@ -339,7 +339,10 @@ class _Planner:
             tuple(lines),
         )
         items.append(plan)
-        return items, Call(plan.name, (*fixed, *inputs), tuple(e.dotted for e in entries), record)
+        # what Gymnasium returned is read from the Next record
+        raw = {reward.dotted for reward in self.env.env.reward} if not self.native else set()
+        read = [f"next.{writer.given[a].text}" if a in raw else a for a in inputs]
+        return items, Call(plan.name, (*fixed, *read), tuple(e.dotted for e in entries), record)
 
     def _argument_name(self, arg: str, writer: ChainWriter) -> str:
         if arg.startswith("root."):
@@ -375,7 +378,7 @@ def _constants(chain: CheckedChain) -> Iterable[Constant]:
 
 
 def _reward_field(entry: ChainKey, name: str) -> RecordField:
-    return RecordField(name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc)
+    return RecordField(name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name)
 
 
 def _output(entry: ChainKey) -> Output:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specgen.check.chain_model import CheckedChain
 from specgen.plan.docs import env_doc
 from specgen.plan.env_class import (
@@ -40,9 +42,10 @@ def chain_class(interface: EnvInterface, chain: CheckedChain, env: EnvInterface)
         (*doc[:at], *lead, "", *doc[at:]),
         attributes,
         (
-            gym_init() if gym else init_method(interface, env.name),
+            gym_init(env.env) if gym else init_method(interface, env.name),
             *build_method(interface, env),
             specs_method(interface),
+            *([replace(specs_method(env), name="_gym_specs")] if gym else []),
             read_method(interface),
             _fresh(interface, env),
             _advance(interface, chain, env),
@@ -61,7 +64,7 @@ def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
     lines = []
     if env.env.gymnasium is not None:
         names = [f"raw_{e.name}" if f"raw_{e.name}" in call.args else e.name for e in env.env.observation]
-        lines.append(f"({', '.join(names)},) = self._gym_reset()")
+        lines.append(f"{_unpack(names)} = self._gym_reset()")
         texts |= {name: name for name in names}
     args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
     return method("_fresh", (), f"{interface.name}Root", "", *lines, f"return {call.name}({', '.join(args)})")
@@ -77,7 +80,7 @@ def _advance(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) ->
     lines = []
     if env.env.gymnasium is not None:
         names = [a for a in call.args if a.startswith("next_")]
-        lines.append(f"({', '.join(names)},), reward, terminated, truncated = self._gym_step(actions[0])")
+        lines.append(f"{_unpack(names)}, reward, terminated, truncated = self._gym_step(actions[0])")
         texts |= {name: name for name in (*names, "reward", "terminated", "truncated")}
     draws = list(interface.advance_draws)
     args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
@@ -89,6 +92,10 @@ def _advance(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) ->
         *lines,
         f"return {call.name}({', '.join(args)})",
     )
+
+
+def _unpack(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def _fixed() -> dict[str, str]:

@@ -170,7 +170,7 @@ def entries_method(interface: EnvInterface, name: str) -> FunctionPlan:
         entries += _derived(interface, interface.observe, interface.observations, record, "observed", lines)
     entries += [(f.key, f"{record}.{f.name}") for f in interface.root if f.visible]
     if after:
-        kept = {f.dotted for f in interface.next}
+        kept = {f.dotted for f in interface.next if f.visible}
         cold = tuple(o for o in interface.rewards if o.dotted not in kept)
         if cold:
             entries += _derived(interface, interface.reward, cold, "root", "rewards", lines)

@@ -44,7 +44,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
             env_doc(interface),
             gym_attributes(env),
             (
-                gym_init(),
+                gym_init(env),
                 specs_method(interface),
                 read_method(interface),
                 *_hooks(interface),
@@ -64,20 +64,21 @@ def gym_attributes(env: CheckedEnv) -> tuple[str, ...]:
         raise AssertionError("no Gymnasium environment")
     return (
         f'_gym_id = "{source.id}"',
-        f"_gym_kwargs: ClassVar[Mapping[str, Any]] = {source.kwargs!r}",
-        f"_max_episode_steps = {source.max_episode_steps!r}",
-        f"_categorical_action_encoding = {source.categorical_action_encoding!r}",
+        f"_gym_max_episode_steps = {source.max_episode_steps!r}",
     )
 
 
-def gym_init() -> FunctionPlan:
-    """The constructor: keyword arguments go on to `gymnasium.make`."""
+def gym_init(env: CheckedEnv) -> FunctionPlan:
+    """The constructor: keyword arguments, the declared ones first, go on to `gymnasium.make`."""
+    declared = env.gymnasium.kwargs if env.gymnasium is not None else {}
+    given = ", ".join(f"{key!r}: {value!r}" for key, value in sorted(declared.items()))
+    kwargs = f"{{{given}, **gym_kwargs}}" if given else "gym_kwargs"
     return FunctionPlan(
         "__init__",
         (),
         "None",
         (),
-        (Line("super().__init__(device=device, **gym_kwargs)"), Line("self._build()")),
+        (Line(f"super().__init__(device=device, **{kwargs})"), Line("self._build()")),
         (Argument("device", "DEVICE_TYPING | None", "None"),),
         method=True,
         rest="**gym_kwargs: Any",
@@ -94,14 +95,14 @@ def _hooks(interface: EnvInterface) -> tuple[FunctionPlan, FunctionPlan]:
     name = interface.name
     observed = [entry.name for entry in interface.env.observation]
     # a Dict space comes as one tensor a key, in the order of the spec
-    unpack = ", ".join(observed)
+    unpack = observed[0] if len(observed) == 1 else f"({', '.join(observed)})"
     values = ", ".join(f"{o}={o}" for o in observed)
     fresh = method(
         "_fresh",
         (),
         f"{name}Root",
         "",
-        f"({unpack},) = self._gym_reset()",
+        f"{unpack} = self._gym_reset()",
         f"not_done = {NOT_DONE}",
         f"return {name}Root({values}, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())",
     )
@@ -110,7 +111,7 @@ def _hooks(interface: EnvInterface) -> tuple[FunctionPlan, FunctionPlan]:
         (Argument("root", f"{name}Root"), Argument("actions", "tuple[Tensor, ...]")),
         f"{name}Next",
         "",
-        f"({unpack},), reward, terminated, truncated = self._gym_step(actions[0])",
+        f"{unpack}, reward, terminated, truncated = self._gym_step(actions[0])",
         f"return {name}Next({values}, done=terminated | truncated, terminated=terminated, "
         "truncated=truncated, reward=reward)",
     )

@@ -278,10 +278,8 @@ def test_rollout_is_stepping(one_hot: bool, max_steps: int, stop: bool, lifted: 
         assert torch.equal(results[0][1], state)
     if not stop:
         data = results[0][0]
-        again = Chain(max_steps=max_steps)
-        assert data["next", "done"].sum() >= 4
+        assert data["next", "done"].sum() >= 3
         assert data["is_init"].sum() == 1 + data["next", "done"][:-1].sum()
-        again.set_seed(4)
 
 
 def test_continuing_a_generated_rollout() -> None:
@@ -355,7 +353,7 @@ def test_changed_spaces_are_found() -> None:
             )
 
     with pytest.raises(
-        GymSpaceMismatch, match="CartPole-v1: .* differs from its declaration in 'observation'"
+        GymSpaceMismatch, match=r"CartPole-v1: .* differs from its declaration in 'observation'"
     ) as error:
         Narrow()
     assert error.value.key == "observation"
@@ -366,7 +364,7 @@ def test_changed_spaces_are_found() -> None:
         def _action(self) -> Composite:
             return Composite(action=Categorical(3))
 
-    with pytest.raises(GymSpaceMismatch, match="'action'.*declared.*found"):
+    with pytest.raises(GymSpaceMismatch, match=r"'action'.*declared.*found"):
         Three()
 
     class Short(CartPoleChain):

@@ -96,6 +96,7 @@ def _check(text: str, seed: int) -> None:
 def _check_plain(node: Typed, plain: object, result: torch.Tensor, where: str) -> None:
     if isinstance(plain, torch.Tensor):
         assert plain.dtype == result.dtype, where
+        plain = plain.squeeze(-1) if node.type.col else plain
         assert torch.equal(torch.nan_to_num(plain.expand(result.shape)), torch.nan_to_num(result)), where
     else:
         assert node.type.python, where

@@ -75,7 +75,7 @@ PENDULUM_TEXTS = {
         "torch.cat((v, torch.zeros((2,), dtype=torch.float32, device=v.device).expand(*v.shape[:-1], 2)), dim=-1)"
     ),
     "tile(v, 2)": "v.tile((2,))",
-    "narrow(A, 1, 2, axis=0)": "A[..., 1:3, :]",
+    "narrow(A, 1, 2, axis=1)": "A[..., 1:3]",
     "stop_grad(th)": "th.detach()",
     "size(A, 1) * th": "4 * th",
 }

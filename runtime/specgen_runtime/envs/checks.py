@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 import torch
@@ -30,8 +30,8 @@ def check_env_specs(
 ) -> None:
     """Compare short rollouts of an environment with its specs.
 
-    Checks keys, shapes, dtypes, devices and domains of every step, the rules of done flags, that every flag
-    comes from the environment, and that a partial reset keeps the rows outside its mask. The environment is
+    Checks keys, shapes, dtypes, devices and domains of every step, the rules of done flags, and that a
+    partial reset keeps the rows outside its mask. The environment is
     stepped and reset; torch's generator is left as it was.
 
     Args:
@@ -52,6 +52,8 @@ def check_env_specs(
             modes: tuple[bool, ...] = (True, False)
         else:
             modes = (break_when_any_done,)
+        given = set() if tensordict is None else set(tensordict.keys(True, True))
+        _check_one_step(env, tensordict, check_dtype, given)
         for stop in modes:
             with _as_assertion():
                 start = env.reset(None if tensordict is None else tensordict.copy())
@@ -62,7 +64,7 @@ def check_env_specs(
                     break_when_any_done=stop,
                     return_contiguous=return_contiguous,
                 )
-            _check_rollout(env, data, check_dtype)
+            _check_rollout(env, data, check_dtype, given)
         _check_next_is_fed_back(env)
         _check_partial_reset(env)
 
@@ -85,7 +87,27 @@ def _as_assertion() -> Iterator[None]:
         raise AssertionError(str(error.args[0]) if error.args else str(error)) from error
 
 
-def _check_rollout(env: EnvBase[Any], data: TensorDictBase, check_dtype: bool) -> None:
+def _check_one_step(
+    env: EnvBase[Any],
+    tensordict: TensorDictBase | None,
+    check_dtype: bool,
+    given: Collection[NestedKey],
+) -> None:
+    """Reset, step, and look at all three tensordicts before any are stacked."""
+    with _as_assertion():
+        start = env.reset(None if tensordict is None else tensordict.copy())
+    observed = (env.full_observation_spec, env.full_done_spec)
+    _check_entries(start, observed, "result of reset", check_dtype, given)
+    with _as_assertion():
+        record, root = env.step_and_maybe_reset(env.rand_action(start))
+    following = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
+    _check_entries(record.get("next"), following, "'next'", check_dtype)
+    _check_entries(root.exclude(*env.action_keys), observed, "root after a step", check_dtype, given)
+
+
+def _check_rollout(
+    env: EnvBase[Any], data: TensorDictBase, check_dtype: bool, given: Collection[NestedKey]
+) -> None:
     time = data.batch_dims - 1
     steps = data.unbind(time)
     names = data.names
@@ -93,7 +115,7 @@ def _check_rollout(env: EnvBase[Any], data: TensorDictBase, check_dtype: bool) -
     root = (env.full_observation_spec, env.full_state_spec, env.full_done_spec, env.full_action_spec)
     following = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
     for t, step in enumerate(steps):
-        _check_entries(step.exclude("next"), root, f"root, step {t}", check_dtype)
+        _check_entries(step.exclude("next"), root, f"root, step {t}", check_dtype, given)
         _check_entries(step.get("next"), following, f"'next', step {t}", check_dtype)
     if isinstance(data, LazyStackedTensorDict):
         return
@@ -112,7 +134,11 @@ def _check_rollout(env: EnvBase[Any], data: TensorDictBase, check_dtype: bool) -
 
 
 def _check_entries(
-    found: TensorDictBase, specs: tuple[Composite, ...], where: str, check_dtype: bool
+    found: TensorDictBase,
+    specs: tuple[Composite, ...],
+    where: str,
+    check_dtype: bool,
+    ignored: Collection[NestedKey] = (),
 ) -> None:
     leaves: dict[NestedKey, Any] = {}
     for spec in specs:
@@ -121,7 +147,7 @@ def _check_entries(
     for key in leaves:
         assert key in present, f"key {show_key(key)} is in the specs but missing in the {where}"
     for key in sorted(present, key=show_key):
-        assert key in leaves, f"key {show_key(key)} is in the {where} but in no spec"
+        assert key in leaves or key in ignored, f"key {show_key(key)} is in the {where} but in no spec"
     for key, leaf in leaves.items():
         value = found.get(key)
         if not isinstance(value, torch.Tensor):

@@ -151,15 +151,15 @@ def value_encoder(space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
     classes = np.eye(spec.n, dtype=numpy_dtype) if isinstance(spec, OneHot) else None
 
     def encode(value: Any) -> Tensor:
-        array = np.array(value) if offset is None else np.array(value) - offset
+        array = np.array(value) if offset is None else np.asarray(np.asarray(value) - offset)
         if classes is not None:
             array = classes[array]
-        array = array.astype(numpy_dtype, copy=array.ndim == 0)
+        array = array.astype(numpy_dtype, copy=False)
         if array.shape != shape:
             raise ValueError(
                 f"Gymnasium gave an observation of shape {list(array.shape)}, its space says {list(shape)}"
             )
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        tensor = torch.from_numpy(array)
         return tensor if device is None else tensor.to(device)
 
     return encode

@@ -285,7 +285,11 @@ class TransformedEnv(EnvBase[TensorDict]):
             tensordict.set(place, tensordict.get(key))
 
     def _complete_dones(self, tensordict: TensorDictBase) -> None:
-        """Nothing to complete: the base environment's flags are complete, and transforms keep them so."""
+        """Write flags that a transform declares and did not write; the base environment's own are complete."""
+        for level in self._flag_sets:
+            for key in level.flags:
+                if tensordict.get(key, None) is None:
+                    tensordict.set(key, torch.zeros_like(tensordict.get(level.done)))
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the base environment; see `EnvBase.set_seed`."""
