@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from specgen.check.project import check_project
-from specgen.diagnostics import Diagnostic, Sink
+from specgen.diagnostics import Diagnostic, Rule, Sink
+from specgen.diagnostics.rules import yaml as yaml_rules
+from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.emit import render_project
 from specgen.plan.project import plan_project
 from specgen.schema.load import load
 from specgen.settings import Config
 from specgen.source import Mapping as MappingNode
-from specgen.source import PythonSchema, from_python, parse_yaml, resolve_imports
+from specgen.source import Sequence as SequenceNode
+from specgen.source import Imports, PythonSchema, from_python, parse_yaml, resolve_imports
 from specgen.source.spaces import Record
 
 
@@ -65,11 +68,10 @@ def compile_sources(
     roots = parse_all(sources, library, sink)
     imports = resolve_imports(roots, sink, sources.keys() - roots.keys())
     files = {path: file for path in imports.order if (file := load(path, roots[path], sink)) is not None}
-    if len(files) < len(roots):
-        return Compiled(diagnostics=sink.items)
-    checked = check_project(files, imports, modules_of(files, config, library), gymnasium or {}, sink)
-    if sink.has_errors:
-        return Compiled(diagnostics=sink.items)
+    sound = sound_imports(imports, files, roots)
+    checked = check_project(files, sound, modules_of(files, config, library), gymnasium or {}, sink)
+    if sink.has_errors or len(sound.order) < len(roots):
+        return Compiled(diagnostics=settled(sink.items))
     own = [path for path in imports.order if not is_library(path, library)]
     plans = plan_project(checked, own)
     return Compiled(render_project(plans, config.output), sink.items)
@@ -93,6 +95,34 @@ def parse_all(
         if (root := parse_yaml(shown, text, sink)) is not None:
             roots[shown] = root
     return roots
+
+
+def sound_imports(
+    imports: Imports, files: Mapping[str, SchemaFile], roots: Mapping[str, MappingNode]
+) -> Imports:
+    """The imports among the files whose own are all there: only these can be checked without false alarms."""
+    order: list[str] = []
+    for path in imports.order:
+        wanted = roots[path].get("import")
+        count = len(wanted.items) if isinstance(wanted, SequenceNode) else 0
+        direct = imports.direct[path]
+        if path in files and len(direct) == count and all(target in order for target in direct):
+            order.append(path)
+    return replace(imports, order=tuple(order))
+
+
+def settled(items: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Diagnostics without what is said about a value that the YAML reader refused already."""
+    items = tuple(items)
+    refused = {(item.span.file, item.span.line, item.span.column) for item in items if item.rule in _READER}
+    return tuple(
+        item
+        for item in items
+        if item.rule in _READER or (item.span.file, item.span.line, item.span.column) not in refused
+    )
+
+
+_READER = frozenset(rule for rule in vars(yaml_rules).values() if isinstance(rule, Rule)) | {TAG_REFUSED}
 
 
 def modules_of(files: Iterable[str], config: Config, library: Library | None) -> dict[str, str]:

@@ -62,6 +62,17 @@ def check_chain(
     complete = True
     for index, entry in enumerate(chain.transforms):
         kind = entry if isinstance(entry, str) else next(iter(entry), "")
+        if not isinstance(entry, str) and len(entry) != 1:
+            complete = False
+            named = " and ".join(f"`{name}`" for name in entry) or "none"
+            mine.add(
+                rules.CHAIN_ENTRY.at(
+                    file.span(*path, "transforms", index),
+                    f"an entry names one transform, this one names {named}",
+                    help="write each as an entry of its own" if entry else "write a name, or leave the entry out",
+                )
+            )
+            continue
         if kind not in transforms:
             complete = False
             if kind not in declared[1]:

@@ -133,6 +133,10 @@ def _value(param: TransformParam, node: Node, transform: CheckedTransform, sink:
         "tensor": bool(numbers)
         and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in numbers),
     }[param.kind]
+    if not fits and (wrong_text := _text_in(node)) is not None:
+        read = {"int": wrong_text.as_int, "bool": wrong_text.as_bool}.get(param.kind, wrong_text.as_float)
+        read(sink)
+        return value
     if not fits:
         kind = {
             "int": "a whole number",
@@ -157,6 +161,14 @@ def _value(param: TransformParam, node: Node, transform: CheckedTransform, sink:
             )
             break
     return value
+
+
+def _text_in(node: Node) -> Scalar | None:
+    """The first text of a value that should be made of numbers."""
+    if isinstance(node, Scalar):
+        return node if isinstance(node.value, str) else None
+    items = node.items if isinstance(node, Sequence) else ()
+    return next((found for item in items if (found := _text_in(item)) is not None), None)
 
 
 def _flat(value: Any) -> Any:

@@ -37,7 +37,7 @@ def check_env(
         The checked environment, or ``None`` when there were errors.
     """
     mine = Sink()
-    env = _Checker(file, name, module, file.module.envs[name], named, mine).run()
+    env = _Checker(file, name, module, file.module.envs[name], named, mine, _damaged(file, name, sink)).run()
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(env)
 
@@ -50,6 +50,7 @@ class _Checker:
     env: Env
     named: Mapping[str, NamedSpec]
     sink: Sink
+    damaged: bool
 
     def run(self) -> CheckedEnv:
         self.path = ("envs", self.name)
@@ -118,12 +119,13 @@ class _Checker:
                 "an observation",
                 broken,
                 _absent("observe", env, (), action, state),
+                "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
             {entry.dotted: Target(entry.dotted, entry.spec) for entry in observation},
             {},
             sink,
         )
-        if not sink.has_errors:
+        if not sink.has_errors and not self.damaged:
             self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
             self._all_assigned("step", [dotted(key) for key in rewards], step.types)
@@ -272,6 +274,14 @@ class _Checker:
                         f"mask `{mask}` is {found}, action `{target}` needs bool{list(wanted)}",
                     )
                 )
+
+
+def _damaged(file: SchemaFile, name: str, sink: Sink) -> bool:
+    """Whether a mistake of YAML has cost the declaration entries, so that it can't be said what is missing."""
+    here = file.span("envs", name)
+    return any(
+        item.span.file == here.file and here.line <= item.span.line <= here.end_line for item in sink.items
+    )
 
 
 def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:

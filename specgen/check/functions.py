@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from specgen.check.model import CheckedFunction, Statement, identifier, snake
 from specgen.check.names import Names
 from specgen.check.reads import broken_reads
-from specgen.check.statements import Section, called, check_section
+from specgen.check.statements import Section, called, check_section, may_draw
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, Function, Type, free_names, full, infer, parse, parse_type
 from specgen.schema.env import Function as Declared
 from specgen.schema.load import SchemaFile
+
+_UNDRAWN = "functions are pure: draw where the function is called, and pass the number on"
 
 
 def check_functions(
@@ -37,7 +39,7 @@ def check_functions(
         here = (*path, "functions", name)
         if not names.claim(name, "function", file.key_span(*here)):
             continue
-        inner = Names(sink)
+        inner = names.inner([*fixed, *callables, name])
         args: dict[str, Type] = {}
         for arg in function.args:
             spec = parse_type(file.scalar(*here, "args", arg), sink, dims)
@@ -50,7 +52,10 @@ def check_functions(
             **{arg: Binding(arg, type_, full(type_.dtype), what="argument") for arg, type_ in args.items()},
         }
         let = check_section(
-            Section(file, (*here, "let"), scope, callables, inner, "a local value", broken), {}, {}, sink
+            Section(file, (*here, "let"), scope, callables, inner, "a local value", broken, {}, _UNDRAWN),
+            {},
+            {},
+            sink,
         )
         if len(let.statements) != len(function.let):
             continue
@@ -64,7 +69,7 @@ def check_functions(
         if expr is None or broken_reads(expr, broken):
             continue
         result = infer(expr, scope, source, sink, functions=callables)
-        if result is None:
+        if result is None or not may_draw(result, source, _UNDRAWN, sink):
             continue
         prefix = (
             ("params",)

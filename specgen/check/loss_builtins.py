@@ -7,13 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr import Interval, Type, Typed, full
+from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
 from specgen.expr.printer import Printed, Printer, call
 
 DISTANCES = ("l1", "l2", "smooth_l1")
+
+WORDS = {
+    word: Binding(f'"{word}"', Type("str", (), "lit"), ANYTHING, static=word, what="word")
+    for word in DISTANCES
+}
+"""The names of the distances, as expressions read them."""
 
 
 def _infer_distance(site: Site) -> Typed | None:

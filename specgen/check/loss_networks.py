@@ -32,6 +32,7 @@ class NetworkCalls:
         networks: the declared networks.
         flags: the parameters, on which a choice between networks may depend.
         sink: takes every mistake.
+        broken: networks whose declaration is wrong; calls of them are not reported again.
         forward: what the networks compute, found so far.
         targets: the networks whose target copy is called.
     """
@@ -39,6 +40,7 @@ class NetworkCalls:
     networks: Mapping[str, LossNetwork]
     flags: frozenset[str]
     sink: Sink
+    broken: frozenset[str] = frozenset()
     forward: list[Forward] = field(default_factory=list)
     targets: set[str] = field(default_factory=set)
     _known: dict[NetworkCall, str] = field(default_factory=dict)
@@ -74,6 +76,9 @@ class NetworkCalls:
                         Forward(call.name, call, call.network, self.networks[call.network].type, path)
                     )
                 return tree.Name(self._known[call], expr.start, expr.end)
+            case tree.Name() if expr.path in self.broken:
+                self._failed = True
+                return expr
             case tree.Name() if expr.path.split(".")[0] in self.networks:
                 help = f"write {expr.path}(now) or {expr.path}(next)"
                 self._error(
@@ -150,13 +155,17 @@ class NetworkCalls:
 
     def _is_network(self, call: tree.Call) -> bool:
         """Whether a call is meant for a network: by its name, or because it reads a record."""
-        if call.function.path.split(".")[0] in self.networks:
+        name = call.function.path.split(".")[0]
+        if name in self.networks or name in self.broken:
             return True
         return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
 
     def _call(self, expr: tree.Call, source: SourceText) -> NetworkCall | None:
         name, _, variant = expr.function.path.partition(".")
         network = self.networks.get(name)
+        if name in self.broken:
+            self._failed = True
+            return None
         if network is None:
             known = (
                 suggestion(name, self.networks) or f"the networks are {', '.join(self.networks) or 'none'}"
@@ -166,9 +175,8 @@ class NetworkCalls:
         if variant not in _VARIANTS:
             near = did_you_mean(variant, ("target", "frozen"))
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
-            self._error(
-                rules.NETWORK_CALL, source, expr.function, f"a network has no `{variant}` parameters", help
-            )
+            message = f"a network has no `{variant}` parameters"
+            self._error(rules.NETWORK_CALL, source, expr.function, message, f"write {meant}")
             return None
         record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
         if expr.keywords or record not in _RECORDS:

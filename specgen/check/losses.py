@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
+from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
     CheckedLoss,
     Choice,
     LossNetwork,
-    LossRole,
     NetworkValue,
     Requirement,
-    Size,
 )
 from specgen.check.loss_networks import NetworkCalls
-from specgen.check.loss_params import check_loss_params
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.specs import NamedSpec
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import (
     Binding,
     Expr,
-    Interval,
     Type,
     Typed,
     free_names,
     full,
     infer,
     parse,
-    parse_type,
     tree,
 )
 from specgen.expr.dtypes import is_float
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss, LossKey
+from specgen.schema.loss import Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 
 __all__ = ["CheckedLoss", "check_loss"]
-
-ESTIMATORS = ("td0",)
-_ESTIMATORS_LATER = ("td1", "td_lambda", "gae", "vtrace")
-_SIGNALS = {
-    "reward": Type("float32", (), col=True),
-    "done": Type("bool", (), col=True),
-    "terminated": Type("bool", (), col=True),
-    "truncated": Type("bool", (), col=True),
-}
-_SIZE = re.compile(r"[A-Za-z_]\w*")
 
 
 def check_loss(
@@ -89,26 +74,25 @@ class _Checker:
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
         self.names = Names(self.sink)
-        self._refuse_unavailable()
-        params, self.scope = check_loss_params(self.file, self.path, self.loss.params, self.names, self.sink)
-        flags = frozenset(param.name for param in params)
+        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
+        self.declared.check()
+        self.scope = self.declared.scope
+        networks, params = self.declared.networks, self.declared.params
         require = self._requirements()
-        networks = self._networks()
-        roles = self._roles(networks)
-        self._bind_roles(roles)
-        estimator = self._estimator()
         self.functions = {
             name: builtin
             for name, builtin in LOSS_BUILTINS.items()
-            if name != "value_estimate" or estimator is not None
+            if name != "value_estimate" or self.declared.estimator is not None
         }
-        self.calls = NetworkCalls({network.name: network for network in networks}, flags, self.sink)
+        self.calls = NetworkCalls(
+            {network.name: network for network in networks},
+            frozenset(param.name for param in params),
+            self.sink,
+            frozenset(self.loss.networks.keys() - {network.name for network in networks}),
+        )
         self.types: dict[str, Type] = {}
         self.broken: set[str] = set()
-        let = self._section("let")
-        terms = self._section("terms")
-        metrics = self._section("metrics")
-        writes = self._section("writes", roles)
+        let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -121,7 +105,7 @@ class _Checker:
             module=self.module,
             doc=" ".join(self.loss.doc.split()),
             networks=networks,
-            roles=roles,
+            roles=self.declared.roles,
             params=params,
             require=require,
             forward=tuple(self.calls.forward),
@@ -129,163 +113,9 @@ class _Checker:
             terms=terms,
             metrics=metrics,
             writes=writes,
-            estimator=estimator,
+            estimator=self.declared.estimator,
             types=self.types,
         )
-
-    def _refuse_unavailable(self) -> None:
-        for field in ("learnable", "samples", "mask"):
-            if getattr(self.loss, field):
-                self._later(f"`{field}` is", field)
-        for name, network in self.loss.networks.items():
-            if network.policy is not None:
-                self._later("networks that are policies are", "networks", name, "policy")
-            if network.ensemble is not None:
-                self._later("ensembles are", "networks", name, "ensemble")
-
-    def _later(self, what: str, *place: str) -> None:
-        self.sink.add(
-            schema_rules.NOT_AVAILABLE.at(
-                self.file.key_span(*self.path, *place),
-                f"{what} not available yet in losses",
-                help="subclass specgen_runtime.LossModule by hand for now",
-            )
-        )
-
-    def _networks(self) -> tuple[LossNetwork, ...]:
-        made = []
-        for index, (name, network) in enumerate(self.loss.networks.items()):
-            here = (*self.path, "networks", name)
-            if not self.names.claim(name, "network", self.file.key_span(*here)) or network.policy is not None:
-                continue
-            if len(network.out) != 1:
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(
-                        self.file.key_span(*here),
-                        f"`{name}` needs `out` with one key and its type, has {len(network.out)}",
-                    )
-                )
-                continue
-            (output,) = network.out
-            type_ = self._type((*here, "out", output), start=1_000_003 + 1000 * index)
-            target = network.target
-            if isinstance(target, str) and self.scope.get(target, _NONE).type.dtype != "bool":
-                self.sink.add(
-                    schema_rules.UNKNOWN_DECLARATION.at(
-                        self.file.span(*here, "target"),
-                        f"`target` is true, false or a parameter that is; there is no truth value `{target}`",
-                        help=suggestion(target, self.scope),
-                    )
-                )
-                continue
-            if type_ is not None and network.qvalue is not None and type_.rank != 1:
-                message = (
-                    f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
-                )
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(
-                        self.file.span(*here, "out", output), message, help='write "float32[n]"'
-                    )
-                )
-                continue
-            if type_ is not None:
-                made.append(LossNetwork(name, network.qvalue, output, type_, target, network.doc))
-        return tuple(made)
-
-    def _type(self, here: tuple[str, ...], start: int) -> Type | None:
-        """A declared type; dimensions may be names of sizes that only the user's networks know."""
-        source = self.file.scalar(*here)
-        _, bracket, inside = source.text.partition("[")
-        sizes = (
-            {name: Size(name, start + index) for index, name in enumerate(_SIZE.findall(inside))}
-            if bracket
-            else {}
-        )
-        spec = parse_type(source, self.sink, sizes)
-        if spec is None:
-            return None
-        if spec.shape == (1,):
-            # One number with a trailing 1, as rewards and state values are stored.
-            return Type(spec.dtype, (), col=True)
-        named = {int(size): size for size in sizes.values()}
-        return Type(spec.dtype, tuple(named.get(size, size) for size in spec.shape))
-
-    def _roles(self, networks: tuple[LossNetwork, ...]) -> tuple[LossRole, ...]:
-        made = []
-        actions = {network.action: network for network in networks if network.action is not None}
-        outputs = {network.output: network for network in networks}
-        for name, given in self.loss.keys.items():
-            here = (*self.path, "keys", name)
-            if not self.names.claim(name, "key", self.file.key_span(*here)):
-                continue
-            declared = given if isinstance(given, LossKey) else LossKey(key=given)
-            type_, interval = _SIGNALS.get(name), None
-            if declared.type is not None:
-                type_ = self._type((*here, "type"), start=2_000_003)
-            if (network := actions.get(name)) is not None:
-                (size,) = network.type.dims or (1,)
-                type_, interval = Type("int64"), Interval(0, size - 1)
-            made.append(
-                LossRole(
-                    name,
-                    tuple(declared.key.split(".")),
-                    type_,
-                    interval or full(type_.dtype if type_ else "float32"),
-                    name in _SIGNALS,
-                    declared.doc,
-                )
-            )
-        known = [role.name for role in made]
-        for network in networks:
-            if network.action is not None and network.action not in known:
-                self._unknown_role(network.action, known, "networks", network.name, "qvalue")
-        for name, network in outputs.items():
-            if name not in known and self.names.claim(
-                name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
-            ):
-                made.append(
-                    LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
-                )
-        return tuple(made)
-
-    def _unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
-        span = self.file.key_span(*self.path, *place) if key else self.file.span(*self.path, *place)
-        help = suggestion(name, known) or f"declare `{name}` under `keys`"
-        self.sink.add(rules.UNKNOWN_ROLE.at(span, f"`{name}` is no key of `{self.name}`", help=help))
-
-    def _bind_roles(self, roles: tuple[LossRole, ...]) -> None:
-        for role in roles:
-            if role.type is not None:
-                self.scope[role.name] = Binding(role.name, role.type, role.interval, what="key")
-
-    def _estimator(self) -> str | None:
-        given = self.loss.value_estimator
-        if given is None:
-            return None
-        name = given.default if isinstance(given, Estimator) else given
-        place = (*self.path, "value_estimator", *(("default",) if isinstance(given, Estimator) else ()))
-        if name in _ESTIMATORS_LATER:
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    self.file.span(*place), f"the value estimator `{name}` is not available yet"
-                )
-            )
-        elif name not in ESTIMATORS:
-            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
-            self.sink.add(
-                rules.UNKNOWN_ESTIMATOR.at(
-                    self.file.span(*place), f"unknown value estimator `{name}`", help=help
-                )
-            )
-        if isinstance(given, Estimator) and given.value is not None and given.value not in self.loss.let:
-            self.sink.add(
-                expression_rules.UNDEFINED.at(
-                    self.file.span(*self.path, "value_estimator", "value"),
-                    f"`{given.value}` is no value under `let`",
-                    help=suggestion(given.value, self.loss.let),
-                )
-            )
-        return name
 
     def _requirements(self) -> tuple[Requirement, ...]:
         made = []
@@ -305,14 +135,14 @@ class _Checker:
             made.append(Requirement(message, self._statement("require", message, expr, source)))
         return tuple(made)
 
-    def _section(self, section: str, roles: tuple[LossRole, ...] = ()) -> tuple[Statement, ...]:
+    def _section(self, section: str) -> tuple[Statement, ...]:
         path = (*self.path, section)
         node = self.file.node(*path) if getattr(self.loss, section) else None
         made: list[Statement] = []
         if not isinstance(node, MappingNode):
             return ()
         for key, value in node.entries:
-            if not isinstance(value, Scalar) or not self._target(section, key, roles):
+            if not isinstance(value, Scalar) or not self._target(section, key):
                 self.broken.add(key.text)
                 continue
             statement = self._assignment(section, key.text, value)
@@ -320,13 +150,13 @@ class _Checker:
                 made.append(statement)
         return tuple(made)
 
-    def _target(self, section: str, key: Scalar, roles: tuple[LossRole, ...]) -> bool:
+    def _target(self, section: str, key: Scalar) -> bool:
         """Whether something may be called so here."""
         name = key.text
         if section == "writes":
-            if name in (known := [role.name for role in roles]):
+            if name in (known := [role.name for role in self.declared.roles]):
                 return True
-            self._unknown_role(name, known, "writes", name, key=True)
+            self.declared.unknown_role(name, known, "writes", name, key=True)
             return False
         if name in LOSS_BUILTINS or name in LATER:
             self.sink.add(
@@ -439,9 +269,6 @@ class _Checker:
                         help=f"call {network.name}.target(next), or remove `target`",
                     )
                 )
-
-
-_NONE = Binding("", Type("str"), full("bool"))
 
 
 def _calls(expr: Expr) -> list[tree.Call]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Iterable
 
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
@@ -22,6 +23,12 @@ class Names:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._taken: dict[str, tuple[str, Span]] = {}
+
+    def inner(self, visible: Iterable[str]) -> Names:
+        """The names inside a function: those of `visible` can be read there, so they are taken."""
+        names = Names(self._sink)
+        names._taken = {name: self._taken[name] for name in visible if name in self._taken}
+        return names
 
     def claim(self, name: str, what: str, span: Span) -> bool:
         """Take `name` for a `what`; a clash or an unusable name is reported and refused."""

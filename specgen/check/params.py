@@ -14,6 +14,8 @@ from specgen.expr import Binding, Interval, Type, parse_type, point
 from specgen.expr.dtypes import holds
 from specgen.schema.fields import Const, Param
 from specgen.schema.load import SchemaFile
+from specgen.source import Mapping as MappingNode
+from specgen.source import Scalar
 
 PARAM_TYPES = {"float": "float32", "int": "int64", "bool": "bool", "float64": "float64"}
 """Declared types of parameters and their dtype in expressions; a plain float is weak, `float64` is not."""
@@ -34,6 +36,8 @@ def check_params(
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue
         param = given if isinstance(given, Param) else Param(default=given)
+        if not param.per_env and not param.optional and _refused_text(file, here, param, sink):
+            continue
         if param.per_env or param.optional or isinstance(param.default, (str, list)):
             what = "per_env" if param.per_env else "optional" if param.optional else "default"
             sink.add(
@@ -72,6 +76,19 @@ def check_params(
             f"params.{name}", Type(PARAM_TYPES[kind], (), "ctor"), interval, what="parameter"
         )
     return tuple(checked), scope
+
+
+def _refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Sink) -> bool:
+    """Report a default that is a text where a number or a truth value is meant."""
+    node = file.node(*path)
+    default = node.get("default") if isinstance(node, MappingNode) else node
+    if not isinstance(default, Scalar) or not isinstance(default.value, str):
+        return False
+    if param.type not in (None, *PARAM_TYPES):
+        return False
+    read = {"int": default.as_int, "bool": default.as_bool}.get(param.type or "", default.as_float)
+    read(sink)
+    return True
 
 
 def check_range(name: str, param: Param, value: float, span: Span, sink: Sink) -> None:

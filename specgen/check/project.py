@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from specgen.check.declarations import check_declarations
 from specgen.check.chain import CheckedChain, check_chain
 from specgen.check.env import check_env
 from specgen.check.gym_env import check_gym_env
@@ -47,6 +48,7 @@ def check_project(
         records: recorded Gymnasium environments.
         sink: takes every mistake; with errors in it the result is not to be planned.
     """
+    check_declarations(files, modules, sink)
     checked: dict[str, CheckedFile] = {}
     for path in imports.order:
         file = files[path]

@@ -10,6 +10,7 @@ from specgen.check.names import Names
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.diagnostics import Sink, did_you_mean
 from specgen.diagnostics.rules import devices as done_rules
+from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Type, Typed, check_assignable, free_names, infer, parse
 from specgen.schema.load import SchemaFile
@@ -37,6 +38,7 @@ class Section:
         expected: what may be assigned, in words.
         broken: declared names and functions whose declaration has a mistake: what assigns, reads or calls them
             is passed over, so that one mistake gives one message.
+        undrawn: where nothing random can be drawn, why and what to do instead.
         absent: names that mean something elsewhere in the declaration, with what to say where one is read.
     """
 
@@ -48,6 +50,7 @@ class Section:
     expected: str
     broken: frozenset[str] = frozenset()
     absent: Mapping[str, str] = field(default_factory=dict)
+    undrawn: str = ""
 
 
 @dataclass
@@ -97,7 +100,7 @@ def check_section(
         typed = infer(
             expr, scope, value, sink, functions=section.functions, draw_prefix=f"draw_{identifier(name)}"
         )
-        if typed is None:
+        if typed is None or not may_draw(typed, value, section.undrawn, sink):
             broken.add(name)
             continue
         type_, interval = typed.type, typed.interval
@@ -124,6 +127,15 @@ def check_section(
         )
     result.statements = tuple(statements)
     return result
+
+
+def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
+    """Whether an expression draws nothing, or stands where it may; reported otherwise."""
+    if not undrawn or not typed.draws:
+        return True
+    span = source.span_of(typed.start, typed.end)
+    sink.add(expression_rules.DRAW_MISPLACED.at(span, "nothing random can be drawn here", help=undrawn))
+    return False
 
 
 def called(typed: Typed) -> frozenset[str]:

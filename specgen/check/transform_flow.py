@@ -81,6 +81,14 @@ def check_flow(
     """Report outputs that are not computed when they must be, and values that nobody has."""
     assigned = {phase: {s.target for s in section.statements} for phase, section in sections.items()}
     outputs = list(outputs)
+    for output in [o for o in outputs if o.name in assigned["map"]][1:]:
+        sink.add(
+            rules.NOT_AVAILABLE.at(
+                file.key_span(*path, "map", output.name),
+                "a second output of `map` is not available yet",
+                help="declare two transforms and put both into the chain",
+            )
+        )
     for output in outputs:
         if output.inverse:
             continue
@@ -113,8 +121,21 @@ def check_flow(
                     help=f"add `{role.name}: …` under `inverse`",
                 )
             )
+    _one_kind(file, path, assigned, sink)
     _flags_only_rise(outputs, sections["step"], sink)
     _nothing_unknown(outputs, sections, sink)
+
+
+def _one_kind(file: SchemaFile, path: tuple[str, ...], assigned: Mapping[str, set[str]], sink: Sink) -> None:
+    """A transform either maps one output or steps; mixtures are for two transforms."""
+    if assigned["map"] and (assigned["step"] or assigned["reset"]):
+        sink.add(
+            rules.NOT_AVAILABLE.at(
+                file.key_span(*path, "map"),
+                "`map` beside `step` or `reset` in one transform is not available yet",
+                help="declare two transforms and put both into the chain",
+            )
+        )
 
 
 def _report(
@@ -132,7 +153,6 @@ def _flags_only_rise(outputs: Iterable[Output], step: SectionResult, sink: Sink)
     for statement in step.statements:
         if statement.target not in flags:
             continue
-        first = children(statement.expr)[:1]
         rises = getattr(statement.expr, "op", None) == "or" and any(
             isinstance(operand, Name) and operand.path == statement.target
             for operand in children(statement.expr)
@@ -143,7 +163,7 @@ def _flags_only_rise(outputs: Iterable[Output], step: SectionResult, sink: Sink)
                     statement.source.span_of(0, len(statement.source.text)),
                     f"`{statement.target}` may only be raised",
                     help=f"write `{statement.target} or …`",
-                    notes=["an episode that the environment has ended stays ended"] if first else [],
+                    notes=["an episode that the environment has ended stays ended"],
                 )
             )
 

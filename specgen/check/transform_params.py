@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from specgen.check.names import Names
 from specgen.check.params import check_range
 from specgen.check.transform_model import REQUIRED, ParamKind, TransformParam
+from specgen.check.transform_names import TAKEN_ATTRIBUTES
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Interval, Type, full
@@ -32,6 +33,15 @@ def check_transform_params(
     scope: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
+        if name in TAKEN_ATTRIBUTES or "." in name:
+            sink.add(
+                rules.NAME_REFUSED.at(
+                    file.key_span(*here),
+                    f"`{name}` can't be a name: {'every transform has it' if name in TAKEN_ATTRIBUTES else 'it is one word'}",
+                    help="give this parameter another name",
+                )
+            )
+            continue
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue
         param = given if isinstance(given, Param) else Param(default=given)

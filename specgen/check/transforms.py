@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,25 +9,18 @@ from specgen.check.model import Checked, Statement
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
+from specgen.check.transform_keys import check_keys
 from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
 from specgen.check.transform_params import check_transform_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
-from specgen.expr import CONCRETE, Binding, SpecType, Type, full, parse_type
-from specgen.expr.spec_types import flatten
+from specgen.expr import Binding, SpecType, Type, full
 from specgen.schema.load import SchemaFile
-from specgen.schema.transform import InKey, OutKey, Transform
+from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-GROUPS = ("env.observation", "env.reward", "env.done", "env.action", "env.state")
-_INPUT_GROUPS = ("env.action", "env.state")
-_PATTERNS = {
-    "float": ("float32", "float64"),
-    "number": tuple(dtype for dtype in CONCRETE if dtype != "bool"),
-    "any": tuple(CONCRETE),
-}
 _RESERVED = ("buffers", "update", "offline", "around", "moves", "drops", "masks", "python")
 
 
@@ -65,19 +57,8 @@ class _Checker:
         params, fixed = check_transform_params(
             self.file, self.path, self.transform.params, self.names, self.sink
         )
-        roles = tuple(filter(None, (self._role(name, role) for name, role in self.transform.in_.items())))
-        self._one_role_each_way(roles)
+        roles, outputs = check_keys(self.file, self.path, self.transform, params, self.names, self.sink)
         by_name = {role.name: role for role in roles}
-        params_by_name = {param.name: param for param in params}
-        outputs = tuple(
-            filter(
-                None,
-                (
-                    self._output(name, out, by_name, params_by_name)
-                    for name, out in self.transform.out.items()
-                ),
-            )
-        )
         self._carries(outputs)
         if self.sink.has_errors:
             return None
@@ -121,167 +102,7 @@ class _Checker:
                     )
                 )
 
-    # ------------------------------------------------------------------ roles
-
-    def _role(self, name: str, role: InKey) -> Role | None:
-        here = (*self.path, "in", name)
-        if not self.names.claim(name, "role", self.file.key_span(*here)):
-            return None
-        given = [field for field in ("each", "key", "all") if getattr(role, field) is not None]
-        if len(given) != 1:
-            self.sink.add(
-                rules.MISSING_FIELD.at(
-                    self.file.key_span(*here), f"role `{name}` needs exactly one of `each`, `key` and `all`"
-                )
-            )
-            return None
-        if role.each is None:
-            self.sink.add(
-                rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*here, given[0]),
-                    f"`{given[0]}:` is not available yet",
-                    help="use `each:` with one key",
-                )
-            )
-            return None
-        default = (role.each,) if isinstance(role.each, str) else tuple(role.each)
-        for index, entry in enumerate(default):
-            place = (*here, "each") if isinstance(role.each, str) else (*here, "each", index)
-            if not self._selector(entry, role.inverse, place):
-                return None
-        spec = self._pattern(here, role.type)
-        if spec is None:
-            return None
-        dtypes = _PATTERNS.get(spec.dtype, (spec.dtype,))
-        return Role(name, default, spec.dtype, dtypes, spec.shape, role.inverse, role.doc)
-
-    def _selector(self, entry: str, inverse: bool, place: tuple[str | int, ...]) -> bool:
-        if not entry.startswith("env."):
-            return True
-        allowed = [group for group in GROUPS if (group in _INPUT_GROUPS) == inverse]
-        if entry in allowed:
-            return True
-        side = "is given" if inverse else "returns"
-        self.sink.add(
-            transform_rules.UNKNOWN_GROUP.at(
-                self.file.span(*place),
-                f"`{entry}` is no group of what the environment {side}",
-                help=suggestion(entry, allowed) or f"the groups here are {', '.join(allowed)}",
-            )
-        )
-        return False
-
-    def _pattern(self, here: tuple[str, ...], text: str) -> SpecType | None:
-        if "type" not in self.transform.in_[here[-1]].model_fields_set:
-            return SpecType("pattern", "any", None)
-        return parse_type(self.file.scalar(*here, "type"), self.sink)
-
-    def _one_role_each_way(self, roles: Iterable[Role]) -> None:
-        for inverse in (False, True):
-            several = [role for role in roles if role.inverse == inverse]
-            for role in several[1:]:
-                self.sink.add(
-                    rules.NOT_AVAILABLE.at(
-                        self.file.key_span(*self.path, "in", role.name),
-                        f"a second {'inverse ' if inverse else ''}role (`{role.name}` beside `{several[0].name}`) "
-                        "is not available yet",
-                        help="declare another transform and put both into the chain",
-                    )
-                )
-
-    # ---------------------------------------------------------------- outputs
-
-    def _output(
-        self, name: str, out: OutKey, roles: Mapping[str, Role], params: Mapping[str, TransformParam]
-    ) -> Output | None:
-        here = (*self.path, "out", name)
-        if not self.names.claim(name, "output", self.file.key_span(*here)):
-            return None
-        if out.each not in roles:
-            self.sink.add(
-                rules.UNKNOWN_DECLARATION.at(
-                    self.file.span(*here, "each"),
-                    f"no role `{out.each}`",
-                    help=suggestion(out.each, roles) or f"the roles are {', '.join(roles) or 'none'}",
-                )
-            )
-            return None
-        if out.scale:
-            self.sink.add(
-                rules.NOT_AVAILABLE.at(self.file.key_span(*here, "scale"), "`scale` is not available yet")
-            )
-            return None
-        role = roles[out.each]
-        when = self._when(here, out, params)
-        dtype, like, interval = self._output_dtype(here, out, role)
-        return Output(
-            name=name,
-            each=out.each,
-            key="{}" if out.name == "same" else out.name,
-            like=like,
-            dtype=dtype,
-            interval=interval,
-            keyword=out.keyword,
-            when=when,
-            carry=name in self.transform.carry,
-            flag=name in ("terminated", "truncated"),
-            inverse=role.inverse,
-            doc=out.doc,
-        )
-
-    def _when(self, here: tuple[str, ...], out: OutKey, params: Mapping[str, TransformParam]) -> str | None:
-        if out.when is None:
-            return None
-        found = re.fullmatch(r"\s*given\(\s*(\w+)\s*\)\s*", out.when)
-        optional = [param.name for param in params.values() if param.optional]
-        if found is None or found[1] not in optional:
-            self.sink.add(
-                transform_rules.WRONG_CONDITION.at(
-                    self.file.span(*here, "when"),
-                    f"`{out.when}` is no condition: write `given(…)` of an optional parameter",
-                    help=suggestion(found[1], optional) if found else None,
-                )
-            )
-            return None
-        return found[1]
-
-    def _output_dtype(
-        self, here: tuple[str, ...], out: OutKey, role: Role
-    ) -> tuple[str | None, str | None, tuple[float, float] | None]:
-        if out.type is None:
-            return None, role.name, None
-        spec = parse_type(self.file.scalar(*here, "type"), self.sink)
-        if spec is None:
-            return None, role.name, None
-        if spec.like is not None:
-            if spec.like != role.name:
-                self.sink.add(
-                    rules.UNKNOWN_DECLARATION.at(
-                        self.file.span(*here, "type"),
-                        f"`{here[-1]}` follows `{role.name}`, so it can be like nothing else",
-                        help=f"write `like({role.name})`",
-                    )
-                )
-            return None, role.name, None
-        if spec.shape is not None and spec.shape != role.dims:
-            self.sink.add(
-                rules.WRONG_TYPE.at(
-                    self.file.span(*here, "type"),
-                    f"an output has the dimensions of the role that it follows: write `{spec.dtype}[...]`",
-                )
-            )
-        if spec.dtype in _PATTERNS:
-            self.sink.add(
-                rules.WRONG_TYPE.at(
-                    self.file.span(*here, "type"),
-                    f"`{spec.dtype}` is no dtype: an output has one, or that of its role",
-                    help=f"write `like({role.name})`",
-                )
-            )
-        interval = None
-        if spec.low is not None and spec.high is not None:
-            interval = (min(flatten(spec.low)), max(flatten(spec.high)))
-        return spec.dtype, None, interval
+    # ----------------------------------------------------------------- phases
 
     def _carries(self, outputs: Iterable[Output]) -> None:
         known = [output.name for output in outputs]
@@ -294,8 +115,6 @@ class _Checker:
                         help=suggestion(name, known),
                     )
                 )
-
-    # ----------------------------------------------------------------- phases
 
     def _section(
         self,

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from specgen.emit.typed_data import data_methods
-from specgen.plan.model import ClassPlan, DataPlan, FunctionPlan, Import, Item, Line, ModulePlan, RecordPlan
+from specgen.plan.model import (
+    ClassPlan,
+    DataPlan,
+    Field,
+    FunctionPlan,
+    Import,
+    Item,
+    Line,
+    ModulePlan,
+    RecordPlan,
+)
 
 
 def render_module(plan: ModulePlan) -> str:
@@ -71,7 +82,9 @@ def _item(item: RecordPlan | FunctionPlan | ClassPlan) -> str:
     match item:
         case RecordPlan():
             return str(
-                _template("record").render(name=item.name, doc=_docstring(item.doc, 1), fields=item.fields)
+                _template("record").render(
+                    name=item.name, doc=_docstring(item.doc, 1), fields=[_documented(f) for f in item.fields]
+                )
             )
         case FunctionPlan():
             return _function(item)
@@ -87,6 +100,11 @@ def _item(item: RecordPlan | FunctionPlan | ClassPlan) -> str:
                     decorators=item.decorators,
                 )
             )
+
+
+def _documented(field: Field) -> Field:
+    """A field whose documentation can stand between triple quotes."""
+    return replace(field, doc=_docstring((field.doc,), 1)) if field.doc else field
 
 
 def _function(plan: FunctionPlan) -> str:

@@ -158,6 +158,8 @@ def _atom(cursor: Cursor, token: Token) -> int | float:
         cursor.expect(")")
         return value
     if token.kind != "op" or token.text not in ("-", "+"):
-        cursor.fail(token, f"expected a number before `{token.text}`" if token.text else "a number is missing")
+        cursor.fail(
+            token, f"expected a number before `{token.text}`" if token.text else "a number is missing"
+        )
     value = _factor(cursor)
     return -value if token.text == "-" else value

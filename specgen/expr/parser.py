@@ -15,6 +15,7 @@ _BINARY: Final = {"+": 50, "-": 50, "*": 60, "/": 60, "//": 60, "%": 60, "@": 60
 _COMPARE: Final = frozenset({"<", "<=", ">", ">=", "==", "!="})
 _OR, _AND, _NOT, _COMPARISON, _UNARY, _POWER = 10, 20, 30, 40, 70, 80
 _MAX_DEPTH: Final = 60
+_MAX_HEIGHT: Final = 80
 _MAX_TOKENS: Final = 4000
 _CLOSING: Final = {"(": ")", "[": "]"}
 
@@ -31,7 +32,24 @@ def parse(source: SourceText, sink: Sink) -> Expr | None:
         expr = parser.whole()
     except _GivenUp:
         return None
+    if _height(expr) > _MAX_HEIGHT:
+        span = source.span_of(expr.start, expr.end)
+        message = "the expression has too many operations in a row"
+        sink.add(rules.TOO_DEEP.at(span, message, help="name its parts in lines of their own"))
+        return None
     return expr if sound and not parser.failed else None
+
+
+def _height(expr: Expr) -> int:
+    """How many operations are nested, where a chain counts as nested: `a + b + c` as `(a + b) + c`."""
+    highest = 0
+    waiting = [(expr, 1)]
+    while waiting:
+        node, height = waiting.pop()
+        highest = max(highest, height)
+        chain = len(node.operands) - 1 if isinstance(node, tree.Compare | tree.Logic) else 1
+        waiting += [(child, height + chain) for child in tree.children(node)]
+    return highest
 
 
 class _GivenUp(Exception):  # noqa: N818 - control flow, not an error
@@ -128,17 +146,10 @@ class _Parser:
         raise AssertionError("unreachable")
 
     def _infix(self, left: Expr, floor: int) -> Expr:
-        # A loop, not a recursion, but the tree still gets as deep as the chain is long.
-        length = 0
         while True:
             token = self._peek
             if token.kind != "op":
                 return left
-            length += 1
-            if length > 4 * _MAX_DEPTH:
-                span = self._source.span_of(token.start, token.end)
-                self._sink.add(rules.TOO_DEEP.at(span, "the expression is too long"))
-                raise _GivenUp
             op = token.text
             if op in _BINARY and _BINARY[op] > floor:
                 self._next()

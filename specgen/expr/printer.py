@@ -142,24 +142,30 @@ class Printer:
             return self.aligned(node, rank, col)
         return self._full("()", self.number(node, dtype).text, dtype)
 
-    def filled(self, node: Typed, dtype: str, dims: Dims, col: bool = False) -> Printed:
-        """The node as a tensor of exactly batch + dims (+ 1), expanded where it is smaller."""
+    def filled(
+        self, node: Typed, dtype: str, dims: Dims, col: bool = False, *, batch: bool = True
+    ) -> Printed:
+        """The node as a tensor of exactly batch + dims (+ 1), expanded where it is smaller.
+
+        Without `batch` it is one of exactly `dims`, for operations on constants alone.
+        """
         kind = node.type
         if kind.python:
-            return self._filled_number(node, dtype, dims, col)
-        if kind.level == "batch" and kind.dims == dims:
+            return self._filled_number(node, dtype, dims, col, batch)
+        if kind.dims == dims and (kind.level == "batch" or not batch):
             if kind.col == col:
                 return self.show(node)
             return self.logical(node) if kind.col else method(self.show(node), "unsqueeze", "-1")
-        printed = self.aligned(node, len(dims)) if kind.level == "batch" else self.show(node)
+        printed = self.aligned(node, len(dims))
         if kind.level == "batch" and kind.col and kind.rank < len(dims):
             printed = self.behind(self.logical(node), len(dims) - kind.rank)
-        shape = self.batch_shape()
+        shape = self.batch_shape() if batch else None
         if shape is not None and not dims:
             # One argument, not unpacked: the batch may have no dimensions either.
             printed = method(printed, "expand", shape)
         elif shape is not None or dims:
-            printed = method(printed, "expand", *self._batch_items(), *map(str, dims))
+            items = [] if shape is None else [f"*{shape}"]
+            printed = method(printed, "expand", *items, *map(str, dims))
         return method(printed, "unsqueeze", "-1") if col else printed
 
     def batch_shape(self) -> str | None:
@@ -184,22 +190,20 @@ class Printer:
         # A tensor without feature dimensions has the batch shape itself: the shortest text.
         return min(batched, key=lambda leaf: leaf.type.rank + leaf.type.col, default=None)
 
-    def _batch_items(self) -> list[str]:
-        shape = self.batch_shape()
-        return [] if shape is None else [f"*{shape}"]
-
-    def _filled_number(self, node: Typed, dtype: str, dims: Dims, col: bool) -> Printed:
+    def _filled_number(self, node: Typed, dtype: str, dims: Dims, col: bool, batch: bool) -> Printed:
         value = self.number(node, dtype).text
         for leaf in self._leaves:
             kind = leaf.type
-            if kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
+            if batch and kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
                 given = "" if kind.dtype == dtype else f", dtype={dtype_text(dtype)}"
                 return Printed(f"torch.full_like({leaf.text}, {value}{given})")
         feature = [*map(str, dims), *(["1"] if col else [])]
-        shape = self.batch_shape()
-        if shape is not None and not feature:
-            return self._full(shape, value, dtype)
-        return self._full(tuple_text([*self._batch_items(), *feature]) if feature else "()", value, dtype)
+        shape = self.batch_shape() if batch else None
+        if shape is not None:
+            whole = tuple_text([f"*{shape}", *feature]) if feature else shape
+        else:
+            whole = tuple_text(feature) if feature else "()"
+        return self._full(whole, value, dtype)
 
     def _full(self, shape: str, value: str, dtype: str) -> Printed:
         return self.constant("full", shape, value, dtype=dtype)

@@ -90,7 +90,11 @@ class SpecType:
         return Type(self.dtype, self.dims, level, col)
 
     def __str__(self) -> str:
-        return str(Type(self.dtype, self.dims)) if self.like is None else f"like({self.like})"
+        if self.like is not None:
+            return f"like({self.like})"
+        if self.names:
+            return f"{self.dtype}[{', '.join(self.names)}]"
+        return str(Type(self.dtype, self.dims))
 
 
 def flatten(bound: Bound) -> Iterator[int | float]:
@@ -316,7 +320,7 @@ class _Parser:
             raise NotANumber
 
     def _stop(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> NoReturn:
-        span = self._source.span_of(start, max(end, min(start + 1, len(self._source.text))))
+        span = self._source.span_of(start, max(end, start + 1))
         self._sink.add(rule.at(span, message, help=help))
         raise NotANumber
 

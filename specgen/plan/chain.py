@@ -12,6 +12,7 @@ from specgen.expr import ANYTHING, Binding, Type
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_fields import ChainField, chain_fields
 from specgen.plan.chain_flow import END, START, Versions
+from specgen.plan.chain_lift import plan_lift
 from specgen.plan.chain_writer import ChainWriter, Kind, NotHere, constant_name
 from specgen.plan.data import data_plan
 from specgen.plan.env import NOT_DONE, consts_record, field_doc
@@ -86,7 +87,10 @@ class _Planner:
             self.env.params,
             {f.key: f.extra for f in self.fields if f.extra is not None and f.field.visible},
         )
-        items.append(chain_class(interface, self.chain, self.env))
+        lift = None
+        if not self.native and len(self.env.env.observation) == 1:
+            lift = plan_lift(self.chain, self.fields, advance_call, lambda: self._begin_advance()[0])
+        items.append(chain_class(interface, self.chain, self.env, lift))
         items += data_plan(interface)
         return items
 

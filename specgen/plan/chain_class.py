@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
+from specgen.plan.chain_lift import Lift
 from specgen.plan.docs import env_doc
 from specgen.plan.env_class import (
     NOT_DONE,
@@ -21,7 +22,9 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan
 
 
-def chain_class(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) -> ClassPlan:
+def chain_class(
+    interface: EnvInterface, chain: CheckedChain, env: EnvInterface, lift: Lift | None
+) -> ClassPlan:
     """The environment class of a chain, native or Gymnasium-backed."""
     name = chain.name
     gym = env.env.gymnasium is not None
@@ -32,6 +35,8 @@ def chain_class(interface: EnvInterface, chain: CheckedChain, env: EnvInterface)
         attributes = (*attributes, f"consts: {name}Consts")
     if env.env.consts:
         attributes = (*attributes, f"env_consts: {env.name}Consts")
+    if lift is not None:
+        attributes = (*attributes, "_gym_lifts = True")
     base = "GeneratedGymEnv" if gym else "GeneratedEnv"
     lead = [f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."]
     doc = env_doc(interface)
@@ -49,6 +54,7 @@ def chain_class(interface: EnvInterface, chain: CheckedChain, env: EnvInterface)
             read_method(interface),
             _fresh(interface, env),
             _advance(interface, chain, env),
+            *(lift.methods if lift is not None else ()),
             entries_method(interface, "_root_entries"),
             entries_method(interface, "_next_entries"),
         ),

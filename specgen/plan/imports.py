@@ -25,6 +25,7 @@ _RUNTIME_TRANSFORMS = {
     "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
 }
 _RUNTIME_ENVS = ("EnvBase", "EnvSpecs", "GeneratedEnv", "GeneratedGymEnv")
+_RUNTIME_LIFTING = ("counts_before", "sums_before")
 _RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "NestedKey", "TensorDict", "TensorDictBase")
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
 _RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
@@ -48,6 +49,7 @@ KNOWN: dict[str, Import] = {
     "euler": Import("specgen_runtime.functional", "euler"),
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
+    **{name: Import("specgen_runtime.envs.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{
         name: Import(f"specgen_runtime.transforms.{module}", name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_model import CheckedLoss, Forward, LossParam, LossRole
 from specgen.expr import ANYTHING, Binding, Type, Typed, to_torch
 
@@ -29,7 +30,7 @@ class LossParts:
 
 def params_scope(loss: CheckedLoss, prefix: str = "") -> dict[str, Binding]:
     """The parameters of the constructor and the words of their enums, as names or as attributes of `self`."""
-    scope: dict[str, Binding] = {}
+    scope: dict[str, Binding] = dict(WORDS)
     for param in loss.params:
         scope[param.name] = Binding(f"{prefix}{param.name}", param.type, param.interval)
         for word in param.choices:

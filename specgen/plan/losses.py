@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from specgen.check.loss_builtins import LOSS_BUILTINS
 from specgen.check.loss_model import CheckedLoss, LossParam
 from specgen.check.model import Checked, Statement, identifier, snake
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, Type, Typed, full, infer, to_torch
-from specgen.plan.docs import hanging, wrapped
+from specgen.plan.docs import hanging
 from specgen.plan.loss_class import loss_class
 from specgen.plan.loss_parts import LossParts, params_scope, stored_text
 from specgen.plan.model import Argument, DataPlan, Field, FunctionPlan, Item, Line, RecordPlan, TypedKey
@@ -40,14 +40,21 @@ def _terms_record(loss: CheckedLoss) -> RecordPlan:
     fields = [
         Field(statement.name, "Tensor", doc="[*batch], before the reduction") for statement in loss.terms
     ]
-    fields += [Field(statement.name, "Tensor", doc="detached") for statement in loss.metrics]
-    roles = {role.name: role for role in loss.roles}
-    fields += [
-        Field(s.name, "Tensor", doc=f"[*batch, 1], detached; {roles[s.target].doc}") for s in loss.writes
-    ]
+    for statement in loss.metrics:
+        type = loss.types[statement.target]
+        fields.append(
+            Field(statement.name, _PYTHON[type.dtype] if type.python else "Tensor", doc="to be logged")
+        )
+    docs = {role.name: role.doc for role in loss.roles}
+    for statement in loss.writes:
+        fields.append(Field(statement.name, "Tensor", doc=_joined("[*batch, 1]", docs[statement.target])))
     return RecordPlan(
         f"{loss.name}Terms", ("What the loss is made of, one value per sample.",), tuple(fields)
     )
+
+
+def _joined(what: str, doc: str) -> str:
+    return f"{what}; {doc}" if doc else what
 
 
 def _function(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
@@ -75,7 +82,7 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
         lines += hanging(f"{made.name}: {_tensor(made.type)}, from `{made.network}`.")
     for role in parts.roles:
         if role.type is not None:
-            lines += hanging(f"{role.name}: {_tensor(role.type)}; {role.doc}.")
+            lines += hanging(f"{role.name}: {_joined(_tensor(role.type), role.doc)}.")
     if parts.estimates:
         lines += hanging(
             "value_estimate: from the value of the next state, [*batch], to the target, [*batch]."
@@ -94,8 +101,11 @@ def _param(param: LossParam) -> str:
 
 
 def _output(loss: CheckedLoss) -> DataPlan:
-    keys = [TypedKey((s.name,), 'Float[Tensor, "..."]') for s in (*loss.terms, *loss.metrics)]
+    keys = [TypedKey((s.name,), 'Float[Tensor, "*batch"]') for s in (*loss.terms, *loss.metrics)]
     return DataPlan(f"{loss.name}Output", (f"What `{loss.name}` returns.",), tuple(keys))
+
+
+_PYTHON = {"bool": "bool", "int64": "int", "float32": "float", "float64": "float"}
 
 
 class _Writer:
@@ -135,16 +145,17 @@ class _Writer:
         self.scope[statement.target] = Binding(statement.name, type, typed.interval)
         self.lines.append(Line(f"{statement.name} = {stored_text(typed, type)}", statement.path))
 
-    def detached(self, metrics: Sequence[Statement], writes: Iterable[Statement]) -> None:
+    def detached(self, metrics: Sequence[Statement], writes: Sequence[Statement]) -> None:
         """Metrics and what is written back, without gradients."""
         texts = [(s, to_torch(self.typed(s))) for s in metrics]
+        self._no_grad(texts)
+        texts = []
         for statement in writes:
             typed = self.typed(statement)
             texts.append((statement, stored_text(typed, Type(typed.type.dtype, (), col=True))))
-        for statement, text in texts:
-            self.lines.append(Line(f"with torch.no_grad():\n    {statement.name} = {text}", statement.path))
+        self._no_grad(texts)
 
-
-def class_doc(loss: CheckedLoss) -> list[str]:
-    """The first lines of the documentation."""
-    return wrapped(loss.doc or f"The loss `{loss.name}`.")
+    def _no_grad(self, texts: Sequence[tuple[Statement, str]]) -> None:
+        if texts:
+            body = "".join(f"\n    {statement.name} = {text}" for statement, text in texts)
+            self.lines.append(Line(f"with torch.no_grad():{body}", texts[0][0].path.rpartition(".")[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -122,12 +123,18 @@ def _report(root: Mapping, error: Any, sink: Sink) -> None:
             rules.MISSING_FIELD.at(_head(root, loc[:-1]) or node.span, f"`{owner}` needs a field `{loc[-1]}`")
         )
         return
+    if loc[:1] == ("import",):
+        return  # the imports themselves are resolved, and reported, before
     found = find(root, loc)
+    if isinstance(found, Scalar) and isinstance(found.value, str) and error["type"] in _READ:
+        _READ[error["type"]](found, sink)
+        return
     span = found.span if found is not None else _head(root, loc) or root.span
     sink.add(
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_expected(error)}, got {describe(found, error['input'])}",
+            help=_nearest(error),
         )
     )
 
@@ -154,6 +161,16 @@ def _head(root: Mapping, path: tuple[str | int, ...]) -> Span | None:
     return key.span if key is not None else None
 
 
+def _nearest(error: Any) -> str | None:
+    """For a value that is none of a few words: the one that was meant."""
+    if error["type"] != "literal_error" or not isinstance(error["input"], str):
+        return None
+    return suggestion(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+
+
+_READ = {"int_type": Scalar.as_int, "float_type": Scalar.as_float, "bool_type": Scalar.as_bool}
+"""How a scalar of a kind is read: the reader says what is wrong with the text, and what to write."""
+
 _EXPECTED = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -168,7 +185,8 @@ _EXPECTED = {
 
 def _expected(error: Any) -> str:
     if error["type"] == "literal_error":
-        return f"one of {error['ctx']['expected']}"
+        expected = str(error["ctx"]["expected"])
+        return f"one of {expected}" if " or " in expected else expected
     return _EXPECTED.get(error["type"], str(error["msg"]).removeprefix("Input should be "))
 
 

@@ -209,6 +209,7 @@ def _visible(
                 notes = [Note("the imported one", item.key.span)]
                 message = f"'{item.name}' is declared here and in the imported file `{target}`"
                 sink.add(IMPORT_CLASH.at(here.key.span, message, notes=notes, help="rename one of them"))
+                visible[item.section].setdefault(item.name, item)  # so that its uses are no further mistake
             elif other is not None:
                 notes = [Note("the first one", other.key.span), Note("the second one", item.key.span)]
                 message = f"`{other.file}` and `{target}` both declare '{item.name}'"

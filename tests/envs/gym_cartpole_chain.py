@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
-from specgen_runtime.envs.lifting import running_count, running_sum
+from specgen_runtime.envs.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, OneHot, Unbounded
 from torch import Tensor
 
@@ -171,7 +171,7 @@ class OneHotCartPoleChain(CartPoleChain):
 
 
 class LiftedCartPoleChain(CartPoleChain):
-    """The same chain, with the carries over a whole episode written out as well."""
+    """The same chain, with what each step carries over a whole episode written out as well."""
 
     _gym_lifts = True
 
@@ -181,15 +181,9 @@ class LiftedCartPoleChain(CartPoleChain):
     def _gym_lift(
         self, root: ChainRoot, observation: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
     ) -> ChainNext:
-        step_count = running_count(root.step_count, len(reward))
-        cut = truncated | (step_count >= self.params.max_steps)
-        return ChainNext(
-            raw_observation=observation,
-            is_init=torch.zeros_like(terminated),
-            step_count=step_count,
-            episode_reward=running_sum(root.episode_reward, reward),
-            done=terminated | cut,
-            terminated=terminated,
-            truncated=cut,
-            raw_reward=reward,
+        before = root._replace(
+            is_init=terminated,
+            step_count=counts_before(root.step_count, len(reward)),
+            episode_reward=sums_before(root.episode_reward, reward),
         )
+        return chain_step(self.params, before, observation, reward, terminated, truncated)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, EnvSpecs, GeneratedEnv, check_env_specs
-from specgen_runtime.envs.lifting import running_count, running_sum
+from specgen_runtime.envs.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule
@@ -424,20 +424,20 @@ def test_records_carry_by_name() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
-def test_running_sum_is_step_by_step(dtype: torch.dtype) -> None:
+def test_sums_are_those_of_stepping(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     terms = (torch.randn(500, 3) * 100).to(dtype)
     start = (torch.randn(3) * 100).to(dtype)
     expected, total = [], start
     for term in terms:
-        total = total + term
         expected.append(total)
-    assert torch.equal(running_sum(start, terms), torch.stack(expected))
+        total = total + term
+    assert torch.equal(sums_before(start, terms), torch.stack(expected))
 
 
-def test_running_count_is_step_by_step() -> None:
-    assert running_count(torch.tensor([5]), 3).tolist() == [[6], [7], [8]]
-    assert running_count(torch.tensor([[5], [1]]), 2, by=2).tolist() == [[[7], [3]], [[9], [5]]]
+def test_counts_are_those_of_stepping() -> None:
+    assert counts_before(torch.tensor([5]), 3).tolist() == [[5], [6], [7]]
+    assert counts_before(torch.tensor([[5], [1]]), 2, by=2).tolist() == [[[5], [1]], [[7], [3]]]
 
 
 def test_root_record_reads_all_state() -> None:

@@ -87,7 +87,11 @@ def test_pendulum(text: str) -> None:
 
 
 GRID_STEPS = (
-    ("want", "clip(pos + moves[agents.action], 0, size - 1)", "torch.clamp(pos + moves[agents_action], 0, 4)"),
+    (
+        "want",
+        "clip(pos + moves[agents.action], 0, size - 1)",
+        "torch.clamp(pos + moves[agents_action], 0, 4)",
+    ),
     (
         "same",
         "all(want[:, None, :] == want[None, :, :], axis=-1)",
@@ -134,7 +138,9 @@ def test_grid_world() -> None:
     assert scope["agents.observation"].interval == Interval(0.0, 1.0)
     assert scope["agents.action_mask"].type == Type("bool", (3, 5))
     node = typed("where(agents.terminated, bonus, -cost)", scope)
-    assert to_torch(node, cast="float32", dims=(3,), col=True).endswith("(-cost).unsqueeze(-1)).unsqueeze(-1)")
+    assert to_torch(node, cast="float32", dims=(3,), col=True).endswith(
+        "(-cost).unsqueeze(-1)).unsqueeze(-1)"
+    )
 
 
 def test_grid_world_draws() -> None:
@@ -174,6 +180,12 @@ def test_cat_frames_of_unknown_rank(text: str, printed: str) -> None:
     assert to_torch(typed(text, FRAMES)) == printed
 
 
+def test_a_float64_target_keeps_the_digits_of_numbers() -> None:
+    node = typed("where(done, 0.1, 0.2)", PENDULUM, dtype="float64")
+    assert node.type == Type("float64", (), "batch", True)
+    assert to_torch(node) == "torch.full_like(done, 0.2, dtype=torch.float64).masked_fill(done, 0.1)"
+
+
 def test_cat_frames_of_known_rank() -> None:
     scope = {
         **{name: bound(name, "uint8", 3, 8, 8) for name in ("frame", "pad")},
@@ -211,7 +223,9 @@ def test_numbers_become_tensors_of_the_target() -> None:
     one = typed("1.0", PENDULUM)
     assert to_torch(one) == "1.0"
     assert to_torch(one, cast="float32", dims=(), like=like) == "torch.full_like(th, 1.0)"
-    assert to_torch(one, cast="float64", dims=(), like=like) == "torch.full_like(th, 1.0, dtype=torch.float64)"
+    assert (
+        to_torch(one, cast="float64", dims=(), like=like) == "torch.full_like(th, 1.0, dtype=torch.float64)"
+    )
     assert to_torch(one, cast="float32", dims=(), col=True, like=like) == (
         "torch.full((*th.shape, 1), 1.0, dtype=torch.float32, device=th.device)"
     )

@@ -6,11 +6,11 @@ import pytest
 
 from specgen.diagnostics import Sink
 from specgen.expr import check_assignable, infer, parse, parse_type
-from tests.expr.scopes import FRAMES, GRID, PENDULUM
+from tests.expr.scopes import FRAMES, GRID, NORM, PENDULUM
 from tests.expr.test_golden import ACROBOT
 from tests.expr.texts import Text, mistakes
 
-SCOPE = PENDULUM | GRID | FRAMES
+SCOPE = PENDULUM | GRID | FRAMES | NORM
 
 MISTAKES = {
     # syntax
@@ -32,7 +32,10 @@ MISTAKES = {
         "SG802 16-18 `||` is not an operator here",
         "SG802 19-20 `!` is not an operator here",
     ],
-    "th if u else 3": ["SG802 4-6 `if` is not part of expressions", "SG802 9-13 `else` is not part of expressions"],
+    "th if u else 3": [
+        "SG802 4-6 `if` is not part of expressions",
+        "SG802 9-13 `else` is not part of expressions",
+    ],
     "lambda x: x": ["SG802 1-7 `lambda` is not part of expressions"],
     "'left'": ["SG802 1-7 text is not a value in an expression"],
     "3x": ["SG802 1-3 `3x` is neither a number nor a name"],
@@ -62,7 +65,9 @@ MISTAKES = {
     "rk4(dsdx, v, dt)": ["SG804 5-9 `dsdx` is not a function that the declaration defines"],
     "dsdt(v, th)": ["SG807 6-7 `v` is float32[3]; `s` of `dsdt` is float32[4]"],
     "dsdt(th)": ["SG805 1-9 `dsdt(s, torque)` takes 2 arguments, 1 are given"],
-    "tile(frame, 2, axis=1)": ["SG805 21-22 an axis of an array of unknown rank counts from the end: at most -1"],
+    "tile(frame, 2, axis=1)": [
+        "SG805 21-22 an axis of an array of unknown rank counts from the end: at most -1"
+    ],
     # dtypes
     "done * 5": ["SG806 1-5 `done` is a truth value and cannot be calculated with as a number"],
     "-done": ["SG806 2-6 `done` is a truth value and cannot be calculated with as a number"],
@@ -90,7 +95,7 @@ MISTAKES = {
     "th[0]": ["SG807 1-6 1 indices for `th`, which is float32"],
     "concat(th, v)": ["SG807 8-10 `th` is one number"],
     "A @ v": ["SG807 1-6 the inner dimensions 4 and 3 differ: `A` is float32[3, 4] and `v` is float32[3]"],
-    "frame + v": ["SG807 1-10 shapes do not fit: `frame` is any[...] and `v` is float32[3]"],
+    "loc + v": ["SG807 1-8 shapes do not fit: `loc` is float32[...] and `v` is float32[3]"],
     # ranges
     "v[3]": ["SG808 3-4 index 3 is outside a dimension of 3"],
     "v[i]": ["SG808 3-4 `i` can be 5, outside 0 to 2 of a dimension of 3"],
@@ -152,7 +157,9 @@ def test_help(text: str, help: str) -> None:
     assert sink.items[0].help == help
 
 
-@pytest.mark.parametrize("text", ["(" * 300 + "th", "-" * 500 + "th", "th" + " + th" * 500, "not " * 400 + "done"])
+@pytest.mark.parametrize(
+    "text", ["(" * 300 + "th", "-" * 500 + "th", "th" + " + th" * 500, "not " * 400 + "done"]
+)
 def test_depth_is_limited(text: str) -> None:
     assert [found[:5] for found in mistakes(text, SCOPE)] == ["SG812"]
 
@@ -171,7 +178,11 @@ def test_depth_is_limited(text: str) -> None:
         ("uniform(-1, 1)", "float32[4]", "SG809 one draw, 4 slots: `key` is float32[4]"),
         ("uniform(-1, 1) * th", "float32[2, 2]", "SG809 one draw, 4 slots: `key` is float32[2, 2]"),
         ("9", "float32 in [-8, 8]", "SG207 expression is 9, `key` is declared in [-8, 8]"),
-        ("uniform(-10, 10)", "float32 in [-8, 8]", "SG207 expression goes from -10 to 10, `key` is declared in [-8, 8]"),
+        (
+            "uniform(-10, 10)",
+            "float32 in [-8, 8]",
+            "SG207 expression goes from -10 to 10, `key` is declared in [-8, 8]",
+        ),
         ("randint(0, 6)", "categorical(5)", "SG207 expression goes from 0 to 5, `key` is declared in [0, 4]"),
         (
             "stack(u + 9, u)",

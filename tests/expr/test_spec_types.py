@@ -15,7 +15,9 @@ DIMS = {"n": 3, "size": 5}
 GOOD = {
     "float32": SpecType("unbounded", "float32"),
     "float32[3] in [-1, 1]": SpecType("bounded", "float32", (3,), -1.0, 1.0),
-    "float32[3] in [[-1, -1, -8], [1, 1, 8]]": SpecType("bounded", "float32", (3,), (-1.0, -1.0, -8.0), (1.0, 1.0, 8.0)),
+    "float32[3] in [[-1, -1, -8], [1, 1, 8]]": SpecType(
+        "bounded", "float32", (3,), (-1.0, -1.0, -8.0), (1.0, 1.0, 8.0)
+    ),
     "float32[2] in [[-1, 0], inf]": SpecType("bounded", "float32", (2,), (-1.0, 0.0), math.inf),
     "float64 in [-pi, 2 * pi]": SpecType("bounded", "float64", (), -math.pi, 2 * math.pi),
     "int64[n, 2] in [0, size - 1]": SpecType("bounded", "int64", (3, 2), 0, 4),
@@ -45,7 +47,12 @@ def test_good(text: str) -> None:
     assert found is not None
     expected = GOOD[text]
     assert (found.kind, found.dtype, found.shape) == (expected.kind, expected.dtype, expected.shape)
-    assert (found.low, found.high, found.n, found.nvec) == (expected.low, expected.high, expected.n, expected.nvec)
+    assert (found.low, found.high, found.n, found.nvec) == (
+        expected.low,
+        expected.high,
+        expected.n,
+        expected.nvec,
+    )
     assert found.like == expected.like
     if expected.names:
         assert found.names == expected.names
@@ -109,7 +116,9 @@ def test_bad(text: str) -> None:
     assert found == [BAD[text]]
 
 
-@pytest.mark.parametrize("text", ["float32[" + "(" * 200, "float32[" + "-" * 200 + "1]", "float32 in " + "[" * 300])
+@pytest.mark.parametrize(
+    "text", ["float32[" + "(" * 200, "float32[" + "-" * 200 + "1]", "float32 in " + "[" * 300]
+)
 def test_depth_is_limited(text: str) -> None:
     sink = Sink()
     assert parse_type(Text(text), sink) is None

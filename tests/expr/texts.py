@@ -16,11 +16,13 @@ class Text:
     text: str
 
     def span_of(self, start: int, end: int) -> Span:
-        assert 0 <= start <= end <= max(len(self.text), 1), (start, end, self.text)
+        assert 0 <= start <= end <= len(self.text) + 1, (start, end, self.text)
         return Span("f.yaml", 1, start + 1, 1, end + 1)
 
 
-def typed(text: str, scope: dict[str, Binding], functions: dict[str, Function] | None = None, **options: str) -> Typed:
+def typed(
+    text: str, scope: dict[str, Binding], functions: dict[str, Function] | None = None, **options: str
+) -> Typed:
     """The typed tree of an expression that must be right."""
     sink = Sink()
     source = Text(text)

@@ -117,6 +117,7 @@ def test_cartpole(name: str) -> None:
     )
     env.set_seed(5, static_seed=True)
     peer.set_seed(5, static_seed=True)
+    env.reset()  # TorchRL's set_seed resets; ours seeds the next reset
     run(env, peer)
 
 
@@ -140,7 +141,8 @@ def test_double_to_float() -> None:
     assert every.transform.in_keys == peers.transform.in_keys
     assert every.transform.out_keys == peers.transform.out_keys
     assert every.transform.in_keys_inv == peers.transform.in_keys_inv
-    compare(every.reset(), peers.reset())
+    # The float64 state that goes on exactly behind the float32 one is ours alone.
+    compare(every.reset().exclude("_carry"), peers.reset())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -341,7 +341,8 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
 
         Takes what `torch.nn.Module.to` takes; a dtype casts parameters and buffers, not the specs.
         """
-        device, *_ = torch._C._nn._parse_to(*args, **kwargs)
+        parse: Any = torch._C._nn._parse_to  # pyright: ignore[reportAttributeAccessIssue]
+        device, *_ = parse(*args, **kwargs)
         super().to(*args, **kwargs)
         if device is not None and device != self._device:
             self._device = device

@@ -25,13 +25,10 @@ def leaf_name(key: NestedKey) -> str:
     return key if isinstance(key, str) else key[-1]
 
 
-def key_list(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
+def key_list(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
     """One key or several, as a list; a tuple is one nested key."""
-    if isinstance(keys, str):
-        return [keys]
-    if isinstance(keys, tuple):
-        return [join_key(keys)]
-    return [join_key(as_tuple(key)) for key in keys]
+    several = keys if isinstance(keys, list) else [keys]
+    return [join_key(as_tuple(key)) for key in several]
 
 
 def show_key(key: NestedKey) -> str:

@@ -38,7 +38,8 @@ def fast_td(
             key: fast_td(value, batch_size, device, names) if isinstance(value, dict) else value
             for key, value in entries.items()
         }
-    return TensorDict._new_unsafe(source=entries, batch_size=batch_size, device=device, names=names)
+    unsafe: Any = TensorDict._new_unsafe
+    return unsafe(source=entries, batch_size=batch_size, device=device, names=names)
 
 
 def entries_of(tensordict: TensorDictBase) -> Mapping[str, Any]:

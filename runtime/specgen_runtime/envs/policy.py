@@ -66,8 +66,7 @@ def on_policy_device(
     act: Callable[[Any], Any], policy: Callable[..., Any], env_device: torch.device | None
 ) -> Callable[[Any], Any]:
     """Run a policy on the device of its parameters, and bring the result back."""
-    parameters = getattr(policy, "parameters", None)
-    parameter = next(iter(parameters()), None) if callable(parameters) else None
+    parameter = next(policy.parameters(), None) if isinstance(policy, nn.Module) else None
     if parameter is None or parameter.device == env_device:
         return act
     device = parameter.device

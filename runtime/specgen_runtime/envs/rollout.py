@@ -150,7 +150,8 @@ def step_through(
         else:
             record, following = env.step_and_maybe_reset(current)
         if finished is not None:
-            record = torch.where(finished, records[-1], record)
+            merged: Any = torch.where(finished, records[-1], record)
+            record = merged
         records.append(record)
         if last:
             break

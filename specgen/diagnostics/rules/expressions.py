@@ -187,3 +187,24 @@ TOO_DEEP = Rule(
 The expression is nested deeper than a person can read; name its parts in lines of their own.
 """,
 )
+
+DRAW_MISPLACED = Rule(
+    "SG813",
+    "random draw where nothing is drawn",
+    """
+Random numbers are drawn at a reset and at a step. Observations are functions of the state, and declared functions
+are pure, so that both give the same for the same arguments, whenever and however often they are computed.
+
+    observe:
+      observation: x + normal()         # SG813
+
+    state:
+      noise: float32
+    reset:
+      noise: normal()
+    step:
+      next.noise: normal()
+    observe:
+      observation: x + noise
+""",
+)

@@ -12,6 +12,7 @@ from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site, convert
+from specgen.expr.dtypes import is_float
 from specgen.expr.printer import TERNARY, Printed, Printer, call, dtype_text
 from specgen.expr.types import Static, Typed
 
@@ -133,12 +134,17 @@ def infer_where(site: Site) -> Typed | None:
     dtype = site.joined(branches, bools=True)
     if dtype is None:
         return None
-    if isinstance(condition.static, bool):
-        chosen = then if condition.static else otherwise
-        return chosen if chosen.type.python else convert(chosen, dtype)
+    if is_float(dtype) and all(branch.type.python for branch in branches):
+        # Of two numbers the target decides: as float64 they keep all their digits.
+        dtype = "float64" if site.context.float_dtype == "float64" else dtype
     shape = site.unified(site.values)
     if shape is None:
         return None
+    if isinstance(condition.static, bool):
+        chosen = then if condition.static else otherwise
+        if chosen.type.dims == shape.dims:
+            return chosen if chosen.type.python else convert(chosen, dtype)
+        shape = replace(shape, level=chosen.type.level if not chosen.type.python else "const", col=False)
     if dtype == "str":
         site.fail(rules.WRONG_DTYPE, "`where` does not choose between words")
         return None
@@ -149,6 +155,8 @@ def infer_where(site: Site) -> Typed | None:
 def _show_where(node: Typed, printer: Printer) -> Printed:
     condition, then, otherwise = node.args
     dtype, kind = node.type.dtype, node.type
+    if isinstance(condition.static, bool):
+        return _branch(then if condition.static else otherwise, node, printer)
     if condition.type.python:
         texts = [_branch(branch, node, printer).at(TERNARY + 1) for branch in (then, otherwise)]
         return Printed(f"{texts[0]} if {printer.text(condition, TERNARY + 1)} else {texts[1]}", TERNARY)
@@ -173,7 +181,8 @@ def _branch(branch: Typed, node: Typed, printer: Printer) -> Printed:
     # Python chooses one branch as it is, so each must already be what the type says.
     if node.type.python or node.type.dims is None:
         return printer.show(branch)
-    return printer.filled(branch, node.type.dtype, node.type.dims, node.type.col)
+    batch = node.type.level == "batch"
+    return printer.filled(branch, node.type.dtype, node.type.dims, node.type.col, batch=batch)
 
 
 FUNCTIONS: tuple[Builtin, ...] = (

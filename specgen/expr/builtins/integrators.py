@@ -67,10 +67,11 @@ def _infer(site: Site) -> Typed | None:
 def arguments(node: Typed, args: tuple[Typed, ...], printer: Printer) -> list[str]:
     """The texts of arguments of a declared function, each of the full batch shape."""
     assert node.function is not None
-    texts: list[str] = []
-    for (_, wanted), arg in zip(node.function.params, args, strict=True):
-        texts.append(printer.filled(arg, wanted.dtype, wanted.dims or ()).text)
-    return texts
+    batch = node.type.level == "batch"
+    return [
+        printer.filled(arg, wanted.dtype, wanted.dims or (), batch=batch).text
+        for (_, wanted), arg in zip(node.function.params, args, strict=True)
+    ]
 
 
 def _show(node: Typed, printer: Printer) -> Printed:

@@ -41,21 +41,9 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
     if all(arg.type.python for arg in node.args):
         values = tuple_text(printer.number(arg, dtype).text for arg in node.args)
         return printer.constant("tensor", values, dtype=dtype)
-    if node.type.level == "batch":
-        texts = [printer.filled(arg, dtype, inner).text for arg in node.args]
-    else:
-        texts = [_constant(arg, dtype, inner, printer) for arg in node.args]
+    batch = node.type.level == "batch"
+    texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
     return call("torch.stack", tuple_text(texts), f"dim={axis - len(dims)}")
-
-
-def _constant(arg: Typed, dtype: str, dims: Dims, printer: Printer) -> str:
-    if arg.type.dims == dims and not arg.type.python:
-        return printer.text(arg)
-    return (
-        method(printer.tensor(arg, dtype, len(dims)), "expand", *map(str, dims)).text
-        if dims
-        else (printer.tensor(arg, dtype, 0).text)
-    )
 
 
 def _infer_concat(site: Site) -> Typed | None:
@@ -110,12 +98,8 @@ def _show_concat(node: Typed, printer: Printer) -> Printed:
             pieces = [text if repeated else tuple_text([text]) for text, repeated in parts]
             return call("torch.cat", " + ".join(pieces), f"dim={axis}")
         return call("torch.cat", tuple_text(text for text, _ in parts), f"dim={axis}")
-    texts = [
-        printer.filled(arg, node.type.dtype, arg.type.dims or ()).text
-        if node.type.level == "batch"
-        else printer.text(arg)
-        for arg in node.args
-    ]
+    batch = node.type.level == "batch"
+    texts = [printer.filled(arg, node.type.dtype, arg.type.dims or (), batch=batch).text for arg in node.args]
     return call("torch.cat", tuple_text(texts), f"dim={axis}")
 
 

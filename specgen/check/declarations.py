@@ -1,0 +1,92 @@
+"""The names of declarations: they become classes of one module, which their package shows beside others."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from specgen.check.model import snake
+from specgen.check.names import article, refusal
+from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import schema as rules
+from specgen.schema.load import SchemaFile
+from specgen.source import Mapping as MappingNode
+
+SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
+"""The sections whose entries become classes, and what an entry is called."""
+
+SUFFIXES = ("Params", "Consts", "Root", "Next", "Data", "NextData", "Keys", "InverseKeys", "Terms")
+"""What the names of generated records end with, behind the name of their declaration."""
+
+USED = frozenset(
+    "ActionSpace ActionSpaceName Any ArrayLike Binary Bool Bounded Callable Categorical ClassVar Composite "
+    "DEVICE_TYPING EnvBase EnvSpecs Float Float32 Float64 GeneratedEnv GeneratedGymEnv GeneratedTransform INPUTS "
+    "Index Int16 Int32 Int64 Int8 Literal LossModule Mapping MultiCategorical NamedTuple NestedKey OneHot "
+    "Reduction Self Sequence Shaped TYPE_CHECKING Tensor TensorDict TensorDictBase TensorDictModuleBase "
+    "TensorDictParams TensorSpec UInt8 Unbounded ValueEstimators".split()
+)
+"""What generated modules import; a class of such a name would hide it."""
+
+_TYPES = frozenset(
+    "any binary bool bounded categorical float float16 float32 float64 int8 int16 int32 int64 like "
+    "multi_categorical number onehot text uint8 unbounded".split()
+)
+
+
+def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, str], sink: Sink) -> None:
+    """Check the names of all declarations.
+
+    Args:
+        files: the loaded files.
+        modules: the dotted generated module of each file.
+        sink: takes names that are no Python names, and names that would be given twice.
+    """
+    shown: dict[tuple[str, str], tuple[str, Span]] = {}
+    for path, file in files.items():
+        package = modules[path].rpartition(".")[0]
+        if file.module.consts:
+            message = "constants of a whole file are not available yet"
+            help = "declare them under `consts` of the environment that reads them"
+            sink.add(rules.NOT_AVAILABLE.at(file.key_span("consts"), message, help=help))
+        for name in file.module.specs:
+            _refuse(name, "spec", name in _TYPES and "it is a type", file.key_span("specs", name), sink)
+        taken: dict[str, tuple[str, Span]] = {}
+        for what, name, span in _declared(file):
+            if _refuse(name, what, name in USED and "generated code uses it", span, sink):
+                continue
+            clash = next((taken[form] for form in _forms(name) if form in taken), None)
+            clash = clash or shown.get((package, name))
+            if clash is not None:
+                other, first = clash
+                where = "" if first.file == span.file else f" of the same package, in `{posixpath.basename(first.file)}`"
+                sink.add(
+                    rules.NAME_TAKEN.at(
+                        span,
+                        f"the {what} `{name}` would be written over {article(other)} {other}{where}",
+                        notes=[Note("the first one", first)],
+                        help=f"give this {what} another name",
+                    )
+                )
+                continue
+            taken |= {form: (what, span) for form in _forms(name)}
+            shown[package, name] = (what, span)
+
+
+def _declared(file: SchemaFile) -> Iterator[tuple[str, str, Span]]:
+    for section, what in SECTIONS.items():
+        node = file.root.get(section)
+        for key, _ in node.entries if isinstance(node, MappingNode) else ():
+            yield what, key.text, key.span
+
+
+def _forms(name: str) -> list[str]:
+    """Every top-level name that a declaration may take in its module."""
+    return [name, f"{snake(name)}()", *(name + suffix for suffix in SUFFIXES)]
+
+
+def _refuse(name: str, what: str, used: str | bool, span: Span, sink: Sink) -> bool:
+    reason = "a dot is for nested keys" if "." in name else refusal(name) or used
+    if reason:
+        message = f"`{name}` can't be a name: {reason}"
+        sink.add(rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name"))
+    return bool(reason)

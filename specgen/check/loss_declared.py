@@ -1,0 +1,222 @@
+"""What a loss declares before its expressions: parameters, networks, keys, the estimator."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from specgen.check.loss_builtins import WORDS
+from specgen.check.loss_model import LossNetwork, LossParam, LossRole, Size
+from specgen.check.loss_params import check_loss_params
+from specgen.check.names import Names
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import expressions as expression_rules
+from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import Binding, Interval, Type, full, parse_type
+from specgen.schema.load import SchemaFile
+from specgen.schema.loss import Estimator, Loss, LossKey
+
+ESTIMATORS = ("td0",)
+_ESTIMATORS_LATER = ("td1", "td_lambda", "gae", "vtrace")
+_SIGNALS = {
+    "reward": Type("float32", (), col=True),
+    "done": Type("bool", (), col=True),
+    "terminated": Type("bool", (), col=True),
+    "truncated": Type("bool", (), col=True),
+}
+_SIZE = re.compile(r"[A-Za-z_]\w*")
+_NONE = Binding("", Type("str"), full("bool"))
+
+
+@dataclass
+class Declared:
+    """The declarations of one loss, checked in the order of dependence.
+
+    Attributes:
+        file, path, loss: where they stand, and what they say.
+        names: the namespace of the loss.
+        sink: takes every mistake.
+        params: the constructor keywords.
+        scope: what expressions read: parameters, words and keys.
+        networks, roles: those whose declaration is right.
+        estimator: the default value estimator.
+    """
+
+    file: SchemaFile
+    path: tuple[str, ...]
+    loss: Loss
+    names: Names
+    sink: Sink
+    params: tuple[LossParam, ...] = ()
+    scope: dict[str, Binding] = field(default_factory=dict)
+    networks: tuple[LossNetwork, ...] = ()
+    roles: tuple[LossRole, ...] = ()
+    estimator: str | None = None
+
+    def check(self) -> None:
+        """Check them all."""
+        self._refuse_unavailable()
+        self.params, scope = check_loss_params(self.file, self.path, self.loss.params, self.names, self.sink)
+        self.scope = {**WORDS, **scope}
+        self.networks = self._networks()
+        self.roles = self._roles(self.networks)
+        for role in self.roles:
+            if role.type is not None:
+                self.scope[role.name] = Binding(role.name, role.type, role.interval, what="key")
+        self.estimator = self._estimator()
+
+    def _refuse_unavailable(self) -> None:
+        for section in ("learnable", "samples", "mask"):
+            if getattr(self.loss, section):
+                self._later(f"`{section}` is", section)
+        for name, network in self.loss.networks.items():
+            if network.policy is not None:
+                self._later("networks that are policies are", "networks", name, "policy")
+            if network.ensemble is not None:
+                self._later("ensembles are", "networks", name, "ensemble")
+
+    def _later(self, what: str, *place: str) -> None:
+        self.sink.add(
+            schema_rules.NOT_AVAILABLE.at(
+                self.file.key_span(*self.path, *place),
+                f"{what} not available yet in losses",
+                help="subclass specgen_runtime.LossModule by hand for now",
+            )
+        )
+
+    def _networks(self) -> tuple[LossNetwork, ...]:
+        made = []
+        for index, (name, network) in enumerate(self.loss.networks.items()):
+            here = (*self.path, "networks", name)
+            if not self.names.claim(name, "network", self.file.key_span(*here)) or network.policy is not None:
+                continue
+            if len(network.out) != 1:
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(
+                        self.file.key_span(*here),
+                        f"`{name}` needs `out` with one key and its type, has {len(network.out)}",
+                    )
+                )
+                continue
+            (output,) = network.out
+            type_ = self._type((*here, "out", output), start=1_000_003 + 1000 * index)
+            target = network.target
+            if isinstance(target, str) and self.scope.get(target, _NONE).type.dtype != "bool":
+                self.sink.add(
+                    schema_rules.UNKNOWN_DECLARATION.at(
+                        self.file.span(*here, "target"),
+                        f"`target` is true, false or a parameter that is; there is no truth value `{target}`",
+                        help=suggestion(target, self.scope) or f"declare it: `params: {{{target}: true}}`",
+                    )
+                )
+                target = True
+            if type_ is not None and network.qvalue is not None and type_.rank != 1:
+                message = (
+                    f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
+                )
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(
+                        self.file.span(*here, "out", output), message, help='write "float32[n]"'
+                    )
+                )
+                continue
+            if type_ is not None:
+                made.append(LossNetwork(name, network.qvalue, output, type_, target, network.doc))
+        return tuple(made)
+
+    def _type(self, here: tuple[str, ...], start: int) -> Type | None:
+        """A declared type; dimensions may be names of sizes that only the user's networks know."""
+        source = self.file.scalar(*here)
+        _, bracket, inside = source.text.partition("[")
+        sizes = (
+            {name: Size(name, start + index) for index, name in enumerate(_SIZE.findall(inside))}
+            if bracket
+            else {}
+        )
+        spec = parse_type(source, self.sink, sizes)
+        if spec is None:
+            return None
+        if spec.shape == (1,):
+            # One number with a trailing 1, as rewards and state values are stored.
+            return Type(spec.dtype, (), col=True)
+        named = {int(size): size for size in sizes.values()}
+        return Type(spec.dtype, tuple(named.get(size, size) for size in spec.shape or ()))
+
+    def _roles(self, networks: tuple[LossNetwork, ...]) -> tuple[LossRole, ...]:
+        made = []
+        actions = {network.action: network for network in networks if network.action is not None}
+        outputs = {network.output: network for network in networks}
+        for name, given in self.loss.keys.items():
+            here = (*self.path, "keys", name)
+            if not self.names.claim(name, "key", self.file.key_span(*here)):
+                continue
+            declared = given if isinstance(given, LossKey) else LossKey(key=given)
+            type_, interval = _SIGNALS.get(name), None
+            if declared.type is not None:
+                type_ = self._type((*here, "type"), start=2_000_003)
+            if (network := actions.get(name)) is not None:
+                (size,) = network.type.dims or (1,)
+                type_, interval = Type("int64"), Interval(0, size - 1)
+            made.append(
+                LossRole(
+                    name,
+                    tuple(declared.key.split(".")),
+                    type_,
+                    interval or full(type_.dtype if type_ else "float32"),
+                    name in _SIGNALS,
+                    declared.doc,
+                )
+            )
+        known = [role.name for role in made]
+        for network in networks:
+            if network.action is not None and network.action not in known:
+                self.unknown_role(network.action, known, "networks", network.name, "qvalue")
+        for name, network in outputs.items():
+            if name not in known and self.names.claim(
+                name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
+            ):
+                made.append(
+                    LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
+                )
+        return tuple(made)
+
+    def unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
+        """Report a role that is not declared, at a value (or a key) below the loss."""
+        span = self.file.key_span(*self.path, *place) if key else self.file.span(*self.path, *place)
+        defaults = {
+            given.key if isinstance(given, LossKey) else given: role for role, given in self.loss.keys.items()
+        }
+        help = suggestion(name, known) or f"declare `{name}` under `keys`"
+        if name in defaults:
+            help = f"write the role whose key it is: `{defaults[name]}`"
+        self.sink.add(rules.UNKNOWN_ROLE.at(span, f"`{name}` is no key of `{self.path[-1]}`", help=help))
+
+    def _estimator(self) -> str | None:
+        given = self.loss.value_estimator
+        if given is None:
+            return None
+        name = given.default if isinstance(given, Estimator) else given
+        place = (*self.path, "value_estimator", *(("default",) if isinstance(given, Estimator) else ()))
+        if name in _ESTIMATORS_LATER:
+            self.sink.add(
+                schema_rules.NOT_AVAILABLE.at(
+                    self.file.span(*place), f"the value estimator `{name}` is not available yet"
+                )
+            )
+        elif name not in ESTIMATORS:
+            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
+            self.sink.add(
+                rules.UNKNOWN_ESTIMATOR.at(
+                    self.file.span(*place), f"unknown value estimator `{name}`", help=help
+                )
+            )
+        if isinstance(given, Estimator) and given.value is not None and given.value not in self.loss.let:
+            self.sink.add(
+                expression_rules.UNDEFINED.at(
+                    self.file.span(*self.path, "value_estimator", "value"),
+                    f"`{given.value}` is no value under `let`",
+                    help=suggestion(given.value, self.loss.let),
+                )
+            )
+        return name

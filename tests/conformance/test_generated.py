@@ -1,0 +1,151 @@
+"""Every generated class of the standard library, found by walking the package, under one contract."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+import specgen_std
+from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.objectives import LossModule
+from specgen_runtime.specs import Composite
+from specgen_runtime.testing import (
+    check_fake_tensordict,
+    check_generated_env,
+    check_partial_resets,
+    check_rollout_is_stepping,
+)
+from specgen_runtime.transforms import GeneratedTransform
+
+BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
+"""A batch size that equals a feature size hides wrong broadcasting, so both kinds are here."""
+
+TENSOR_PARAMS = {"loc": 0.5, "scale": 2.0}
+"""Values for what has no default: numbers that any transform takes."""
+
+
+def classes(base: type) -> Iterator[type[Any]]:
+    for module in pkgutil.walk_packages(specgen_std.__path__, "specgen_std."):
+        for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(found, base) and found.__module__ == module.name:
+                yield found
+
+
+GYM: list[type[Any]] = list(classes(GeneratedGymEnv))
+NATIVE: list[type[Any]] = [env for env in classes(GeneratedEnv) if env not in GYM]
+TRANSFORMS: list[type[Any]] = list(classes(GeneratedTransform))
+LOSSES: list[type[Any]] = list(classes(LossModule))
+
+each_native = pytest.mark.parametrize("env", NATIVE, ids=lambda env: env.__name__)
+each_gym = pytest.mark.parametrize("env", GYM, ids=lambda env: env.__name__)
+each_batch = pytest.mark.parametrize("batch", BATCHES, ids=str)
+
+
+def test_the_walk_finds_the_library() -> None:
+    assert {"CartPole", "Pendulum", "MountainCar", "MountainCarContinuous", "Acrobot", "CartPoleTrain"} <= {
+        env.__name__ for env in NATIVE
+    }
+    assert len(GYM) >= 5
+    assert len(TRANSFORMS) >= 6
+    assert LOSSES
+
+
+@each_native
+@each_batch
+def test_native(env: type[Any], batch: tuple[int, ...]) -> None:
+    check_generated_env(partial(env, batch_size=batch), steps=40)
+
+
+@each_native
+def test_native_over_many_episodes(env: type[Any]) -> None:
+    # long enough for the time limits of the chains and for the episodes that end by themselves
+    check_rollout_is_stepping(partial(env, batch_size=(3,)), steps=260)
+
+
+@each_gym
+def test_gym(env: type[Any]) -> None:
+    check_generated_env(env, steps=260)
+
+
+@each_native
+def test_partial_resets(env: type[Any]) -> None:
+    check_partial_resets(env(batch_size=(4, 3)), steps=30)
+
+
+@pytest.mark.parametrize("env", [*NATIVE, *GYM], ids=lambda env: env.__name__)
+def test_specs_are_locked_composites_on_the_device(env: type[Any]) -> None:
+    made = env(device="cpu")
+    for group in ("action", "observation", "reward", "done", "state"):
+        spec = getattr(made, f"full_{group}_spec")
+        assert isinstance(spec, Composite)
+        assert spec.device == torch.device("cpu")
+        for key, leaf in spec.items(True, True):
+            assert leaf.device == torch.device("cpu"), as_tuple(key)
+        with pytest.raises(RuntimeError, match="lock"):
+            spec["other"] = leaf
+    check_fake_tensordict(made)
+
+
+@pytest.mark.parametrize("env", NATIVE, ids=lambda env: env.__name__)
+def test_params_have_the_defaults_of_the_constructor(env: type[Any]) -> None:
+    made = env()
+    signature = inspect.signature(env.__init__).parameters
+    params = getattr(made, "params", ())
+    fields = getattr(params, "_asdict", dict)()
+    assert {name: signature[name].default for name in fields} == fields
+
+
+@pytest.mark.parametrize("env", [*NATIVE, *GYM], ids=lambda env: env.__name__)
+def test_misspelt_keywords_are_refused(env: type[Any]) -> None:
+    with pytest.raises(TypeError, match="batchsize"):
+        env(batchsize=(3,))
+
+
+@pytest.mark.parametrize("env", NATIVE, ids=lambda env: env.__name__)
+def test_moving_keeps_class_and_data(env: type[Any]) -> None:
+    made = env(batch_size=(3,))
+    moved = made.to("cpu")
+    assert moved is made
+    assert moved.rollout(3, break_when_any_done=False).device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda each: each.__name__)
+def test_transforms_are_constructible(transform: type[Any]) -> None:
+    made = construct(transform)
+    assert type(made)(**given(transform)) is not made
+    assert transform.__doc__
+    with pytest.raises(TypeError, match="no_such_argument"):
+        construct(transform, no_such_argument=1)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda each: each.__name__)
+def test_losses_are_constructible(loss: type[Any]) -> None:
+    from specgen_runtime.modules import QValueActor
+
+    network: Callable[[Any], Any] = torch.nn.Linear(4, 2)
+    made = loss(QValueActor(network, action_space="categorical"))
+    assert made.functional
+    assert loss.__doc__
+    with pytest.raises(TypeError, match="no_such_argument"):
+        loss(QValueActor(network, action_space="categorical"), no_such_argument=1)
+
+
+def given(transform: type[Any]) -> dict[str, float]:
+    parameters = inspect.signature(transform.__init__).parameters.values()
+    return {
+        p.name: TENSOR_PARAMS[p.name]
+        for p in parameters
+        if p.default is p.empty and p.name != "self" and p.name in TENSOR_PARAMS
+    }
+
+
+def construct(transform: type[Any], **more: object) -> Any:
+    return transform(**given(transform), **more)
