@@ -22,4 +22,6 @@ def rows(budget: Budget) -> Iterator[Row]:
 
 
 def _run(*arguments: str) -> None:
-    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")

@@ -91,7 +91,10 @@ class _Checker:
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
         self.types: dict[str, Type] = {}
-        self.broken: set[str] = set()
+        # What is declared wrongly is reported there, not again where it is read.
+        self.broken = self.loss.params.keys() - {param.name for param in params}
+        if len(networks) < len(self.loss.networks) or not self._actions_known():
+            self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
@@ -179,7 +182,12 @@ class _Checker:
     def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
         expr = parse(source, self.sink)
         # What reads a value that is wrong already is not reported again.
-        if expr is None or free_names(expr) & self.broken or self._uses_later(expr, source):
+        if (
+            expr is None
+            or free_names(expr) & self.broken
+            or self._uses_later(expr, source)
+            or self._reads_untyped(expr, source)
+        ):
             self.broken.add(name)
             return None
         path = ".".join((*self.path, section, name))
@@ -219,6 +227,23 @@ class _Checker:
             span = source.span_of(function.start, function.end)
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, f"`{function.path}` is not available yet"))
         return bool(found)
+
+    def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:
+        untyped = {role.name for role in self.declared.roles if role.type is None}
+        found = [name for name in _names(expr) if name.path in untyped]
+        for name in found:
+            self.sink.add(
+                expression_rules.UNDEFINED.at(
+                    source.span_of(name.start, name.end),
+                    f"`{name.path}` is a key without a type, which expressions can't read",
+                    help=f"say its type: `{name.path}: {{key: {name.path}, type: float32}}`",
+                )
+            )
+        return bool(found)
+
+    def _actions_known(self) -> bool:
+        roles = {role.name for role in self.declared.roles}
+        return all(network.action is None or network.action in roles for network in self.declared.networks)
 
     def _choice_sound(self, value: NetworkValue, type: Type, source: Scalar) -> bool:
         """Whether the condition of a choice is a truth value and both sides are of one type."""
@@ -275,3 +300,9 @@ def _calls(expr: Expr) -> list[tree.Call]:
     """Every function call in an expression."""
     own = [expr] if isinstance(expr, tree.Call) else []
     return own + [call for child in tree.children(expr) for call in _calls(child)]
+
+
+def _names(expr: Expr) -> list[tree.Name]:
+    """Every name that is read in an expression."""
+    own = [expr] if isinstance(expr, tree.Name) else []
+    return own + [name for child in tree.children(expr) for name in _names(child)]

@@ -14,6 +14,9 @@ RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
+SHARED = frozenset({"size"})
+"""Built-ins whose name may be declared: a grid has a `size`, and the call `size(x, axis)` looks different."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
@@ -68,6 +71,6 @@ def refusal(part: str) -> str | None:
         return "it is a Python keyword"
     if part in RESERVED:
         return "it is a word of the language"
-    if part in CALLABLE:
+    if part in CALLABLE and part not in SHARED:
         return "it is a built-in function"
     return None

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from specgen.check.model import Checked, identifier
-from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.expr.tree import Call, Name
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.transform_docs import transform_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
+from specgen.plan.transform_text import (
+    by_condition,
+    joined,
+    key_literal,
+    names_text,
+    param_lines,
+    quoted,
+    spec_like,
+    spec_method,
+    tuple_text,
+)
 from specgen.plan.writer import TORCH_DTYPES
 
 _TENSORDICT = Argument("tensordict", "TensorDictBase")
@@ -84,17 +94,19 @@ class _Planner:
     def _attributes(self) -> Iterator[str]:
         transform = self.transform
         if self.forward is not None and not self.forward.structural:
-            yield f"_reads = {_names([self.forward.name])}"
+            yield f"_reads = {names_text([self.forward.name])}"
         outputs = [output for output in transform.outputs if not output.inverse]
         always = [output.name for output in outputs if output.when is None]
+        # `__init__` adds to what is conditional, so its type must be said.
+        declared = ": tuple[str, ...]" if len(always) < len(outputs) else ""
         if always:
-            yield f"_writes = {_names(always)}"
+            yield f"_writes{declared} = {names_text(always)}"
         if transform.recalls:
-            yield f"_recalls = {_names(transform.recalls)}"
+            yield f"_recalls = {names_text(transform.recalls)}"
         if carries := [output.name for output in outputs if output.carry]:
-            yield f"_carries = {_names(carries)}"
+            yield f"_carries = {names_text(carries)}"
         if flags := [output.name for output in outputs if output.flag and output.when is None]:
-            yield f"_flags = {_names(flags)}"
+            yield f"_flags = {names_text(flags)}"
         if self.sequential:
             yield "_sequential = True"
         if self.backward is not None:
@@ -112,15 +124,15 @@ class _Planner:
             if output.keyword is not None:
                 lines.append(f'self.{output.keyword} = leaf_name({output.keyword}, "{output.keyword}")')
         for param in transform.params:
-            lines += _param_lines(param)
+            lines += param_lines(param)
         for param in transform.params:
             mine = [output for output in transform.outputs if output.when == param.name]
             if mine:
                 lines.append(f"if {param.name} is not None:")
-                lines.append(f"    self._writes = (*self._writes, {', '.join(repr_(o.name) for o in mine)})")
-                if flags := [repr_(output.name) for output in mine if output.flag]:
+                lines.append(f"    self._writes = (*self._writes, {', '.join(quoted(o.name) for o in mine)})")
+                if flags := [quoted(output.name) for output in mine if output.flag]:
                     lines.append(f"    self._flags = (*self._flags, {', '.join(flags)})")
-        return FunctionPlan("__init__", args, "None", (), _joined(lines), method=True)
+        return FunctionPlan("__init__", args, "None", (), joined(lines), method=True)
 
     def _argument(self, name: str) -> Argument:
         if name.startswith(("in_keys", "out_keys")):
@@ -130,7 +142,7 @@ class _Planner:
             return Argument(name, "Sequence[NestedKey] | None", "None")
         for output in self.transform.outputs:
             if output.keyword == name:
-                return Argument(name, "str", repr_(output.key))
+                return Argument(name, "str", quoted(output.key))
         param = self.transform.param(name)
         annotation = "ArrayLike" if param.kind == "tensor" else param.kind
         if param.optional:
@@ -144,9 +156,9 @@ class _Planner:
     def _bind(self, role: Role) -> FunctionPlan:
         suffix = "_inv" if role.inverse else ""
         given = "None" if role.structural else f"self._in_keys{suffix}"
-        dtypes = _tuple(TORCH_DTYPES[dtype] for dtype in role.dtypes)
+        dtypes = tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes)
         groups = ", INPUTS" if role.inverse else ""
-        default = _tuple(repr_key(entry) for entry in role.default)
+        default = tuple_text(key_literal(entry) for entry in role.default)
         lines = [f"{role.name} = self._select(env, {given}, {default}, {dtypes}{groups})"]
         outputs = list(self.transform.outputs_of(role))
         for output in outputs:
@@ -165,7 +177,7 @@ class _Planner:
             (Argument("env", "EnvBase | None"),),
             f"list[{row}]",
             (),
-            _joined(lines),
+            joined(lines),
             method=True,
         )
 
@@ -174,7 +186,7 @@ class _Planner:
             return f"[sibling(key, self.{output.keyword}) for key in {role.name}]"
         if output.same:
             return role.name
-        return f"[rename_leaf(key, {repr_(output.key)}) for key in {role.name}]"
+        return f"[rename_leaf(key, {quoted(output.key)}) for key in {role.name}]"
 
     # ------------------------------------------------------------------- specs
 
@@ -183,16 +195,14 @@ class _Planner:
         role = self.forward.name
         lines = ["specs: dict[NestedKey, TensorSpec] = {}", "for key in self.keys:"]
         lines.append(f"    {role} = self._spec(key.{role})")
-        for condition, outputs in _by_condition(self.transform.outputs_of(self.forward)):
+        for condition, outputs in by_condition(self.transform.outputs_of(self.forward)):
             indent = "    "
             if condition is not None:
                 lines.append(f"    if self.{condition} is not None:")
                 indent = "        "
-            lines += [f"{indent}specs[key.{o.name}] = {_spec_like(o, role)}" for o in outputs]
+            lines += [f"{indent}specs[key.{o.name}] = {spec_like(o, role)}" for o in outputs]
         lines.append("return specs")
-        return FunctionPlan(
-            "_added_specs", (), "dict[NestedKey, TensorSpec]", (), _joined(lines), method=True
-        )
+        return FunctionPlan("_added_specs", (), "dict[NestedKey, TensorSpec]", (), joined(lines), method=True)
 
     def _derives_done(self) -> list[FunctionPlan]:
         derive = self.transform.derive_done
@@ -209,8 +219,8 @@ class _Planner:
         elif output.monotone:
             text = f"mapped_like(spec, self._apply_transform{dtype})"
         else:
-            text = _spec_like(output, "spec")
-        return _spec_method("_mapped_spec", text)
+            text = spec_like(output, "spec")
+        return spec_method("_mapped_spec", text)
 
     def _mapped_spec_inv(self, role: Role) -> FunctionPlan:
         output = next(self.transform.outputs_of(role))
@@ -218,8 +228,8 @@ class _Planner:
         expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
         cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
         cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
-        text = f"cast_like(spec, {dtype})" if cast and output.dtype else _spec_like(output, "spec")
-        return _spec_method("_mapped_spec_inv", text)
+        text = f"cast_like(spec, {dtype})" if cast and output.dtype else spec_like(output, "spec")
+        return spec_method("_mapped_spec_inv", text)
 
     # ----------------------------------------------------------------- moments
 
@@ -250,11 +260,11 @@ class _Planner:
 
     def _reset(self) -> FunctionPlan:
         body = self._loop("reset", "tensordict_reset")
-        return FunctionPlan("_reset", (_TENSORDICT, _RESET), "TensorDictBase", (), _joined(body), method=True)
+        return FunctionPlan("_reset", (_TENSORDICT, _RESET), "TensorDictBase", (), joined(body), method=True)
 
     def _step(self) -> FunctionPlan:
         body = self._loop("step", "next_tensordict")
-        return FunctionPlan("_step", (_TENSORDICT, _NEXT), "TensorDictBase", (), _joined(body), method=True)
+        return FunctionPlan("_step", (_TENSORDICT, _NEXT), "TensorDictBase", (), joined(body), method=True)
 
     def _loop(self, phase: str, target: str) -> list[str]:
         lines = ["for key in self.keys:"]
@@ -333,83 +343,3 @@ _MAP_RESET = FunctionPlan(
     (Line("return self._map(tensordict_reset, tolerant=True)"),),
     method=True,
 )
-
-
-def _param_lines(param: TransformParam) -> Iterator[str]:
-    name = param.name
-    value = name
-    if param.kind == "tensor":
-        yield f'self.register_buffer("{name}", as_float_tensor({name}, "{name}"))'
-        value = f"self.{name}"
-    for sign, bound in param.range:
-        holds = (
-            f"bool(({value} {sign} {bound!r}).all())"
-            if param.kind == "tensor"
-            else f"{value} {sign} {bound!r}"
-        )
-        given = f"{name} is not None and " if param.optional else ""
-        yield f"if {given}not {holds}:"
-        yield f'    raise ValueError(f"{name} must be {sign} {bound!r}, got {{{name}}}")'
-    if param.kind != "tensor":
-        yield f"self.{name} = {name}"
-
-
-def _by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Output]]]:
-    groups: dict[str | None, list[Output]] = {}
-    for output in outputs:
-        groups.setdefault(output.when, []).append(output)
-    return sorted(groups.items(), key=lambda item: (item[0] is not None, item[0] or ""))
-
-
-def _spec_like(output: Output, like: str) -> str:
-    dtype = f", {TORCH_DTYPES[output.dtype]}" if output.dtype else ""
-    if output.dtype == "bool":
-        return f"flag_like({like})"
-    if output.interval is not None:
-        low, high = (_number(bound) for bound in output.interval)
-        return f"bounded_like({like}, {low}, {high}{dtype})"
-    return f"unbounded_like({like}{dtype})"
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "math.inf" if value > 0 else "-math.inf"
-    return repr(int(value)) if value == int(value) else repr(value)
-
-
-def _spec_method(name: str, text: str) -> FunctionPlan:
-    return FunctionPlan(
-        name, (Argument("spec", "TensorSpec"),), "TensorSpec", (), (Line(f"return {text}"),), method=True
-    )
-
-
-def _joined(lines: Iterable[str]) -> tuple[Line, ...]:
-    """Statements from lines: an indented line belongs to the one above it."""
-    blocks: list[str] = []
-    for line in lines:
-        if line.startswith("    ") and blocks:
-            blocks[-1] += f"\n{line}"
-        else:
-            blocks.append(line)
-    return tuple(map(Line, blocks))
-
-
-def _names(names: Iterable[str]) -> str:
-    return _tuple(repr_(name) for name in names)
-
-
-def _tuple(texts: Iterable[str]) -> str:
-    items = list(texts)
-    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-
-
-def repr_(text: str) -> str:
-    """A string literal in double quotes; names and key patterns hold nothing that needs escaping."""
-    return f'"{text}"'
-
-
-def repr_key(entry: str) -> str:
-    """A key, or a group of keys, as the generated class writes it."""
-    if entry.startswith("env.") or "." not in entry:
-        return repr_(entry)
-    return _tuple(repr_(part) for part in entry.split("."))

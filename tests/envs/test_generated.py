@@ -396,6 +396,26 @@ def test_nested_keys(batch_size: tuple[int, ...], stop: bool) -> None:
         )
 
 
+class TwoActions(Pendulum):
+    """A second action, that does nothing."""
+
+    def _specs(self) -> EnvSpecs:
+        specs = super()._specs()
+        action = Composite(action=Bounded(-2.0, 2.0, (1,)), extra=Categorical(3))
+        return EnvSpecs(action, specs.observation, specs.reward, specs.done, specs.state)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("batch_size", [(), (3,), (4, 3)])
+def test_several_actions(batch_size: tuple[int, ...], stop: bool) -> None:
+    check_env_specs(TwoActions(batch_size=batch_size), seed=0)
+    twice(
+        lambda: TwoActions(batch_size=batch_size, max_steps=4),
+        lambda env: env.rollout(9, break_when_any_done=stop),
+        lambda env: by_hand(env, 9, stop=stop),
+    )
+
+
 def test_next_and_root_do_not_share_containers() -> None:
     env = Team(batch_size=(2,))
     record, root = env.step_and_maybe_reset(env.rand_action(env.reset()))

@@ -6,6 +6,7 @@ from specgen_runtime.envs.exploration import ExplorationType, exploration_type, 
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
 from specgen_runtime.envs.generated_gym import GeneratedGymEnv, GymSpaceMismatch
 from specgen_runtime.envs.gym import GymEnv, GymWrapper
+from specgen_runtime.envs.lifting import counts_before, sums_before
 from specgen_runtime.envs.mdp import step_mdp
 
 __all__ = [
@@ -18,7 +19,9 @@ __all__ = [
     "GymSpaceMismatch",
     "GymWrapper",
     "check_env_specs",
+    "counts_before",
     "exploration_type",
     "set_exploration_type",
     "step_mdp",
+    "sums_before",
 ]

@@ -16,6 +16,7 @@ from specgen_runtime.envs.key_access import KeyAccess
 from specgen_runtime.envs.mdp import step_mdp
 from specgen_runtime.envs.partial import merge_reset, refuse_done_after_reset
 from specgen_runtime.envs.rollout import run_rollout
+from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 if TYPE_CHECKING:
@@ -344,9 +345,9 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
         parse: Any = torch._C._nn._parse_to  # pyright: ignore[reportAttributeAccessIssue]
         device, *_ = parse(*args, **kwargs)
         super().to(*args, **kwargs)
-        if device is not None and device != self._device:
-            self._device = device
-            self._move_specs(device)
+        if device is not None and as_device(device) != self._device:
+            self._device = as_device(device)
+            self._move_specs(self._device)
         return self
 
     def _move_specs(self, device: torch.device) -> None:

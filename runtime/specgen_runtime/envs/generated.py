@@ -89,7 +89,15 @@ class GeneratedEnv(EnvBase[D]):
 
     @abstractmethod
     def _read(self, tensordict: TensorDictBase) -> Any:
-        """The Root record in a root tensordict."""
+        """The Root record in a root tensordict.
+
+        A field that no entry holds as it was (an observation that a transform has overwritten) may be read as
+        that entry: such fields are read by `_root_entries` only, which is not called on what `_read` gives,
+        except for rows whose entries are then taken from the tensordict itself.
+
+        Args:
+            tensordict: for `get` only; where all keys are flat it may be a dict of the entries.
+        """
 
     @abstractmethod
     def _fresh(self) -> Any:
@@ -246,8 +254,9 @@ class GeneratedEnv(EnvBase[D]):
             if action is None or action.shape != fit[0] or action.dtype is not fit[1]:
                 check_entries(self, tensordict, self._expected("full_action_spec"), "step")
         root = self._read(held)
-        if any(value is None for value in root):
-            check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), "step")
+        for value in root:
+            if value is None:
+                check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), "step")
         next_ = self._advance(root, actions)
         entries = self._next_entries(root, actions, next_)
         set_entry(tensordict, "next", fast_td(entries, self._batch_size, self._device))

@@ -27,6 +27,7 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
 
 _KWARGS_UNSET: dict[str, Any] = {}
+_CONVERTERS = ("_encode_all", "_decode", "_decode_all")
 
 
 class GymSpaceMismatch(ValueError):  # noqa: N818
@@ -153,6 +154,15 @@ class GeneratedGymEnv(GeneratedEnv[D]):
             if key not in expected:
                 raise GymSpaceMismatch(self._gym_id, key, None, found[key])
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What converts between Gymnasium's data and tensors is closures over the spaces: made again by `_build`.
+        state = super().__getstate__() if hasattr(super(), "__getstate__") else self.__dict__
+        return {name: value for name, value in state.items() if name not in _CONVERTERS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._build()
+
     # what `_fresh` and `_advance` call
 
     def _gym_reset(self) -> Any:
@@ -203,7 +213,8 @@ class GeneratedGymEnv(GeneratedEnv[D]):
     ) -> Any:
         """The Next records of a stretch of one episode: what `_advance` gives step by step, bit by bit.
 
-        Called where `_gym_lifts` is set.
+        Called where `_gym_lifts` is set. The function that `_advance` calls can be called once on the whole
+        stretch, with what it carries from `counts_before` and `sums_before`.
 
         Args:
             root: the Root record before the first step.

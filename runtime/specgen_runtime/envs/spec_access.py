@@ -10,6 +10,7 @@ from torch import nn
 from specgen_runtime.envs.done import check_done_spec
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
 from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
+from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["SpecAccess"]
@@ -36,7 +37,7 @@ class SpecAccess(nn.Module):
         batch_size: torch.Size | tuple[int, ...] | list[int] | int | None = None,
     ) -> None:
         super().__init__()
-        self._device = None if device is None else torch.device(device)
+        self._device = None if device is None else as_device(device)
         if batch_size is None:
             batch_size = ()
         self._batch_size = torch.Size((batch_size,) if isinstance(batch_size, int) else tuple(batch_size))

@@ -12,10 +12,10 @@ from tensordict import TensorDict, TensorDictBase
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
 from specgen_runtime.transforms.flags import FlagSet, flag_sets, hand_down
 from specgen_runtime.transforms.function import TransformLike, as_transform
-from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import is_private, private_key, subspec
 from specgen_runtime.typing import NestedKey
 
@@ -157,7 +157,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         view._stage_list = list(stages[: place + 1])
         view._private_state = dict(self._private_state)
         for copy, original in zip(before, chain, strict=False):
-            if isinstance(copy, GeneratedTransform) and isinstance(original, GeneratedTransform):
+            if isinstance(copy, BoundTransform) and isinstance(original, BoundTransform):
                 copy._adopt(original)
         view._settle()
         return view
@@ -213,7 +213,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         changed = private != self._private_state
         self._private_state = private
         for index, entry in enumerate(chain):
-            if isinstance(entry, GeneratedTransform) and (wanted := entry.carry_keys):
+            if isinstance(entry, BoundTransform) and (wanted := entry.carry_keys):
                 rewritten = {key for later in chain[index + 1 :] for key in later.out_keys}
                 changed |= entry._set_private(self._first_index + index, rewritten.intersection(wanted))
         return changed

@@ -1,42 +1,25 @@
-"""The base class of generated transforms: the keys they bind, what they carry, and their specs."""
+"""The base class of generated transforms: what they carry, their specs, and the tensordicts around them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from typing_extensions import TypeVar
 
-from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import done_sets, leaf_keys, private_key
+from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
+from specgen_runtime.transforms.keys import leaf_keys
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs import EnvBase
     from specgen_runtime.specs import Composite, TensorSpec
 
-__all__ = ["GeneratedTransform"]
-
-Row = TypeVar("Row", bound=tuple[NestedKey, ...])
-InverseRow = TypeVar("InverseRow", bound=tuple[NestedKey, ...], default=tuple[NestedKey, ...])
-
-_BOUND = ("_bound", "_bound_inv", "_private", "_added_cache")
-OUTPUTS = ("observation", "reward", "done")
-INPUTS = ("action", "state")
-_GROUPS = {
-    "observation": "full_observation_spec",
-    "reward": "full_reward_spec",
-    "done": "full_done_spec",
-    "action": "full_action_spec",
-    "state": "full_state_spec",
-}
+__all__ = ["INPUTS", "GeneratedTransform"]
 
 
-class GeneratedTransform(Transform, Generic[Row, InverseRow]):
+class GeneratedTransform(BoundTransform[Row, InverseRow]):
     """A thin adapter between tensordicts and the pure functions that a transform was compiled to.
 
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
@@ -47,185 +30,10 @@ class GeneratedTransform(Transform, Generic[Row, InverseRow]):
     transform reads.
 
     Attributes:
-        _reads: the fields of a record that make up `in_keys`.
-        _writes: the fields of a record that make up `out_keys`.
-        _recalls: the fields of a record whose value before the step is read.
-        _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
-        _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
-    _reads: tuple[str, ...] = ()
-    _writes: tuple[str, ...] = ()
-    _recalls: tuple[str, ...] = ()
-    _carries: tuple[str, ...] = ()
-    _flags: tuple[str, ...] = ()
     _sequential: bool = False
-
-    _bound: list[Row] | None
-    _bound_inv: list[InverseRow] | None
-    _private: Mapping[NestedKey, NestedKey]
-    _sample: TensorDictBase | None
-    _added_cache: dict[NestedKey, TensorSpec] | None
-
-    def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        in_keys_inv: Sequence[NestedKey] | None = None,
-        out_keys_inv: Sequence[NestedKey] | None = None,
-    ) -> None:
-        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self._bound = self._bound_inv = self._sample = self._added_cache = None
-        self._private = {}
-
-    # ------------------------------------------------------------------ keys
-
-    def _bind(self, env: EnvBase | None) -> list[Row]:
-        """The keys of each repetition, chosen by the user or taken from `env`, the environment before this."""
-        return []
-
-    def _bind_inv(self, env: EnvBase | None) -> list[InverseRow]:
-        """The keys of each repetition of the inverse; the first field is the environment's key."""
-        return []
-
-    @property
-    def keys(self) -> list[Row]:
-        """The keys of each repetition."""
-        if self._bound is None:
-            self._bound = self._bind(self.parent)
-        return self._bound
-
-    @property
-    def keys_inv(self) -> list[InverseRow]:
-        """The keys of each repetition of the inverse."""
-        if self._bound_inv is None:
-            self._bound_inv = self._bind_inv(self.parent)
-        return self._bound_inv
-
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """The entries that are read."""
-        return self._fields(self._reads)
-
-    @in_keys.setter
-    def in_keys(self, value: Sequence[NestedKey] | None) -> None:
-        Transform.in_keys.fset(self, value)  # type: ignore[attr-defined]
-        self.empty_cache()
-
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """The entries that are written."""
-        return self._fields(self._writes)
-
-    @out_keys.setter
-    def out_keys(self, value: Sequence[NestedKey] | None) -> None:
-        Transform.out_keys.fset(self, value)  # type: ignore[attr-defined]
-        self.empty_cache()
-
-    @property
-    def in_keys_inv(self) -> list[NestedKey]:
-        """The entries that the environment is given."""
-        return [row[0] for row in self.keys_inv]
-
-    @in_keys_inv.setter
-    def in_keys_inv(self, value: Sequence[NestedKey] | None) -> None:
-        Transform.in_keys_inv.fset(self, value)  # type: ignore[attr-defined]
-        self.empty_cache()
-
-    @property
-    def out_keys_inv(self) -> list[NestedKey]:
-        """The entries that the policy writes in their place."""
-        return [row[1] for row in self.keys_inv]
-
-    @out_keys_inv.setter
-    def out_keys_inv(self, value: Sequence[NestedKey] | None) -> None:
-        Transform.out_keys_inv.fset(self, value)  # type: ignore[attr-defined]
-        self.empty_cache()
-
-    @property
-    def carry_keys(self) -> list[NestedKey]:
-        """The entries whose value before the step is read by the step."""
-        return self._fields(self._recalls)
-
-    def _fields(self, names: tuple[str, ...]) -> list[NestedKey]:
-        return [getattr(row, name) for row in self.keys for name in names]
-
-    def _select(
-        self,
-        env: EnvBase | None,
-        given: list[NestedKey] | None,
-        default: Sequence[NestedKey],
-        dtypes: Collection[torch.dtype],
-        groups: Sequence[str] = OUTPUTS,
-    ) -> list[NestedKey]:
-        """The keys that a role stands for.
-
-        Args:
-            env: the environment before this transform, if there is one.
-            given: the user's choice.
-            default: what is taken without it: keys, and groups of the environment's keys (``"env.reward"``), of
-                which those with one of `dtypes` are taken.
-            dtypes: what the role may be.
-            groups: where keys are looked up.
-
-        Raises:
-            KeyError: if the environment has no such key.
-            TypeError: if an entry has another dtype.
-            RuntimeError: if there is no environment to choose from.
-        """
-        if given is not None:
-            self._check(env, given, dtypes, groups)
-            return given
-        found: list[NestedKey] = []
-        for entry in default:
-            if isinstance(entry, str) and entry.startswith("env."):
-                found += self._group_keys(env, entry.removeprefix("env."), dtypes)
-            else:
-                self._check(env, [entry], dtypes, groups)
-                found.append(entry)
-        return list(dict.fromkeys(found))
-
-    def _named(self, given: list[NestedKey] | None, default: list[NestedKey], what: str) -> list[NestedKey]:
-        """The keys of an output: the user's, one for each of the `default` ones, or those.
-
-        Raises:
-            ValueError: if the user gave another number of keys.
-        """
-        if given is not None and len(given) != len(default):
-            raise ValueError(
-                f"{type(self).__name__} needs {len(default)} {what}, one for each input, got {len(given)}"
-            )
-        return default if given is None else given
-
-    def _group_keys(
-        self, env: EnvBase | None, group: str, dtypes: Collection[torch.dtype]
-    ) -> list[NestedKey]:
-        if env is None:
-            if group in ("reward", "done"):
-                return [group]  # what these keys are called where nobody says otherwise
-            raise RuntimeError(
-                f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
-                "pass its keys, or put it in a TransformedEnv"
-            )
-        return done_sets(env) if group == "done" else leaf_keys(_group(env, group), dtypes)
-
-    def _check(
-        self,
-        env: EnvBase | None,
-        keys: Sequence[NestedKey],
-        dtypes: Collection[torch.dtype],
-        groups: Sequence[str],
-    ) -> None:
-        if env is None:
-            return
-        for key in keys:
-            dtype = self._spec(key, groups).dtype
-            if dtype not in dtypes:
-                expected = " or ".join(sorted(str(each).removeprefix("torch.") for each in dtypes))
-                raise TypeError(
-                    f"{type(self).__name__} needs {expected}, but {key!r} is {str(dtype).removeprefix('torch.')}"
-                )
 
     # ----------------------------------------------------------------- specs
 
@@ -246,34 +54,6 @@ class GeneratedTransform(Transform, Generic[Row, InverseRow]):
         if self._added_cache is None:
             self._added_cache = self._added_specs()
         return self._added_cache
-
-    def _spec(self, key: NestedKey, groups: Sequence[str] = OUTPUTS) -> TensorSpec:
-        """The spec of an entry before this transform.
-
-        Raises:
-            KeyError: if the environment has no such entry.
-            RuntimeError: if there is neither an environment nor data to tell it from.
-        """
-        if (env := self.parent) is None:
-            return self._sampled_spec(key)
-        for group in groups:
-            spec = _group(env, group)
-            if key in leaf_keys(spec):
-                return spec[key]
-        known = sorted(str(each) for group in groups for each in leaf_keys(_group(env, group)))
-        raise KeyError(
-            f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
-        )
-
-    def _sampled_spec(self, key: NestedKey) -> TensorSpec:
-        from specgen_runtime.specs import Unbounded
-
-        value = None if self._sample is None else self._sample.get(key, None)
-        if value is None:
-            raise RuntimeError(
-                f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"
-            )
-        return Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Transform mapped observations; add the entries that this transform computes."""
@@ -380,38 +160,3 @@ class GeneratedTransform(Transform, Generic[Row, InverseRow]):
         """Keep the value of an input, as it is at this position in the chain, for the next step."""
         if key in self._private and (value := self._read(tensordict, key, tolerant=True)) is not None:
             tensordict.set(self._private[key], value)
-
-    # ------------------------------------------------------------- container
-
-    def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
-        """Give a private place to the recalled entries that a later transform rewrites; whether that changed any."""
-        private = {key: private_key(key, index) for key in self.carry_keys if key in rewritten}
-        changed = private != self._private
-        self._private = private
-        return changed
-
-    def _adopt(self, original: GeneratedTransform[Row, InverseRow]) -> None:
-        """Take over the keys that `original`, of which this is a copy, has bound."""
-        self.__dict__.update({name: original.__dict__[name] for name in _BOUND})
-
-    def empty_cache(self) -> None:
-        """Forget everything derived from the environment."""
-        super().empty_cache()
-        self.__dict__.update(_bound=None, _bound_inv=None, _private={}, _sample=None, _added_cache=None)
-
-    def clone(self) -> Self:
-        """A copy that is part of no environment; parameters and buffers are shared."""
-        twin = super().clone()
-        twin.empty_cache()
-        return twin
-
-    def __repr__(self) -> str:
-        try:
-            return f"{type(self).__name__}(keys={self.in_keys or self.in_keys_inv or self.out_keys})"
-        except (RuntimeError, KeyError, TypeError):  # keys that cannot be chosen yet
-            return f"{type(self).__name__}()"
-
-
-def _group(env: EnvBase, group: str) -> Composite:
-    spec: Composite = getattr(env, _GROUPS[group])
-    return spec
