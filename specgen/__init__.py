@@ -1,1 +1,49 @@
-"""specgen: declare, check and generate reinforcement-learning environments, transforms and losses."""
+"""specgen: declare, check and generate reinforcement-learning environments, transforms and losses.
+
+The declarations of the language as Python objects, for schemas written in Python::
+
+    from specgen import Env, Module
+
+    schema = Module(envs={"Walk": Env(state={"x": "float32"}, ...)})
+
+They are loaded when first used, so that importing a part of the compiler stays light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from specgen.schema import (
+        Chain,
+        Const,
+        Env,
+        Function,
+        Gymnasium,
+        Loss,
+        Module,
+        Param,
+        Spec,
+        Transform,
+    )
+
+__all__ = [
+    "Chain",
+    "Const",
+    "Env",
+    "Function",
+    "Gymnasium",
+    "Loss",
+    "Module",
+    "Param",
+    "Spec",
+    "Transform",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from specgen import schema
+
+        return getattr(schema, name)
+    raise AttributeError(f"module 'specgen' has no attribute {name!r}")

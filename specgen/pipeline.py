@@ -11,7 +11,7 @@ from specgen.diagnostics.rules import yaml as yaml_rules
 from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.emit import render_project
 from specgen.plan.project import plan_project
-from specgen.schema.load import load
+from specgen.schema.load import SchemaFile, load
 from specgen.settings import Config
 from specgen.source import Mapping as MappingNode
 from specgen.source import Sequence as SequenceNode

@@ -19,17 +19,81 @@ SUFFIXES = ("Params", "Consts", "Root", "Next", "Data", "NextData", "Keys", "Inv
 """What the names of generated records end with, behind the name of their declaration."""
 
 USED = frozenset(
-    "ActionSpace ActionSpaceName Any ArrayLike Binary Bool Bounded Callable Categorical ClassVar Composite "
-    "DEVICE_TYPING EnvBase EnvSpecs Float Float32 Float64 GeneratedEnv GeneratedGymEnv GeneratedTransform INPUTS "
-    "Index Int16 Int32 Int64 Int8 Literal LossModule Mapping MultiCategorical NamedTuple NestedKey OneHot "
-    "Reduction Self Sequence Shaped TYPE_CHECKING Tensor TensorDict TensorDictBase TensorDictModuleBase "
-    "TensorDictParams TensorSpec UInt8 Unbounded ValueEstimators".split()
+    [
+        "ActionSpace",
+        "ActionSpaceName",
+        "Any",
+        "ArrayLike",
+        "Binary",
+        "Bool",
+        "Bounded",
+        "Callable",
+        "Categorical",
+        "ClassVar",
+        "Composite",
+        "DEVICE_TYPING",
+        "EnvBase",
+        "EnvSpecs",
+        "Float",
+        "Float32",
+        "Float64",
+        "GeneratedEnv",
+        "GeneratedGymEnv",
+        "GeneratedTransform",
+        "INPUTS",
+        "Index",
+        "Int16",
+        "Int32",
+        "Int64",
+        "Int8",
+        "Literal",
+        "LossModule",
+        "Mapping",
+        "MultiCategorical",
+        "NamedTuple",
+        "NestedKey",
+        "OneHot",
+        "Reduction",
+        "Self",
+        "Sequence",
+        "Shaped",
+        "TYPE_CHECKING",
+        "Tensor",
+        "TensorDict",
+        "TensorDictBase",
+        "TensorDictModuleBase",
+        "TensorDictParams",
+        "TensorSpec",
+        "UInt8",
+        "Unbounded",
+        "ValueEstimators",
+    ]
 )
 """What generated modules import; a class of such a name would hide it."""
 
 _TYPES = frozenset(
-    "any binary bool bounded categorical float float16 float32 float64 int8 int16 int32 int64 like "
-    "multi_categorical number onehot text uint8 unbounded".split()
+    [
+        "any",
+        "binary",
+        "bool",
+        "bounded",
+        "categorical",
+        "float",
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "like",
+        "multi_categorical",
+        "number",
+        "onehot",
+        "text",
+        "uint8",
+        "unbounded",
+    ]
 )
 
 
@@ -58,7 +122,11 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
             clash = clash or shown.get((package, name))
             if clash is not None:
                 other, first = clash
-                where = "" if first.file == span.file else f" of the same package, in `{posixpath.basename(first.file)}`"
+                where = (
+                    ""
+                    if first.file == span.file
+                    else f" of the same package, in `{posixpath.basename(first.file)}`"
+                )
                 sink.add(
                     rules.NAME_TAKEN.at(
                         span,
@@ -68,7 +136,7 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
                     )
                 )
                 continue
-            taken |= {form: (what, span) for form in _forms(name)}
+            taken |= dict.fromkeys(_forms(name), (what, span))
             shown[package, name] = (what, span)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.declarations import check_declarations
 from specgen.check.chain import CheckedChain, check_chain
+from specgen.check.declarations import check_declarations
 from specgen.check.env import check_env
 from specgen.check.gym_env import check_gym_env
 from specgen.check.losses import CheckedLoss, check_loss

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-import torch
-
 import specgen_std
+import torch
 from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.objectives import LossModule
@@ -28,8 +27,8 @@ from specgen_runtime.transforms import GeneratedTransform
 BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
 """A batch size that equals a feature size hides wrong broadcasting, so both kinds are here."""
 
-TENSOR_PARAMS = {"loc": 0.5, "scale": 2.0}
-"""Values for what has no default: numbers that any transform takes."""
+REQUIRED: dict[str, Any] = {"loc": 0.5, "scale": 2.0, "in_keys": ["observation"]}
+"""Values for what has no default."""
 
 
 def classes(base: type) -> Iterator[type[Any]]:
@@ -138,13 +137,9 @@ def test_losses_are_constructible(loss: type[Any]) -> None:
         loss(QValueActor(network, action_space="categorical"), no_such_argument=1)
 
 
-def given(transform: type[Any]) -> dict[str, float]:
-    parameters = inspect.signature(transform.__init__).parameters.values()
-    return {
-        p.name: TENSOR_PARAMS[p.name]
-        for p in parameters
-        if p.default is p.empty and p.name != "self" and p.name in TENSOR_PARAMS
-    }
+def given(transform: type[Any]) -> dict[str, Any]:
+    parameters = inspect.signature(transform).parameters.values()
+    return {p.name: REQUIRED[p.name] for p in parameters if p.default is p.empty}
 
 
 def construct(transform: type[Any], **more: object) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
+import copy
+import pickle
 import sys
 from typing import Any
 
@@ -115,9 +116,20 @@ def test_seeds_continue() -> None:
     assert np.array_equal(env.reset(seed=4)["observation"].numpy(), reference.reset(seed=4)[0])
 
 
+@pytest.mark.parametrize("make", [lambda: GymEnv("CartPole-v1"), CartPoleChain, LiftedCartPoleChain])
+def test_gym_environments_copy_and_pickle(make: Any) -> None:
+    env = make()
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        results = []
+        for each in (env, twin):
+            torch.manual_seed(0)
+            each.set_seed(1)
+            results.append(each.rollout(30, break_when_any_done=False))
+        same(*results)
+
+
 def test_gymnasium_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    assert builtins.__import__ is not None
     with pytest.raises(ImportError, match=r"pip install 'specgen\[gym\]'"):
         GymEnv("CartPole-v1")
 

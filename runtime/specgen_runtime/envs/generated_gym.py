@@ -156,11 +156,10 @@ class GeneratedGymEnv(GeneratedEnv[D]):
 
     def __getstate__(self) -> dict[str, Any]:
         # What converts between Gymnasium's data and tensors is closures over the spaces: made again by `_build`.
-        state = super().__getstate__() if hasattr(super(), "__getstate__") else self.__dict__
-        return {name: value for name, value in state.items() if name not in _CONVERTERS}
+        return {name: value for name, value in self.__dict__.items() if name not in _CONVERTERS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._build()
 
     # what `_fresh` and `_advance` call

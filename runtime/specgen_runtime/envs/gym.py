@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D, EnvBase
-from specgen_runtime.envs.gym_spaces import action_decoder, space_to_spec, value_encoder
+from specgen_runtime.envs.gym_spaces import action_decoder, space_kind, space_to_spec, value_encoder
 from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -78,9 +78,27 @@ class GymWrapper(EnvBase[D]):
         self.observation_spec = observation
         self.reward_spec = Unbounded(shape=(1,), dtype=torch.float32, device=self._device)
         self.full_done_spec = Composite(flags, device=self._device)
-        self._single_action = not isinstance(action, Composite)
+        self._build_converters()
+
+    def _build_converters(self) -> None:
+        self._single_action = space_kind(self._env.action_space) != "Dict"
+        action: Any = self.full_action_spec
+        if self._single_action:
+            action = action["action"]
         self._decode = action_decoder(self._env.action_space, action)
-        self._encode = value_encoder(self._env.observation_space, observation)
+        observed: Any = self.full_observation_spec
+        if space_kind(self._env.observation_space) != "Dict":
+            observed = observed["observation"]
+        self._encode = value_encoder(self._env.observation_space, observed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The converters are closures over the spaces: made again from the specs.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_decode", "_encode")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore: Any = super().__setstate__
+        restore(state)
+        self._build_converters()
 
     def _move_specs(self, device: torch.device) -> None:
         super()._move_specs(device)
