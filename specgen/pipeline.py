@@ -13,9 +13,9 @@ from specgen.emit import render_project
 from specgen.plan.project import plan_project
 from specgen.schema.load import SchemaFile, load
 from specgen.settings import Config
+from specgen.source import Imports, PythonSchema, from_python, parse_yaml, resolve_imports
 from specgen.source import Mapping as MappingNode
 from specgen.source import Sequence as SequenceNode
-from specgen.source import Imports, PythonSchema, from_python, parse_yaml, resolve_imports
 from specgen.source.spaces import Record
 
 

@@ -69,7 +69,9 @@ def check_chain(
                 rules.CHAIN_ENTRY.at(
                     file.span(*path, "transforms", index),
                     f"an entry names one transform, this one names {named}",
-                    help="write each as an entry of its own" if entry else "write a name, or leave the entry out",
+                    help="write each as an entry of its own"
+                    if entry
+                    else "write a name, or leave the entry out",
                 )
             )
             continue

@@ -11,7 +11,8 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, Literal, Name, Unary, children
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
+from specgen.source import Mapping as MappingNode
 
 _LIKE = ("zeros_like", "ones_like", "full_like")
 _MONOTONE = (
@@ -79,7 +80,7 @@ def check_flow(
     sink: Sink,
 ) -> None:
     """Report outputs that are not computed when they must be, and values that nobody has."""
-    assigned = {phase: {s.target for s in section.statements} for phase, section in sections.items()}
+    assigned = {phase: _written(file, (*path, phase)) for phase in sections}
     outputs = list(outputs)
     for output in [o for o in outputs if o.name in assigned["map"]][1:]:
         sink.add(
@@ -124,6 +125,18 @@ def check_flow(
     _one_kind(file, path, assigned, sink)
     _flags_only_rise(outputs, sections["step"], sink)
     _nothing_unknown(outputs, sections, sink)
+
+
+def _written(file: SchemaFile, path: tuple[str, ...]) -> set[str]:
+    """What the phase at `path` assigns, or was meant to: a statement with a mistake is not missing as well."""
+    phase = path[-1]
+    node = find(file.root, path)
+    names = (
+        {key.text.removeprefix("next.") for key, _ in node.entries}
+        if isinstance(node, MappingNode)
+        else set()
+    )
+    return {f"next.{name}" for name in names} if phase == "step" else names
 
 
 def _one_kind(file: SchemaFile, path: tuple[str, ...], assigned: Mapping[str, set[str]], sink: Sink) -> None:

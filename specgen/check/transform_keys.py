@@ -91,7 +91,9 @@ class _Keys:
             return None
         default = (role.each,) if isinstance(role.each, str) else tuple(role.each)
         for index, entry in enumerate(default):
-            place: tuple[str | int, ...] = (*here, "each", index) if isinstance(role.each, list) else (*here, "each")
+            place: tuple[str | int, ...] = (
+                (*here, "each", index) if isinstance(role.each, list) else (*here, "each")
+            )
             if not self._selector(entry, role.inverse, place):
                 return None
         spec = self._pattern(here, role.type)
@@ -146,6 +148,10 @@ class _Keys:
         here = (*self.path, "out", name)
         if not self._claim(name, "output", self.file.key_span(*here)):
             return None
+        if not self._key_pattern(here, out):
+            return None
+        if out.each in self.transform.in_ and out.each not in roles:
+            return None  # what is wrong with the role has been said
         if out.each not in roles:
             self.sink.add(
                 rules.UNKNOWN_DECLARATION.at(
@@ -161,8 +167,6 @@ class _Keys:
             )
             return None
         role = roles[out.each]
-        if not self._key_pattern(here, out):
-            return None
         when = self._when(here, out, params)
         dtype, like, interval = self._output_dtype(here, out, role)
         return Output(

@@ -107,7 +107,7 @@ class _Checker:
     def _carries(self, outputs: Iterable[Output]) -> None:
         known = [output.name for output in outputs]
         for index, name in enumerate(self.transform.carry):
-            if name not in known:
+            if name not in known and name not in self.transform.out:
                 self.sink.add(
                     rules.UNKNOWN_DECLARATION.at(
                         self.file.span(*self.path, "carry", index),
@@ -185,16 +185,20 @@ class _Checker:
         conditions = {output.name: output.when for output in outputs}
         optional = {param.name for param in params if param.optional}
         for section in sections.values():
-            for statement in section.statements:
-                condition = conditions.get(statement.target.removeprefix("next."))
-                for name in sorted((statement.reads & optional) - {condition}):
-                    self.sink.add(
-                        transform_rules.MAY_BE_ABSENT.at(
-                            statement.source.span_of(0, len(statement.source.text)),
-                            f"`{name}` may not have been given",
-                            help=f"declare the output with `when: given({name})`",
+            by_target = {statement.target: statement for statement in section.statements}
+            for target in by_target:
+                if target.removeprefix("next.") not in conditions:
+                    continue  # a local value is as conditional as what reads it
+                given = conditions[target.removeprefix("next.")]
+                for statement in _behind(by_target, target, conditions):
+                    for name in sorted((statement.reads & optional) - {given}):
+                        self.sink.add(
+                            transform_rules.MAY_BE_ABSENT.at(
+                                statement.source.span_of(0, len(statement.source.text)),
+                                f"`{name}` may not have been given",
+                                help=f"declare the output with `when: given({name})`",
+                            )
                         )
-                    )
 
     def _derive_done(self, params: Iterable[TransformParam]) -> None:
         value = self.transform.derive_done
@@ -231,6 +235,23 @@ class _Checker:
 
         statement = next((s for s in mapped.statements if s.target == output.name), None)
         return replace(output, monotone=statement is not None and monotone_in(statement.expr, output.each))
+
+
+def _behind(
+    by_target: Mapping[str, Statement], target: str, outputs: Mapping[str, object]
+) -> list[Statement]:
+    """The statement of an output and those of the local values that it uses."""
+    found: dict[str, Statement] = {}
+    pending = [target]
+    while pending:
+        name = pending.pop()
+        if name in found or name not in by_target:
+            continue
+        if name != target and name.removeprefix("next.") in outputs:
+            continue
+        found[name] = by_target[name]
+        pending += by_target[name].reads
+    return list(found.values())
 
 
 def usual_signature(

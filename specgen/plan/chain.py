@@ -6,19 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from specgen.check.chain_model import ChainKey, CheckedChain
-from specgen.check.chain_types import shape_of
+from specgen.check.chain_types import base_scope, shape_of
 from specgen.check.model import Checked, CheckedEnv, Constant, snake
-from specgen.expr import ANYTHING, Binding, Type
+from specgen.diagnostics import Sink
+from specgen.expr import ANYTHING, Binding, Type, infer
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_fields import ChainField, chain_fields
 from specgen.plan.chain_flow import END, START, Versions
 from specgen.plan.chain_lift import plan_lift
 from specgen.plan.chain_writer import ChainWriter, Kind, NotHere, constant_name
 from specgen.plan.data import data_plan
-from specgen.plan.env import NOT_DONE, consts_record, field_doc
+from specgen.plan.env import consts_record
+from specgen.plan.env_context import NOT_DONE, field_doc
 from specgen.plan.interface import Call, EnvInterface, Output, RecordField
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
-from specgen.plan.writer import shape_text
+from specgen.plan.writer import shape_text, stored_text
 
 
 def plan_chain(checked: Checked[CheckedChain], env: EnvInterface) -> list[Item]:
@@ -236,10 +238,6 @@ class _Planner:
 
     def _inverse(self, writer: ChainWriter, outer: dict[str, Binding]) -> dict[str, str]:
         """The environment's actions from what the policy wrote, last transform first."""
-        from specgen.check.chain_types import base_scope
-        from specgen.diagnostics import Sink
-        from specgen.expr import infer
-        from specgen.plan.writer import stored_text
 
         current = dict(outer)
         for instance in reversed(self.chain.instances):
@@ -382,7 +380,9 @@ def _constants(chain: CheckedChain) -> Iterable[Constant]:
 
 
 def _reward_field(entry: ChainKey, name: str) -> RecordField:
-    return RecordField(name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name)
+    return RecordField(
+        name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name
+    )
 
 
 def _output(entry: ChainKey) -> Output:

@@ -131,13 +131,21 @@ def _stop_method(chain: CheckedChain, stops: list[str]) -> tuple[FunctionPlan, .
             (Argument("root", f"{chain.name}Root"),),
             "int",
             (),
-            (Line(f"return max(1, {', '.join(stops)})" if len(stops) == 1 else f"return max(1, min({', '.join(stops)}))"),),
+            (
+                Line(
+                    f"return max(1, {', '.join(stops)})"
+                    if len(stops) == 1
+                    else f"return max(1, min({', '.join(stops)}))"
+                ),
+            ),
             method=True,
         ),
     )
 
 
-def _lift_method(chain: CheckedChain, advance: Call, before: dict[str, str], writer: ChainWriter) -> FunctionPlan:
+def _lift_method(
+    chain: CheckedChain, advance: Call, before: dict[str, str], writer: ChainWriter
+) -> FunctionPlan:
     texts = {**before, "params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
     lines = [line for line in writer.lines if not line.text.startswith("done = ")]
     args = []

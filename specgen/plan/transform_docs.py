@@ -20,10 +20,14 @@ def transform_doc(transform: CheckedTransform) -> tuple[str, ...]:
         lines += ["", *_role(transform, role)]
     if transform.signature:
         lines += ["", "Args:", *(f"    {name}: {_argument(transform, name)}" for name in transform.signature)]
-    ranged = [param for param in transform.params if param.range]
-    if ranged or any(output.keyword for output in transform.outputs):
-        said = [f"`{p.name}` is not {' and '.join(f'{s} {b:g}' for s, b in p.range)}" for p in ranged]
-        said += [f"`{o.keyword}` is not a name" for o in transform.outputs if o.keyword]
+    said = [
+        f"`{p.name}` is not {' and '.join(f'{s} {b:g}' for s, b in p.range)}"
+        for p in transform.params
+        if p.range
+    ]
+    if keywords := [f"`{output.keyword}`" for output in transform.outputs if output.keyword]:
+        said.append(f"{' or '.join(keywords)} is no name")
+    if said:
         lines += ["", "Raises:", f"    ValueError: if {', or '.join(said)}."]
     return tuple(lines)
 

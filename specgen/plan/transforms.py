@@ -95,18 +95,12 @@ class _Planner:
         transform = self.transform
         if self.forward is not None and not self.forward.structural:
             yield f"_reads = {names_text([self.forward.name])}"
-        outputs = [output for output in transform.outputs if not output.inverse]
-        always = [output.name for output in outputs if output.when is None]
-        # `__init__` adds to what is conditional, so its type must be said.
-        declared = ": tuple[str, ...]" if len(always) < len(outputs) else ""
-        if always:
-            yield f"_writes{declared} = {names_text(always)}"
-        if transform.recalls:
-            yield f"_recalls = {names_text(transform.recalls)}"
-        if carries := [output.name for output in outputs if output.carry]:
-            yield f"_carries = {names_text(carries)}"
-        if flags := [output.name for output in outputs if output.flag and output.when is None]:
-            yield f"_flags = {names_text(flags)}"
+        for attribute, names in self._groups():
+            always = [name for name in names if self._when(name) is None]
+            # `__init__` adds to what is conditional, so its type must be said.
+            declared = ": tuple[str, ...]" if len(always) < len(names) else ""
+            if always:
+                yield f"{attribute}{declared} = {names_text(always)}"
         if self.sequential:
             yield "_sequential = True"
         if self.backward is not None:
@@ -114,6 +108,17 @@ class _Planner:
         for param in transform.params:
             if param.kind == "tensor":
                 yield f"{param.name}: Tensor"
+
+    def _groups(self) -> Iterator[tuple[str, list[str]]]:
+        """What the base class has to know of the fields of a record."""
+        outputs = [output for output in self.transform.outputs if not output.inverse]
+        yield "_writes", [output.name for output in outputs]
+        yield "_recalls", list(self.transform.recalls)
+        yield "_carries", [output.name for output in outputs if output.carry]
+        yield "_flags", [output.name for output in outputs if output.flag]
+
+    def _when(self, name: str) -> str | None:
+        return next((output.when for output in self.transform.outputs if output.name == name), None)
 
     def _init(self) -> FunctionPlan:
         transform = self.transform
@@ -126,12 +131,13 @@ class _Planner:
         for param in transform.params:
             lines += param_lines(param)
         for param in transform.params:
-            mine = [output for output in transform.outputs if output.when == param.name]
-            if mine:
+            added = [
+                (attribute, [quoted(name) for name in names if self._when(name) == param.name])
+                for attribute, names in self._groups()
+            ]
+            if any(names for _, names in added):
                 lines.append(f"if {param.name} is not None:")
-                lines.append(f"    self._writes = (*self._writes, {', '.join(quoted(o.name) for o in mine)})")
-                if flags := [quoted(output.name) for output in mine if output.flag]:
-                    lines.append(f"    self._flags = (*self._flags, {', '.join(flags)})")
+                lines += [f"    self.{a} = (*self.{a}, {', '.join(names)})" for a, names in added if names]
         return FunctionPlan("__init__", args, "None", (), joined(lines), method=True)
 
     def _argument(self, name: str) -> Argument:
@@ -183,7 +189,8 @@ class _Planner:
 
     def _default_keys(self, role: Role, output: Output) -> str:
         if output.keyword is not None:
-            return f"[sibling(key, self.{output.keyword}) for key in {role.name}]"
+            make = "rename_leaf" if "{}" in output.key else "sibling"
+            return f"[{make}(key, self.{output.keyword}) for key in {role.name}]"
         if output.same:
             return role.name
         return f"[rename_leaf(key, {quoted(output.key)}) for key in {role.name}]"
@@ -268,6 +275,7 @@ class _Planner:
 
     def _loop(self, phase: str, target: str) -> list[str]:
         lines = ["for key in self.keys:"]
+        at_hand: set[str] = set()
         for function in self.functions[phase]:
             indent = "    "
             if function.when is not None:
@@ -280,6 +288,11 @@ class _Planner:
                 if text is None or text.startswith("self._blank("):
                     passed.append(text or self._computed(read))
                     continue
+                if read in at_hand:
+                    passed.append(identifier(read))
+                    continue
+                if function.when is None:
+                    at_hand.add(read)
                 lines.append(f"{indent}{identifier(read)} = {text}")
                 passed.append(identifier(read))
             args = ", ".join(passed)

@@ -10,9 +10,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
-
 from specgen_std import chains
+from tensordict import TensorDict
 
 STEPS = 1000
 BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
@@ -81,7 +80,9 @@ def rows(values: np.ndarray, start: int, batch: tuple[int, ...]) -> torch.Tensor
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
-def test_one_step_from_the_reference_state(case_and_trace: tuple[Case, Trace], batch: tuple[int, ...]) -> None:
+def test_one_step_from_the_reference_state(
+    case_and_trace: tuple[Case, Trace], batch: tuple[int, ...]
+) -> None:
     case, trace = case_and_trace
     env = case.chain(batch_size=batch)
     fresh = env.reset()

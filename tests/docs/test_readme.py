@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -27,6 +29,27 @@ def test_the_example_runs(tmp_path: Path) -> None:
     trained = _run(tmp_path, "train.py")
     assert trained.returncode == 0, trained.stderr
     assert trained.stdout.split("torch.Size")[1:] == ["([64]) ", "([64, 100]) ", "([64, 100, 1]) True\n"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("next.x:", "next.y:"),
+        ('"float32[1] in', '"float32[2] in'),
+        ("    observe: {observation: stack(x)}\n", ""),
+    ],
+    ids=["misspelt", "shape", "left out"],
+)
+def test_the_mistakes_are_found(tmp_path: Path, right: str, wrong: str) -> None:
+    code = dict(reversed(CODE.findall((ROOT / "README.md").read_text(encoding="utf-8"))))
+    assert right in code["yaml"]
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "point.yaml").write_text(code["yaml"].replace(right, wrong), encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(code["toml"], encoding="utf-8")
+    checked = _run(tmp_path, "-m", "specgen", "check")
+    assert checked.returncode == 1
+    assert "error[SG" in checked.stdout
+    assert re.search(r"--> schemas/point\.yaml:\d+:\d+", checked.stdout)
 
 
 def test_the_example_is_short() -> None:

@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.checks import check_env_specs
-from specgen_runtime.envs.done import governing_set, rootmost_sets, rows_mask
+from specgen_runtime.envs.done import any_done, governing_set, rootmost_sets, rows_mask
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.testing.identical import assert_identical
@@ -154,7 +154,7 @@ def step_by_step(env: Env, steps: int, policy: Callable[[Any], Any] | None, *, s
         else:
             transition, root = env.step_and_maybe_reset(root)
         records.append(transition.clone())
-        if stop and any(bool(transition.get(("next", *as_tuple(key))).any()) for key in _done_keys(env)):
+        if stop and any_done(transition.get("next"), env._done_sets):
             break
     stacked: TensorDictBase = torch.stack(records, env.ndim)
     return stacked
@@ -223,10 +223,6 @@ def _reset_row(env: Env, root: TensorDictBase, row: int) -> TensorDictBase:
         "reset left its mask behind"
     )
     return after
-
-
-def _done_keys(env: Env) -> list[Any]:
-    return [s.done for s in env._done_sets]
 
 
 def _kinds(data: TensorDictBase) -> dict[tuple[str, ...], str]:

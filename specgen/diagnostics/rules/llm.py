@@ -1,5 +1,3 @@
 """SG5xx: language models and KL."""
 
 from __future__ import annotations
-
-from specgen.diagnostics.diagnostic import Rule

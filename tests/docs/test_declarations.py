@@ -1,0 +1,47 @@
+"""The declarations that the decisions speak of: what works is generated, what doesn't is refused by its name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from specgen.pipeline import compile_sources
+from specgen.settings import Config
+
+ADR = Path(__file__).resolve().parents[2] / "docs" / "adr"
+CONFIG = Config(schemas="schemas", output="out", package="out")
+
+
+def declaration(page: str, name: str) -> str:
+    text = next(ADR.glob(f"{page}-*.md")).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return "specgen: 1\n" + next(block for block in blocks if f"\n  {name}:\n" in block)
+
+
+def test_what_is_said_to_work_is_generated() -> None:
+    made = compile_sources({"schemas/x.yaml": declaration("0009", "GridWorld")}, CONFIG)
+    assert made.diagnostics == ()
+    assert "class GridWorld(" in made.files["out/x.py"]
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "code"),
+    [
+        ("0009", "CatFrames", "SG107"),
+        ("0009", "VecNorm", "SG107"),
+        ("0009", "FrameSkip", "SG107"),
+        ("0009", "SACLoss", "SG107"),
+        ("0010", "ClipPPOLoss", "SG107"),
+        ("0011", "RandomPendulum", "SG107"),
+        ("0009", "PendulumSAC", None),
+        ("0012", "RetrieveKL", None),
+    ],
+)
+def test_what_is_not_there_yet_is_refused(page: str, name: str, code: str | None) -> None:
+    made = compile_sources({"schemas/x.yaml": declaration(page, name)}, CONFIG)
+    codes = {item.code for item in made.diagnostics}
+    assert made.files == {}
+    assert codes
+    assert code is None or code in codes
