@@ -11,9 +11,9 @@ from types import ModuleType
 
 from specgen.diagnostics import render_human
 from specgen.pipeline import Library, compile_sources
-from specgen.project.library import PACKAGE, library_schemas
+from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config
-from specgen.source.spaces import Record
+from specgen.source.spaces import Record, records_from_json
 
 LIBRARY = Library(PACKAGE, library_schemas())
 
@@ -27,11 +27,18 @@ def generate(
     made = compile_sources(
         sources,
         Config("schemas", package, package),
-        gymnasium=gymnasium,
+        gymnasium={**(library_records() if uses_library else {}), **(gymnasium or {})},
         library=LIBRARY if uses_library else None,
     )
     assert not made.diagnostics, render_human(made.diagnostics, sources)
     return {path.removeprefix(f"{package}/"): text for path, text in made.files.items()}
+
+
+def library_records() -> dict[str, Record]:
+    """What the library's Gymnasium environments were found to offer."""
+    lock = library_lock()
+    assert lock is not None
+    return records_from_json(lock.read_text(encoding="utf-8"))
 
 
 @contextmanager

@@ -7,17 +7,17 @@ standard library (`specgen_std/…`). `pytest tests/test_cases.py --update` rewr
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from specgen.diagnostics import render_human
-from specgen.pipeline import Compiled, Library, compile_sources
-from specgen.project.library import PACKAGE, library_schemas
+from specgen.pipeline import Compiled, compile_sources
+from specgen.project.library import PACKAGE
 from specgen.settings import Config
 from specgen.source.spaces import Record, records_from_json
+from tests.support import LIBRARY, library_records
 
 ROOT = Path(__file__).parent / "cases"
 LOCK = "gymnasium.lock.json"
@@ -42,11 +42,6 @@ class Case:
         return self.folder.parent.name == "good"
 
 
-@functools.cache
-def library() -> Library:
-    return Library(PACKAGE, library_schemas())
-
-
 def compile_case(folder: Path) -> Case:
     texts = {
         f"schemas/{path.relative_to(folder).as_posix()}": path.read_bytes().decode("utf-8")
@@ -56,22 +51,19 @@ def compile_case(folder: Path) -> Case:
     compiled = compile_sources(
         texts,
         Config(schemas="schemas", output="generated", package="generated"),
-        gymnasium=records_of(folder),
-        library=library() if imports_library else None,
+        gymnasium=records_of(folder, imports_library),
+        library=LIBRARY if imports_library else None,
     )
     shown = dict(texts)
     if imports_library:
-        shown |= {f"{PACKAGE}/{path}": text for path, text in library().sources.items()}
+        shown |= {f"{PACKAGE}/{path}": text for path, text in LIBRARY.sources.items()}
     return Case(folder, compiled, render_human(compiled.diagnostics, shown))
 
 
-def records_of(folder: Path) -> dict[str, Record]:
+def records_of(folder: Path, imports_library: bool) -> dict[str, Record]:
     lock = folder / LOCK
     records = records_from_json(lock.read_text(encoding="utf-8")) if lock.is_file() else {}
-    committed = ROOT.parent.parent / "schemas" / LOCK
-    if committed.is_file():
-        records = {**records_from_json(committed.read_text(encoding="utf-8")), **records}
-    return records
+    return {**library_records(), **records} if imports_library else records
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}/{folder.name}")

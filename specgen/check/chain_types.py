@@ -12,13 +12,16 @@ from specgen.diagnostics.rules import flow as rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Type, check_assignable, infer, point
 
 Time = Literal["root", "next"]
+Phase = Literal["reset", "step", "map", "inverse"]
 
 
 def check_row(
     instance: Instance, row: Row, entries: Mapping[str, ChainKey], span: Callable[..., Span], sink: Sink
 ) -> None:
     """Infer every statement that applies to a row; what doesn't fit is reported at the chain."""
-    for phase in ("reset", "step", "map", "inverse"):
+    inverse = row in instance.inverse_rows
+    phases: tuple[Phase, ...] = ("inverse",) if inverse else ("reset", "step", "map")
+    for phase in phases:
         scope = base_scope(instance, lambda name: name)
         for name in (*row.inputs, *row.outputs):
             entry = row.entry(name)

@@ -108,6 +108,10 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
     shown: dict[tuple[str, str], tuple[str, Span]] = {}
     for path, file in files.items():
         package = modules[path].rpartition(".")[0]
+        for section in ("models", "pipelines"):
+            if getattr(file.module, section):
+                message = f"`{section}` are not available yet"
+                sink.add(rules.NOT_AVAILABLE.at(file.key_span(section), message))
         if file.module.consts:
             message = "constants of a whole file are not available yet"
             help = "declare them under `consts` of the environment that reads them"

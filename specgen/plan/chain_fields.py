@@ -76,7 +76,7 @@ def _field(instance: Instance, entry: ChainKey, versions: Versions, *, carried: 
     )
     name, key = entry.name, entry.key
     if rewritten:
-        name, key = f"carry_{instance.position}_{name}", (PRIVATE, str(instance.position), *key)
+        name, key = f"carry_{instance.position}_{name}", (*key[:-1], PRIVATE, f"t{instance.position}", key[-1])
     field = RecordField(name, entry.dotted, key, entry.type, entry.spec.interval, entry.doc)
     place = after if rewritten else END
     return ChainField(

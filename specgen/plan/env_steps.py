@@ -113,25 +113,23 @@ def _flags(
     """The lines that store the done flags of one set, and the record's arguments."""
     names = {flag: "_".join((*prefix, flag)) for flag in FLAGS}
     origin = ".".join(("envs", context.env.name, "step"))
-    missing = []
+    fixed: dict[str, str] = {}
     for flag in ("terminated", "truncated"):
         key = dotted((*prefix, flag))
-        if key in assigned:
-            binding = writer.scope[key]
-            if binding.static is not None:
-                missing.append(flag)
-            elif not binding.type.col:
-                writer.lines.append(Line(f"{names[flag]} = {binding.text}.unsqueeze(-1)", f"{origin}.{key}"))
-        else:
-            missing.append(flag)
-    present = [flag for flag in ("terminated", "truncated") if flag not in missing]
-    if present:
-        like = names[present[0]]
-    else:
-        like = names["done"]
+        binding = writer.scope[key] if key in assigned else None
+        if binding is None:
+            fixed[flag] = "False"
+        elif binding.type.level != "batch":
+            fixed[flag] = binding.text if binding.static is None else str(bool(binding.static))
+        elif not binding.type.col:
+            writer.lines.append(Line(f"{names[flag]} = {binding.text}.unsqueeze(-1)", f"{origin}.{key}"))
+    computed = [flag for flag in ("terminated", "truncated") if flag not in fixed]
+    like = names[computed[0]] if computed else names["done"]
+    if not computed:
         used.setdefault(dotted((*prefix, "done")))
-    for flag in missing:
-        writer.lines.append(Line(f"{names[flag]} = torch.zeros_like({like})"))
+    for flag, value in fixed.items():
+        text = f"torch.zeros_like({like})" if value == "False" else f"torch.full_like({like}, {value})"
+        writer.lines.append(Line(f"{names[flag]} = {text}"))
     done = f"{names['terminated']} | {names['truncated']}"
     return [f"{names['done']}={done}", *(f"{names[f]}={names[f]}" for f in ("terminated", "truncated"))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specgen.check.model import CheckedEnv, Statement, dotted
@@ -15,8 +15,7 @@ class Flow:
     Attributes:
         hot: statements that the next state or a done flag depends on, in order.
         cold: statements of the rewards that nothing hot reads, in order.
-        promoted: cold rewards' inputs that can't be computed again (they draw), and hot rewards: the names
-            that the hot part has to hand over.
+        promoted: rewards that the hot part computes, because the state or a random draw is behind them.
     """
 
     hot: tuple[Statement, ...]
@@ -27,37 +26,31 @@ class Flow:
 def split_step(env: CheckedEnv) -> Flow:
     """Split an environment's `step`."""
     by_target = {statement.target: statement for statement in env.step}
-    hot_targets = [f"next.{entry.dotted}" for entry in env.state]
-    hot_targets += [dotted((*prefix, flag)) for prefix in env.done for flag in ("terminated", "truncated")]
-    hot = closure(by_target, hot_targets)
-    rewards = [entry.dotted for entry in env.reward]
-    cold_rewards = [name for name in rewards if name not in hot]
-    records = set(hot_targets)
-    drawn = {name for name, statement in by_target.items() if statement.draws}
+    flags = [dotted((*prefix, flag)) for prefix in env.done for flag in ("terminated", "truncated")]
+    records = [*(f"next.{entry.dotted}" for entry in env.state), *flags]
+    hot = closure(by_target, records)
     cold: set[str] = set()
-    promoted = [name for name in rewards if name in hot]
-    pending = list(cold_rewards)
-    while pending:
-        name = pending.pop()
-        if name in cold or name in promoted or name in records or name not in by_target:
-            continue
-        if name in drawn:
-            # a draw must not be repeated: the value is made once, in the hot part
-            promoted.append(name)
-            hot |= closure(by_target, [name])
-            continue
-        cold.add(name)
-        pending += by_target[name].reads
+    promoted: list[str] = []
+    for reward in (entry.dotted for entry in env.reward):
+        needed = closure(by_target, [reward], stop=records)
+        # a draw must not be repeated: what depends on one is computed once, with the state
+        if reward in hot or any(by_target[name].draws for name in needed):
+            promoted.append(reward)
+            hot |= closure(by_target, [reward])
+        else:
+            cold |= needed
     order = [statement.target for statement in env.step]
     return Flow(
         tuple(by_target[name] for name in order if name in hot),
         tuple(by_target[name] for name in order if name in cold),
-        tuple(sorted(promoted, key=order.index)),
+        tuple(promoted),
     )
 
 
-def closure(by_target: dict[str, Statement], wanted: Iterable[str]) -> set[str]:
-    """The targets among `by_target` that `wanted` depend on, themselves included."""
+def closure(
+    by_target: Mapping[str, Statement], wanted: Iterable[str], stop: Collection[str] = ()
+) -> set[str]:
+    """The targets among `by_target` that `wanted` depend on, themselves included; not beyond `stop`."""
     found: set[str] = set()
     pending = [name for name in wanted if name in by_target]
     while pending:
@@ -65,7 +58,7 @@ def closure(by_target: dict[str, Statement], wanted: Iterable[str]) -> set[str]:
         if name in found:
             continue
         found.add(name)
-        pending += [read for read in by_target[name].reads if read in by_target]
+        pending += [read for read in by_target[name].reads if read in by_target and read not in stop]
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ class Module(Declaration):
     The same object in Python and in YAML gives the same generated files::
 
         schema = Module(envs={"Pendulum": Env(state={"th": "float32"}, ...)})
+
+    `models` (language models) and `pipelines` are reserved: they are refused until they can be generated.
     """
 
     specgen: Literal[1] = 1
@@ -30,3 +32,5 @@ class Module(Declaration):
     transforms: dict[str, Transform] = Field(default_factory=dict)
     chains: dict[str, Chain] = Field(default_factory=dict)
     losses: dict[str, Loss] = Field(default_factory=dict)
+    models: dict[str, Any] = Field(default_factory=dict)
+    pipelines: dict[str, Any] = Field(default_factory=dict)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
-
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
 
 LIMIT = 3.0
 
@@ -32,13 +31,16 @@ class Walk(EnvBase):
 
     def __init__(self, *batch: int, dtype: torch.dtype = torch.float32, bounded: bool = False) -> None:
         super().__init__(batch_size=batch)
-        spec = Bounded(-10.0, 10.0, (*batch, 3), dtype=dtype) if bounded else Unbounded((*batch, 3), dtype=dtype)
+        spec = (
+            Bounded(-10.0, 10.0, (*batch, 3), dtype=dtype) if bounded else Unbounded((*batch, 3), dtype=dtype)
+        )
         self.observation_spec = Composite(position=spec, shape=batch)
         self.state_spec = Composite(position=spec.clone(), shape=batch)
         self.action_spec = Bounded(-1.0, 1.0, (*batch, 3), dtype=dtype)
         self.reward_spec = Unbounded((*batch, 1), dtype=dtype)
         self.done_spec = Composite(
-            {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool) for key in ("done", "terminated")}, shape=batch
+            {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool) for key in ("done", "terminated")},
+            shape=batch,
         )
         self.dtype = dtype
 

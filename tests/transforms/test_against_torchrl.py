@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
-from tensordict import TensorDict, TensorDictBase
-
 import specgen_std.transforms as ours
+import torch
 from specgen_runtime.envs import GymEnv
 from specgen_runtime.transforms import Compose, TransformedEnv
+from tensordict import TensorDict, TensorDictBase
+
 from tests.transforms.envs import Walk, walk_reset, walk_step
 
 theirs = pytest.importorskip("torchrl.envs", reason="the extra `peers`")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.peers
 STEPS = 200
 
 
-class TheirWalk(theirs.EnvBase):  # type: ignore[misc, name-defined]
+class TheirWalk(theirs.EnvBase):
     """The same walk on TorchRL's base class."""
 
     def __init__(self, *batch: int, dtype: torch.dtype = torch.float32) -> None:
@@ -54,7 +54,9 @@ def chains(library: Any, key: str) -> dict[str, Callable[[], list[Any]]]:
         "InitTracker renamed": lambda: [t.InitTracker(init_key="start")],
         "StepCounter": lambda: [t.StepCounter()],
         "StepCounter limited": lambda: [t.StepCounter(max_steps=9)],
-        "StepCounter renamed": lambda: [t.StepCounter(max_steps=9, step_count_key="age", truncated_key="late")],
+        "StepCounter renamed": lambda: [
+            t.StepCounter(max_steps=9, step_count_key="age", truncated_key="late")
+        ],
         "RewardSum": lambda: [t.RewardSum()],
         "RewardSum renamed": lambda: [t.RewardSum(in_keys=["reward"], out_keys=["total"])],
         "RewardScaling": lambda: [t.RewardScaling(loc=0.3, scale=0.1)],
@@ -64,7 +66,9 @@ def chains(library: Any, key: str) -> dict[str, Callable[[], list[Any]]]:
         "ObservationNorm standard": lambda: [
             t.ObservationNorm(loc=0.3, scale=0.7, in_keys=[key], standard_normal=True)
         ],
-        "ObservationNorm renamed": lambda: [t.ObservationNorm(loc=0.3, scale=0.7, in_keys=[key], out_keys=["normed"])],
+        "ObservationNorm renamed": lambda: [
+            t.ObservationNorm(loc=0.3, scale=0.7, in_keys=[key], out_keys=["normed"])
+        ],
         "five": lambda: [
             t.InitTracker(),
             t.StepCounter(max_steps=12),
@@ -122,7 +126,9 @@ def test_cartpole(name: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [(3,), (7,), (4, 3)])
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("ObservationNorm", "ObservationNorm standard")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("ObservationNorm", "ObservationNorm standard")]
+)
 def test_batches_with_partial_resets(name: str, batch: tuple[int, ...]) -> None:
     # ObservationNorm in place is left out: it rewrites what this environment reads, see test_differences.
     env = TransformedEnv(Walk(*batch), Compose(*chains(ours, "position")[name]()))
@@ -156,9 +162,9 @@ def test_specs(name: str) -> None:
         for key in keys:
             assert mine[key].shape == other[key].shape, key
             assert mine[key].dtype == other[key].dtype, key
-            assert type(mine[key]).__name__ == type(other[key]).__name__.removesuffix("Continuous").removesuffix(
-                "Discrete"
-            ), key
+            assert type(mine[key]).__name__ == type(other[key]).__name__.removesuffix(
+                "Continuous"
+            ).removesuffix("Discrete"), key
 
 
 def test_differences() -> None:

@@ -7,10 +7,10 @@ import pickle
 
 import pytest
 import torch
-from tensordict import TensorDict
-
 from specgen_runtime.transforms import Compose, FunctionTransform, Transform, TransformedEnv
 from specgen_std.transforms import InitTracker, ObservationNorm, RewardScaling, RewardSum, StepCounter
+from tensordict import TensorDict
+
 from tests.transforms.envs import Walk
 
 
@@ -75,7 +75,7 @@ def test_order_in_and_out() -> None:
 
 def test_container_and_parent() -> None:
     env = TransformedEnv(Walk(2), Compose(StepCounter(), RewardSum(), InitTracker()))
-    last = env.transform[2]  # type: ignore[index]
+    last = env.transform[2]
     assert last.container is env
     parent = last.parent
     assert isinstance(parent, TransformedEnv)
@@ -99,7 +99,7 @@ def test_clone_shares_buffers_and_forgets_the_environment() -> None:
     env = TransformedEnv(Walk(2), ObservationNorm(0.0, 2.0, in_keys=["position"]))
     twin = env.transform.clone()
     assert twin.container is None
-    assert twin.scale is env.transform.scale  # type: ignore[union-attr]
+    assert twin.scale is env.transform.scale
     assert TransformedEnv(Walk(3), twin).rollout(2)["position"].shape == (3, 2, 3)
 
 
@@ -109,8 +109,8 @@ def test_append_and_insert_change_the_specs() -> None:
     assert env.append_transform(StepCounter()) is env
     assert "step_count" in env.observation_spec
     env.insert_transform(0, InitTracker())
-    assert [type(entry).__name__ for entry in env.transform] == ["InitTracker", "RewardSum", "StepCounter"]  # type: ignore[attr-defined]
-    env.transform.pop(0)  # type: ignore[union-attr]
+    assert [type(entry).__name__ for entry in env.transform] == ["InitTracker", "RewardSum", "StepCounter"]
+    env.transform.pop(0)
     assert "is_init" not in env.observation_spec
     assert "is_init" not in env.rollout(2)
     assert isinstance(Walk(2).append_transform(RewardSum()), TransformedEnv)
@@ -120,7 +120,7 @@ def test_nested_environments_become_one_chain() -> None:
     inner = TransformedEnv(Walk(2), RewardSum())
     outer = TransformedEnv(inner, StepCounter())
     assert isinstance(outer.base_env, Walk)
-    assert len(outer.transform) == 2  # type: ignore[arg-type]
+    assert len(outer.transform) == 2
     kept = TransformedEnv(inner, StepCounter(), auto_unwrap=False)
     assert kept.base_env is inner
     torch.manual_seed(0)
@@ -141,9 +141,9 @@ def test_functions_are_transforms() -> None:
     with pytest.raises(TypeError, match="write `Shift"):
         Compose(Shift)
     with pytest.raises(TypeError, match="expected a Transform"):
-        TransformedEnv(Walk(), 3)  # type: ignore[arg-type]
+        TransformedEnv(Walk(), 3)
     with pytest.raises(TypeError, match="base_env is an environment"):
-        TransformedEnv(Shift(1.0))  # type: ignore[arg-type]
+        TransformedEnv(Shift(1.0))
 
 
 def test_replacing_the_transform() -> None:
@@ -170,14 +170,14 @@ def test_state_dict_is_that_of_the_transforms() -> None:
     assert set(env.state_dict()) == {"loc", "scale"}
     other = TransformedEnv(Walk(2), RewardScaling(0.0, 1.0))
     other.load_state_dict(env.state_dict())
-    assert other.transform.scale == 0.5  # type: ignore[union-attr]
+    assert other.transform.scale == 0.5
 
 
 def test_close_and_to() -> None:
     env = TransformedEnv(Walk(2), RewardScaling(1.0, 0.5))
     assert env.to("cpu") is env
     env.to(torch.float64)
-    assert env.transform.scale.dtype == torch.float64  # type: ignore[union-attr]
+    assert env.transform.scale.dtype == torch.float64
     env.close()
     assert env.is_closed
     assert env.base_env.is_closed
@@ -192,7 +192,7 @@ def test_device_moves_specs_and_buffers() -> None:
     env.to("cuda:0")
     assert env.device == torch.device("cuda:0")
     assert env.observation_spec["step_count"].device == torch.device("cuda:0")
-    assert env.transform[1].scale.device == torch.device("cuda:0")  # type: ignore[index]
+    assert env.transform[1].scale.device == torch.device("cuda:0")
 
 
 def test_offline_and_keywords() -> None:

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
-from specgen_std.transforms import DoubleToFloat, InitTracker, ObservationNorm, RewardScaling, RewardSum, StepCounter
+from specgen_std.transforms import (
+    DoubleToFloat,
+    InitTracker,
+    ObservationNorm,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+)
+
 from tests.transforms.envs import Team, Walk
 
 
@@ -17,13 +24,21 @@ from tests.transforms.envs import Team, Walk
     ("make", "error", "message"),
     [
         (lambda: StepCounter(max_steps=0), ValueError, "max_steps must be >= 1, got 0"),
-        (lambda: StepCounter(step_count_key=("a", "b")), ValueError, "step_count_key is the last part of a key"),  # type: ignore[arg-type]
+        (
+            lambda: StepCounter(step_count_key=("a", "b")),
+            ValueError,
+            "step_count_key is the last part of a key",
+        ),
         (lambda: InitTracker(init_key=""), ValueError, "init_key is the last part of a key"),
         (lambda: RewardScaling(0.0, -1.0), ValueError, "scale must be > 0"),
-        (lambda: RewardScaling("a", 1.0), TypeError, "loc is a number, a list of numbers or a tensor"),  # type: ignore[arg-type]
-        (lambda: RewardScaling(1j, 1.0), TypeError, "real numbers"),  # type: ignore[arg-type]
-        (lambda: RewardSum(in_keys=[3]), TypeError, "a key is text"),  # type: ignore[list-item]
-        (lambda: RewardSum(["a", "b"], ["c"]).keys, ValueError, "needs 2 out_keys, one for each input, got 1"),
+        (lambda: RewardScaling("a", 1.0), TypeError, "loc is a number, a list of numbers or a tensor"),
+        (lambda: RewardScaling(1j, 1.0), TypeError, "real numbers"),
+        (lambda: RewardSum(in_keys=[3]), TypeError, "a key is text"),
+        (
+            lambda: RewardSum(["a", "b"], ["c"]).keys,
+            ValueError,
+            "needs 2 out_keys, one for each input, got 1",
+        ),
     ],
 )
 def test_constructors(make: Callable[[], Any], error: type[Exception], message: str) -> None:
@@ -51,7 +66,9 @@ def test_environments_that_do_not_fit(transform: Transform, error: type[Exceptio
 
 def test_nested_reward() -> None:
     env = TransformedEnv(Team(2), RewardSum(in_keys=["reward"]))
-    with pytest.raises(KeyError, match=r"reads 'reward', but the environment has only .*\('agents', 'reward'\)"):
+    with pytest.raises(
+        KeyError, match=r"reads 'reward', but the environment has only .*\('agents', 'reward'\)"
+    ):
         env.reset()
 
 

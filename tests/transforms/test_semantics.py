@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tensordict import TensorDict, TensorDictBase
-
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.specs import Bounded, Categorical, Unbounded
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
@@ -19,6 +17,8 @@ from specgen_std.transforms import (
     RewardSum,
     StepCounter,
 )
+from tensordict import TensorDict, TensorDictBase
+
 from tests.transforms.envs import Team, Walk, walk_reset, walk_step
 
 BATCHES = [(), (1,), (3,), (7,), (4, 3)]
@@ -86,9 +86,11 @@ def test_values() -> None:
 
 def test_a_rewritten_carry_does_not_feed_back() -> None:
     plain = TransformedEnv(Walk(3), RewardSum())
-    scaled = TransformedEnv(Walk(3), Compose(RewardSum(), RewardScaling(1.0, 0.5, in_keys=["episode_reward"])))
-    assert ("_carry", "1", "episode_reward") in scaled.observation_spec.keys(True, True)
-    assert ("_carry", "1", "episode_reward") in scaled.state_spec.keys(True, True)
+    scaled = TransformedEnv(
+        Walk(3), Compose(RewardSum(), RewardScaling(1.0, 0.5, in_keys=["episode_reward"]))
+    )
+    assert ("_carry", "t0", "episode_reward") in scaled.observation_spec.keys(True, True)
+    assert ("_carry", "t0", "episode_reward") in scaled.state_spec.keys(True, True)
     assert not any("_carry" in key for key in plain.observation_spec.keys(True, True))
     check_env_specs(scaled)
     torch.manual_seed(0)
@@ -96,8 +98,12 @@ def test_a_rewritten_carry_does_not_feed_back() -> None:
     torch.manual_seed(0)
     found = scaled.rollout(30, break_when_any_done=False)
     for where in ((), ("next",)):
-        assert torch.equal(found[(*where, "episode_reward")], expected[(*where, "episode_reward")] * 0.5 + 1.0)
-        assert torch.equal(found[(*where, "_carry", "1", "episode_reward")], expected[(*where, "episode_reward")])
+        assert torch.equal(
+            found[(*where, "episode_reward")], expected[(*where, "episode_reward")] * 0.5 + 1.0
+        )
+        assert torch.equal(
+            found[(*where, "_carry", "t0", "episode_reward")], expected[(*where, "episode_reward")]
+        )
 
 
 def test_two_private_carries_in_nested_environments() -> None:
@@ -112,7 +118,7 @@ def test_two_private_carries_in_nested_environments() -> None:
         auto_unwrap=False,
     )
     private = sorted(key[1] for key in outer.observation_spec.keys(True, True) if "_carry" in key)
-    assert private == ["1", "4"]
+    assert private == ["t0", "t2"]
     data = outer.rollout(20, break_when_any_done=False)
     assert torch.equal(data["next", "total"], data["next", "episode_reward"] * 8.0)
 
@@ -230,7 +236,9 @@ def test_bounds_are_mapped() -> None:
 
 
 def test_specs_of_added_entries() -> None:
-    env = TransformedEnv(Walk(2), Compose(InitTracker("start"), StepCounter(5, step_count_key="age"), RewardSum()))
+    env = TransformedEnv(
+        Walk(2), Compose(InitTracker("start"), StepCounter(5, step_count_key="age"), RewardSum())
+    )
     spec = env.observation_spec
     assert isinstance(spec["start"], Categorical)
     assert spec["start"].dtype == torch.bool

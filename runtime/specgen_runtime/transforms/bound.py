@@ -249,7 +249,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
 
     def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
         """Give a private place to the recalled entries that a later transform rewrites; whether that changed any."""
-        private = {key: private_key(key, index) for key in self.carry_keys if key in rewritten}
+        private = {key: private_key(key, f"t{index}") for key in self.carry_keys if key in rewritten}
         changed = private != self._private
         self._private = private
         return changed

@@ -208,8 +208,8 @@ class TransformedEnv(EnvBase[TensorDict]):
         chain = leaves(self._transform)
         written = {key for entry in chain for key in entry.out_keys}
         state = written.intersection(self.base_env.state_keys).intersection(self.base_env.observation_keys)
-        place = self._first_index - 1
-        private = {key: private_key(key, place) for key in sorted(state, key=str) if not is_private(key)}
+        owner = f"e{self._first_index}"
+        private = {key: private_key(key, owner) for key in sorted(state, key=str) if not is_private(key)}
         changed = private != self._private_state
         self._private_state = private
         for index, entry in enumerate(chain):
@@ -220,12 +220,9 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     @property
     def _first_index(self) -> int:
-        """The number of the first transform, counted from the innermost environment (0), so that carries never meet."""
+        """How many transforms there are further inside: places of private carries never meet."""
         inner = self.base_env
-        # One more each time, for the state of the base environment.
-        return (
-            inner._first_index + len(leaves(inner.transform)) + 1 if isinstance(inner, TransformedEnv) else 1
-        )
+        return inner._first_index + len(leaves(inner.transform)) if isinstance(inner, TransformedEnv) else 0
 
     def _group(self, name: str) -> Composite:
         last = self._stages()[-1]

@@ -100,9 +100,14 @@ def is_private(key: NestedKey) -> bool:
     return CARRY in as_tuple(key)
 
 
-def private_key(key: NestedKey, index: int) -> NestedKey:
-    """Where the transform at `index` of a chain keeps its own value of `key`: at the same level of nesting."""
-    return (*as_tuple(key)[:-1], CARRY, str(index), leaf(key))
+def private_key(key: NestedKey, owner: str) -> NestedKey:
+    """Where `owner` keeps its own value of `key`: at the same level of nesting.
+
+    Args:
+        key: the entry as everybody sees it.
+        owner: ``"t0"`` for the first transform of a chain, ``"e0"`` for the environment before it.
+    """
+    return (*as_tuple(key)[:-1], CARRY, owner, leaf(key))
 
 
 def done_sets(env: EnvBase) -> list[NestedKey]:

@@ -196,14 +196,14 @@ Random numbers are drawn at a reset and at a step. Observations are functions of
 are pure, so that both give the same for the same arguments, whenever and however often they are computed.
 
     observe:
-      observation: x + normal()         # SG813
+      observation: x + normal(0, 1)         # SG813
 
     state:
       noise: float32
     reset:
-      noise: normal()
+      noise: normal(0, 1)
     step:
-      next.noise: normal()
+      next.noise: normal(0, 1)
     observe:
       observation: x + noise
 """,

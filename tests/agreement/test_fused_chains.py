@@ -1,0 +1,205 @@
+"""A fused chain gives what `TransformedEnv` gives with the dynamic classes: key by key, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import EnvBase
+from specgen_runtime.testing import assert_identical, check_generated_env
+from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std import chains, envs
+from specgen_std.transforms import (
+    DoubleToFloat,
+    InitTracker,
+    ObservationNorm,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+)
+from tensordict import TensorDictBase
+
+from tests.support import generate, imported
+
+SCHEMAS = Path(__file__).parent / "schemas"
+STEPS = 500
+BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
+
+Batch = tuple[int, ...]
+Dynamic = Callable[[ModuleType, Batch], EnvBase[Any]]
+
+each_batch = pytest.mark.parametrize("batch", BATCHES, ids=str)
+
+
+def usual(max_steps: int) -> list[Any]:
+    return [InitTracker(), StepCounter(max_steps=max_steps), RewardSum()]
+
+
+# The dynamic counterparts of the library's chains and of schemas/chains.yaml, by name.
+LIBRARY: dict[str, Dynamic] = {
+    "CartPoleTrain": lambda _, b: over(envs.CartPole(batch_size=b), *usual(500)),
+    "PendulumTrain": lambda _, b: over(envs.Pendulum(batch_size=b), *usual(200)),
+    "MountainCarTrain": lambda _, b: over(envs.MountainCar(batch_size=b), *usual(200)),
+    "MountainCarContinuousTrain": lambda _, b: over(envs.MountainCarContinuous(batch_size=b), *usual(999)),
+    "AcrobotTrain": lambda _, b: over(envs.Acrobot(batch_size=b), *usual(500)),
+}
+OWN: dict[str, Dynamic] = {
+    "Sums": lambda _, b: over(
+        envs.MountainCarContinuous(batch_size=b),
+        RewardSum(in_keys=["reward"], out_keys=["raw_return"]),
+        RewardScaling(loc=0.25, scale=0.5),
+        RewardSum(),
+        RewardScaling(loc=0.1, scale=3.0, standard_normal=True),
+        RewardSum(in_keys=["reward"], out_keys=["last_return"]),
+        StepCounter(max_steps=15, step_count_key="age"),
+    ),
+    "Rewritten": lambda _, b: over(
+        envs.Pendulum(batch_size=b),
+        RewardSum(),
+        StepCounter(max_steps=20),
+        RewardScaling(in_keys=["episode_reward"], loc=1.0, scale=0.5),
+        InitTracker(init_key="begun"),
+    ),
+    "StateRewritten": lambda _, b: over(
+        envs.Pendulum(batch_size=b),
+        ObservationNorm(in_keys=["thdot", "observation"], loc=0.5, scale=0.125),
+        StepCounter(max_steps=12),
+    ),
+    "Normed": lambda _, b: over(
+        envs.Pendulum(batch_size=b),
+        InitTracker(),
+        StepCounter(max_steps=25),
+        ObservationNorm(
+            in_keys=["observation"],
+            out_keys=["normed"],
+            loc=[0.1, 0.2, 0.3],
+            scale=[1.0, 2.0, 8.0],
+            standard_normal=True,
+        ),
+        StepCounter(step_count_key="steps_again"),
+        RewardSum(),
+    ),
+    "Patient": lambda _, b: over(envs.Pendulum(batch_size=b), StepCounter(max_steps=5, update_done=False)),
+    "Single": lambda p, b: over(
+        p.Exact(batch_size=b),
+        DoubleToFloat(in_keys=["observation"], in_keys_inv=["action"]),
+        RewardSum(),
+        StepCounter(max_steps=18),
+    ),
+    "Team": lambda p, b: over(
+        p.GridWorld(batch_size=b),
+        InitTracker(),
+        StepCounter(max_steps=10),
+        RewardSum(in_keys=[("agents", "reward")]),
+        RewardScaling(in_keys=[("agents", "reward")], loc=0.0, scale=2.0),
+    ),
+}
+
+
+def over(env: EnvBase[Any], *transforms: Any) -> EnvBase[Any]:
+    return TransformedEnv(env, Compose(*transforms))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in SCHEMAS.glob("*.yaml")}
+    with imported(generate(texts, "chain_package"), "chain_package", tmp_path_factory.mktemp("own")) as made:
+        yield made
+
+
+@pytest.fixture(params=[*LIBRARY, *OWN])
+def pair(request: pytest.FixtureRequest, own: ModuleType) -> Callable[[Batch], tuple[Any, Any]]:
+    """Makes a fused chain and its dynamic counterpart."""
+    name = request.param
+    fused = getattr(chains if name in LIBRARY else own, name)
+    dynamic = {**LIBRARY, **OWN}[name]
+    return lambda batch: (fused(batch_size=batch), dynamic(own, batch))
+
+
+def drive(fused: EnvBase[Any], dynamic: EnvBase[Any], steps: int = STEPS) -> tuple[int, int]:
+    """Step both with the same actions, and reset some rows and all rows on the way.
+
+    Returns:
+        How many episodes ended by themselves, in some rows and in all of them at once.
+    """
+    fused.set_seed(11)
+    dynamic.set_seed(11)
+    torch.manual_seed(11)
+    root, other = fused.reset(), dynamic.reset()
+    assert_identical(root, other, "the first reset")
+    some = everywhere = 0
+    for step in range(steps):
+        root = fused.rand_action(root)
+        for key in fused.action_keys:
+            other.set(key, root.get(key).clone())
+        before = root.clone()
+        transition, following = fused.step_and_maybe_reset(root)
+        expected, other = dynamic.step_and_maybe_reset(other)
+        assert_identical(transition, expected, f"step {step}")
+        assert_identical(transition.exclude("next"), before, f"what was there before step {step}")
+        assert_identical(
+            without_actions(fused, following), without_actions(fused, other), f"after step {step}"
+        )
+        done = transition["next", "done"]
+        some += bool(done.any()) and not bool(done.all())
+        everywhere += bool(done.all())
+        root = following
+        if step % 37 == 5:
+            mask = torch.rand(*fused.batch_size, 1) < 0.4
+            root, other = (
+                env.reset(td.set("_reset", mask.clone())) for env, td in ((fused, root), (dynamic, other))
+            )
+            what = f"the partial reset after step {step}"
+            assert_identical(without_actions(fused, root), without_actions(fused, other), what)
+        if step % 149 == 80:
+            root, other = fused.reset(), dynamic.reset()
+            assert_identical(root, other, f"the full reset after step {step}")
+    return some, everywhere
+
+
+def without_actions(env: EnvBase[Any], data: TensorDictBase) -> TensorDictBase:
+    return data.exclude(*env.action_keys)
+
+
+@each_batch
+def test_steps_and_resets(pair: Callable[[Batch], tuple[Any, Any]], batch: Batch) -> None:
+    drive(*pair(batch))
+
+
+def test_episodes_end_on_the_way(own: ModuleType) -> None:
+    some, _ = drive(chains.CartPoleTrain(batch_size=(7,)), LIBRARY["CartPoleTrain"](own, (7,)))
+    _, everywhere = drive(chains.PendulumTrain(batch_size=()), LIBRARY["PendulumTrain"](own, ()))
+    assert some > 20
+    assert everywhere
+
+
+@each_batch
+def test_rollouts(pair: Callable[[Batch], tuple[Any, Any]], batch: Batch) -> None:
+    for stop in (True, False):
+        made = []
+        for env in pair(batch):
+            env.set_seed(3)
+            torch.manual_seed(3)
+            made.append(env.rollout(60, break_when_any_done=stop))
+            made.append(torch.rand(2))
+        assert_identical(made[0], made[2], f"rollout, break_when_any_done={stop}")
+        assert torch.equal(made[1], made[3])
+
+
+def test_specs(pair: Callable[[Batch], tuple[Any, Any]]) -> None:
+    fused, dynamic = pair((3,))
+    for group in ("action", "observation", "reward", "done", "state"):
+        found, expected = getattr(fused, f"full_{group}_spec"), getattr(dynamic, f"full_{group}_spec")
+        assert set(found.keys(True, True)) == set(expected.keys(True, True)), group
+        for key, leaf in expected.items(True, True):
+            assert (found[key].shape, found[key].dtype) == (leaf.shape, leaf.dtype), (group, key)
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if name != "Team"])
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)], ids=str)
+def test_contract(own: ModuleType, name: str, batch: Batch) -> None:
+    check_generated_env(lambda: getattr(own, name)(batch_size=batch), steps=30)
