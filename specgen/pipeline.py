@@ -12,24 +12,11 @@ from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.emit import render_project
 from specgen.plan.project import plan_project
 from specgen.schema.load import SchemaFile, load
-from specgen.settings import Config
+from specgen.settings import Config, Library
 from specgen.source import Imports, PythonSchema, from_python, parse_yaml, resolve_imports
 from specgen.source import Mapping as MappingNode
 from specgen.source import Sequence as SequenceNode
 from specgen.source.spaces import Record
-
-
-@dataclass(frozen=True)
-class Library:
-    """Schemas of an installed package: they can be imported and are not generated again.
-
-    Attributes:
-        package: its import name, which is also the first part of an import (`specgen_std/envs/cartpole`).
-        sources: path below the package, without it (`envs/cartpole.yaml`), to text.
-    """
-
-    package: str
-    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)

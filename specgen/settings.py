@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -44,3 +45,16 @@ class Config:
 
     def _inner(self, source: str) -> str:
         return posixpath.splitext(posixpath.relpath(source, self.schemas))[0]
+
+
+@dataclass(frozen=True)
+class Library:
+    """Schemas of an installed package: they can be imported and are not generated again.
+
+    Attributes:
+        package: its import name, which is also the first part of an import (`specgen_std/envs/cartpole`).
+        sources: path below the package, without it (`envs/cartpole.yaml`), to text.
+    """
+
+    package: str
+    sources: Mapping[str, str]

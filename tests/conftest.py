@@ -1,4 +1,7 @@
-"""Shared test setup: one torch thread, so that parallel test workers don't fight over the cores."""
+"""Shared test setup: one torch thread (workers share the cores), and a compiler cache of the tests' own."""
+
+import os
+import tempfile
 
 import pytest
 
@@ -8,6 +11,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ["SPECGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="specgen-test-cache-")
     try:
         import torch
     except ImportError:

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 from specgen.diagnostics import render_human
-from specgen.pipeline import Library, compile_sources
+from specgen.pipeline import compile_sources
 from specgen.project.library import PACKAGE, library_lock, library_schemas
-from specgen.settings import Config
+from specgen.settings import Config, Library
 from specgen.source.spaces import Record, records_from_json
 
 LIBRARY = Library(PACKAGE, library_schemas())

@@ -10,18 +10,20 @@ from specgen.diagnostics import Diagnostic, Sink, tidy
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
+from specgen.project.cache import input_digest, remember, still_current
 from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources
 from specgen.project.gymnasium_lock import LOCK_NAME, find_uses, lock_text, missing, read_lock, record_missing
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.project.staleness import Report, compare
 from specgen.project.write import Written, build_lock, replace_all, write
+from specgen.settings import Library
 from specgen.source import Mapping as MappingNode
 from specgen.source import from_python, parse_yaml
 from specgen.source.spaces import Record
 
 if TYPE_CHECKING:
-    from specgen.pipeline import Compiled, Library
+    from specgen.pipeline import Compiled
     from specgen.settings import Config
     from specgen.source import PythonSchema
 
@@ -140,12 +142,17 @@ def _compile(
     core: Core | None,
     say: Callable[[str], None],
 ) -> tuple[Outcome, Report | None]:
-    # The compiler needs pydantic and jinja2; whoever asks for an explanation does not.
-    from specgen.pipeline import Library, compile_sources
-
     config = project.config
-    say(f"compiling {len(sources.schemas)} schema files")
     library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
+    key = input_digest(sources.schemas, config, records, library.sources if library is not None else {})
+    known = still_current(key, project.root, config.output) if core is None and not sink.items else None
+    if known is not None:
+        report = Report(project.root, {}, (), (), (), (), (), known)
+        return Outcome((), sources.shown, len(sources.schemas), report), report
+    # The compiler needs pydantic and jinja2; who asks for an explanation, or has changed nothing, does not.
+    from specgen.pipeline import compile_sources
+
+    say(f"compiling {len(sources.schemas)} schema files")
     compiled = (core or compile_sources)(sources.schemas, config, gymnasium=records, library=library)
     found = _merge(sink.items, compiled.diagnostics)
     shown = dict(sources.shown)
@@ -154,6 +161,8 @@ def _compile(
     outcome = Outcome(found, shown, len(sources.schemas))
     if outcome.has_errors:
         return outcome, None
+    if core is None and not found:
+        remember(key, compiled.files)
     say("comparing")
     report = compare(compiled.files, project.root, config.output)
     return Outcome(found, shown, len(sources.schemas), report), report

@@ -56,7 +56,7 @@ def compare(expected: Mapping[str, str], root: Path, output: str) -> Report:
     }
     for path in sorted(expected):
         found[_state(root / path, expected[path])].append(path)
-    for path in _python_files(root, output):
+    for path in python_files(root, output):
         if path in expected:
             continue
         text = _read(root / path)
@@ -91,7 +91,8 @@ def _read(file: Path) -> str | None:
         return None
 
 
-def _python_files(root: Path, output: str) -> list[str]:
+def python_files(root: Path, output: str) -> list[str]:
+    """The Python files below the output folder, relative to `root`."""
     found = []
     for folder, folders, names in os.walk(root / output):
         folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith(".")]

@@ -94,7 +94,6 @@ class Transform(Declaration):
     inverse: dict[str, Expression] = Field(default_factory=dict)
     derive_done: Annotated[bool | str, Field(union_mode="left_to_right")] = True
     signature: list[str] = Field(default_factory=list)
-    allow: list[str] = Field(default_factory=list)
     buffers: dict[str, Any] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
     offline: dict[str, Any] = Field(default_factory=dict)

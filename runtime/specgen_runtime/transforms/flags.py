@@ -23,12 +23,12 @@ class FlagSet:
     Attributes:
         done: the key of ``done``, which follows from the flags.
         flags: the keys of ``terminated``, ``truncated`` and of flags that transforms add beside them.
-        inside: by flag, the keys of the flags of the same name in nested groups, and of the ``done`` beside them.
+        inside: by flag, the keys to raise with it in nested groups: ``done``, and the flag of the same name.
     """
 
     done: NestedKey
     flags: tuple[NestedKey, ...]
-    inside: tuple[tuple[tuple[NestedKey, NestedKey], ...], ...]
+    inside: tuple[tuple[NestedKey, ...], ...]
 
     def read(self, tensordict: TensorDictBase) -> list[Tensor | None]:
         """The flags as they are now; ``None`` for those that are not there yet."""
@@ -43,12 +43,13 @@ def flag_sets(done_spec: Composite) -> tuple[FlagSet, ...]:
     sets = []
     for level, keys in sorted(levels.items(), key=lambda item: len(item[0])):
         flags = tuple(key for key in keys if leaf(key) != "done")
+        deeper = [other for other in levels if len(other) > len(level) and other[: len(level)] == level]
         inside = tuple(
             tuple(
-                (normal((*deeper, leaf(flag))), normal((*deeper, "done")))
-                for deeper in levels
-                if len(deeper) > len(level) and deeper[: len(level)] == level
-                if normal((*deeper, leaf(flag))) in levels[deeper]
+                key
+                for other in deeper
+                for key in (normal((*other, "done")), normal((*other, leaf(flag))))
+                if key in levels[other]
             )
             for flag in flags
         )
@@ -72,9 +73,8 @@ def hand_down(
             if flag is None or flag is previous:
                 continue
             _raise(tensordict, level.done, flag)
-            for nested, nested_done in inside:
+            for nested in inside:
                 _raise(tensordict, nested, flag)
-                _raise(tensordict, nested_done, flag)
 
 
 def _raise(tensordict: TensorDictBase, key: NestedKey, flag: Tensor) -> None:

@@ -1,0 +1,106 @@
+"""What was compiled once is not compiled again, and is never believed against the files on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCHEMA = """\
+specgen: 1
+envs:
+  Walk:
+    state: {x: float32}
+    action: {action: "float32[1] in [-1, 1]"}
+    observation: {observation: "float32[1]"}
+    reset: {x: 0.0}
+    step:
+      next.x: x + action[0]
+      reward: -abs(x)
+    observe:
+      observation: stack(x)
+"""
+CODE = (
+    "import sys; from specgen.cli import main; code = 0\n"
+    "try: main()\n"
+    "except SystemExit as end: code = end.code\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "schemas").mkdir(parents=True)
+    (root / "schemas" / "walk.yaml").write_text(SCHEMA, encoding="utf-8")
+    settings = '[tool.specgen]\nschemas = "schemas"\noutput = "made"\npackage = "made"\n'
+    (root / "pyproject.toml").write_text(settings, encoding="utf-8")
+    return root
+
+
+def run(project: Path, command: str) -> tuple[int, bool]:
+    """Exit code of a command, and whether it compiled anything."""
+    cache = project.parent / "cache"
+    code = f"sys.argv = ['specgen', {command!r}]\n"
+    code = (
+        CODE.replace("code = 0\n", f"code = 0\n{code}")
+        + "print('compiled', 'specgen.pipeline' in sys.modules, code or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project,
+        env={**os.environ, "SPECGEN_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, compiled, exit_code = done.stdout.strip().splitlines()[-1].split()
+    return int(exit_code), compiled == "True"
+
+
+def test_nothing_is_compiled_twice(project: Path) -> None:
+    assert run(project, "build") == (0, True)
+    assert run(project, "check") == (0, False)
+    assert run(project, "build") == (0, False)
+
+
+def test_a_changed_schema_is_compiled(project: Path) -> None:
+    run(project, "build")
+    schema = project / "schemas" / "walk.yaml"
+    schema.write_text(SCHEMA.replace("-abs(x)", "-abs(x) - 1"), encoding="utf-8")
+    assert run(project, "check") == (1, True)
+    assert run(project, "build") == (0, True)
+    assert run(project, "check") == (0, False)
+
+
+@pytest.mark.parametrize("damage", ["edited", "missing", "extra"])
+def test_changed_files_are_noticed(project: Path, damage: str) -> None:
+    run(project, "build")
+    module = project / "made" / "walk.py"
+    if damage == "edited":
+        module.write_text(module.read_text(encoding="utf-8").replace("abs", "exp"), encoding="utf-8")
+    elif damage == "missing":
+        module.unlink()
+    else:
+        (project / "made" / "other.py").write_text(module.read_text(encoding="utf-8"), encoding="utf-8")
+    assert run(project, "check") == (1, True)
+
+
+def test_a_broken_entry_is_ignored(project: Path) -> None:
+    run(project, "build")
+    for entry in (project.parent / "cache").glob("*.json"):
+        entry.write_text("[]", encoding="utf-8")
+    assert run(project, "check") == (0, True)
+    for entry in (project.parent / "cache").glob("*.json"):
+        digests = dict.fromkeys(json.loads(entry.read_text(encoding="utf-8")), "0" * 64)
+        entry.write_text(json.dumps(digests), encoding="utf-8")
+    assert run(project, "check") == (0, True)
+
+
+def test_mistakes_are_said_every_time(project: Path) -> None:
+    (project / "schemas" / "walk.yaml").write_text(SCHEMA.replace("abs(x)", "abs(y)"), encoding="utf-8")
+    assert run(project, "check") == (1, True)
+    assert run(project, "check") == (1, True)
