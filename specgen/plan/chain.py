@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specgen.check.chain_model import ChainKey, CheckedChain
 from specgen.check.chain_types import base_scope, shape_of
-from specgen.check.model import Checked, CheckedEnv, Constant, snake
+from specgen.check.model import Checked, CheckedEnv, Constant, Entry, snake
 from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer
 from specgen.plan.chain_class import chain_class
@@ -70,7 +70,7 @@ class _Planner:
         if self.native and all(
             self.versions.last("root", entry.dotted, END) is None for entry in self.derived
         ):
-            observe_call = self.env.observe
+            observe_call = _of_env(self.env.observe)
         elif self.derived:
             made, observe_call = self._observe()
             items += made
@@ -109,6 +109,7 @@ class _Planner:
             doc=self.chain.doc or f"`{base.name}` with transforms.",
             consts=self.consts,
             observation=(),
+            action=tuple(Entry(a.key, "action", a.spec, a.type, a.doc) for a in self.chain.actions),
         )
 
     def _record(self, kind: str, fields: Sequence[RecordField], doc: str) -> RecordPlan:
@@ -223,12 +224,13 @@ class _Planner:
         actions = {a.dotted: Binding(a.name, a.type, a.spec.interval) for a in self.chain.actions}
         writer = self._writer("advance", actions, None)
         inner = self._inverse(writer, actions)
+        writer.given = {**writer.given, **inner}
         args = []
         for arg in env.advance.args:
             if arg in ("params", "consts"):
                 args.append(writer.fixed(arg))
             elif arg in inner:
-                args.append(inner[arg])
+                args.append(inner[arg].text)
             elif arg.startswith("draw_"):
                 args.append(arg)
             else:
@@ -236,7 +238,7 @@ class _Planner:
         writer.base(env.advance, args)
         return writer, []
 
-    def _inverse(self, writer: ChainWriter, outer: dict[str, Binding]) -> dict[str, str]:
+    def _inverse(self, writer: ChainWriter, outer: dict[str, Binding]) -> dict[str, Binding]:
         """The environment's actions from what the policy wrote, last transform first."""
 
         current = dict(outer)
@@ -262,7 +264,7 @@ class _Planner:
                 current[entry.dotted] = scope[role]
         for key in outer:
             writer.args.setdefault(f"action.{key}")
-        return {key: binding.text for key, binding in current.items()}
+        return current
 
     def _is_cold(self, entry: ChainKey) -> bool:
         """Whether a reward can be computed from the records afterwards."""
@@ -275,7 +277,17 @@ class _Planner:
     def _cold_writer(
         self, rewards: Iterable[ChainKey], next_fields: Sequence[RecordField]
     ) -> tuple[ChainWriter, list[Binding]]:
-        given = {a.dotted: Binding(a.name, a.type, a.spec.interval) for a in self.env.env.action}
+        inverted = {
+            entry.dotted
+            for i in self.chain.instances
+            for row in i.inverse_rows
+            for entry in row.inputs.values()
+        }
+        given = {
+            a.dotted: Binding(a.name, a.type, a.spec.interval)
+            for a in self.env.env.action
+            if a.dotted not in inverted
+        }
         if not self.native:
             for entry in self.env.env.reward:
                 raw = f"raw_{entry.name}" if self.versions.last("next", entry.dotted, END) else entry.name
@@ -377,6 +389,11 @@ def _constants(chain: CheckedChain) -> Iterable[Constant]:
                 yield Constant(
                     constant_name(instance, param.name), Type("float32", shape_of(value), "const"), value, doc
                 )
+
+
+def _of_env(call: Call | None) -> Call | None:
+    """A function of the environment as a chain calls it: the environment's constants go by another name there."""
+    return call and replace(call, args=tuple("env_consts" if arg == "consts" else arg for arg in call.args))
 
 
 def _reward_field(entry: ChainKey, name: str) -> RecordField:

@@ -13,6 +13,7 @@ from specgen.plan.env_class import (
     build_method,
     entries_method,
     init_method,
+    mask_attribute,
     method,
     read_method,
     specs_method,
@@ -35,6 +36,7 @@ def chain_class(
         attributes = (*attributes, f"consts: {name}Consts")
     if env.env.consts:
         attributes = (*attributes, f"env_consts: {env.name}Consts")
+    attributes = (*attributes, *mask_attribute(env.env))
     if lift is not None:
         attributes = (*attributes, "_gym_lifts = True")
     base = "GeneratedGymEnv" if gym else "GeneratedEnv"

@@ -55,6 +55,12 @@ def _env_fields(env: EnvInterface, versions: Versions) -> Iterator[ChainField]:
             changed = bool(versions.writes("root", field.dotted))
             raw = replace(field, name=f"raw_{field.name}", visible=False) if changed else field
             yield ChainField(raw, START, START, env.extra[field.dotted], raw=True)
+        elif versions.writes("root", field.dotted):
+            # the dynamics go on from the environment's own value, whatever a transform shows in its place
+            key = (*field.key[:-1], PRIVATE, "e0", field.key[-1])
+            raw = replace(field, name=f"raw_{field.name}", key=key, doc="as the environment has it")
+            spec = next(entry.spec for entry in env.env.state if entry.dotted == field.dotted)
+            yield ChainField(raw, START, START, Extra(spec_text(spec), carried=True))
         else:
             yield ChainField(field, START, START)
 
@@ -76,7 +82,10 @@ def _field(instance: Instance, entry: ChainKey, versions: Versions, *, carried: 
     )
     name, key = entry.name, entry.key
     if rewritten:
-        name, key = f"carry_{instance.position}_{name}", (*key[:-1], PRIVATE, f"t{instance.position}", key[-1])
+        name, key = (
+            f"carry_{instance.position}_{name}",
+            (*key[:-1], PRIVATE, f"t{instance.position}", key[-1]),
+        )
     field = RecordField(name, entry.dotted, key, entry.type, entry.spec.interval, entry.doc)
     place = after if rewritten else END
     return ChainField(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.model import Key
+from specgen.check.model import CheckedEnv, Key
 from specgen.plan.docs import env_doc
 from specgen.plan.interface import Call, EnvInterface, Output
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
@@ -27,6 +27,7 @@ def env_class(interface: EnvInterface) -> ClassPlan:
         attributes.append(f"params: {name}Params")
     if interface.env.consts:
         attributes.append(f"consts: {name}Consts")
+    attributes += mask_attribute(interface.env)
     return ClassPlan(
         name,
         (f'GeneratedEnv["{name}Data"]',),
@@ -52,6 +53,15 @@ NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.dev
 def method(name: str, args: tuple[Argument, ...], returns: str, doc: str, *lines: str) -> FunctionPlan:
     """A method of plain lines."""
     return FunctionPlan(name, args, returns, (doc,) if doc else (), tuple(map(Line, lines)), method=True)
+
+
+def mask_attribute(env: CheckedEnv) -> list[str]:
+    """Which observation masks which action."""
+    pairs = [
+        f"({key_text(tuple(action.split('.')))}, {key_text(tuple(mask.split('.')))}),"
+        for action, mask in env.masks.items()
+    ]
+    return [f"_action_masks = ({' '.join(pairs)})"] if pairs else []
 
 
 def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
@@ -98,10 +108,15 @@ def specs_method(interface: EnvInterface) -> FunctionPlan:
         for f in interface.root
         if f.visible and f.dotted in interface.extra
     ]
-    observation = [(o.key, spec_text(o.spec)) for o in interface.observations]
+    observation = [(o.key, spec_text(o.spec, col=o.type.col)) for o in interface.observations]
+    shown = {o.key for o in interface.observations}
     parts = {
         "action": [(e.key, spec_text(e.spec)) for e in env.action],
-        "observation": [*observation, *state, *((key, each.spec) for key, each in extra)],
+        "observation": [
+            *observation,
+            *(e for e in state if e[0] not in shown),
+            *((key, each.spec) for key, each in extra),
+        ],
         "state": [*state, *((key, each.spec) for key, each in extra if each.carried)],
         "reward": [(o.key, spec_text(o.spec, col=True)) for o in interface.rewards],
         "done": [(f.key, flag_text(f.type)) for f in interface.root if is_flag(f.key, env.done)],

@@ -142,6 +142,8 @@ def test_double_to_float() -> None:
     peer = theirs.TransformedEnv(TheirWalk(3, dtype=torch.float64), theirs.DoubleToFloat(**kwargs))
     run(env, peer, partial=True)
     assert env.action_spec.dtype == peer.action_spec.dtype == torch.float32
+    chosen = TransformedEnv(Walk(3, dtype=torch.float64), ours.DoubleToFloat(in_keys=["reward"]))
+    assert chosen.transform.in_keys_inv == theirs.DoubleToFloat(in_keys=["reward"]).in_keys_inv == []
     every = TransformedEnv(Walk(3, dtype=torch.float64), ours.DoubleToFloat())
     peers = theirs.TransformedEnv(TheirWalk(3, dtype=torch.float64), theirs.DoubleToFloat())
     assert every.transform.in_keys == peers.transform.in_keys

@@ -158,8 +158,12 @@ def test_double_to_float_without_an_environment() -> None:
     data = TensorDict({"a": torch.ones(2, dtype=torch.float64), "b": torch.ones(2, dtype=torch.float64)}, [2])
     chosen = DoubleToFloat(in_keys=["a"])(data.clone())
     assert (chosen["a"].dtype, chosen["b"].dtype) == (torch.float32, torch.float64)
+    nested = data.clone().set("next", data.clone())
+    every = DoubleToFloat()(nested)
+    assert {value.dtype for value in every.values(True, True)} == {torch.float32}
+    assert DoubleToFloat(in_keys=["a"]).in_keys_inv == []
     with pytest.raises(RuntimeError, match="takes its keys from the environment"):
-        DoubleToFloat()(data)
+        DoubleToFloat().inv(data)
     back = DoubleToFloat(in_keys=["a"], in_keys_inv=["a"]).inv(chosen)
     assert back["a"].dtype == torch.float64
 

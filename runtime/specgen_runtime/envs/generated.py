@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -80,6 +80,9 @@ class GeneratedEnv(EnvBase[D]):
             batch_size=batch_size if isinstance(batch_size, int) else tuple(batch_size), device=device
         )
         self._generator = self._new_generator(int(torch.randint(2**62, ()).item()))
+
+    _action_masks: ClassVar[tuple[tuple[NestedKey, NestedKey], ...]] = ()
+    """Actions whose allowed values an observation tells, with the key of that observation."""
 
     # the hooks
 
@@ -280,12 +283,24 @@ class GeneratedEnv(EnvBase[D]):
             self._stacking = False
 
     def rand_action(self, tensordict: D | None = None) -> D:
-        """Write random actions; see `EnvBase.rand_action`."""
+        """Write random actions, allowed ones where the environment has masks; see `EnvBase.rand_action`."""
+        if self._action_masks:
+            return self._rand_allowed(self.reset() if tensordict is None else tensordict)
         if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
             for key, spec in self.full_action_spec.items():
                 set_entry(tensordict, key, spec.rand())
             return tensordict
         return super().rand_action(tensordict)
+
+    def _rand_allowed(self, tensordict: D) -> D:
+        """Random actions among those that the masks in `tensordict` allow."""
+        check_entries(self, tensordict, self._expected("full_observation_spec"), "rand_action")
+        super().rand_action(tensordict)
+        for action_key, mask_key in self._action_masks:
+            spec = self.full_action_spec[action_key].clone()
+            spec.update_mask(tensordict.get(mask_key))  # type: ignore[attr-defined]  # only discrete specs have masks
+            tensordict.set(action_key, spec.rand())
+        return tensordict
 
     def rollout(
         self,

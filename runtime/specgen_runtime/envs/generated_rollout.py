@@ -44,6 +44,8 @@ def lifted_rollout(
         check_truncation(env._done_sets)
     begin = None if auto_reset and tensordict is None else start(env, auto_reset, tensordict)
     env._refuse_if_closed()
+    if policy is None and env._action_masks:
+        policy = env.rand_action  # which actions are allowed depends on the state
     if policy is None and begin is not None and not _only_root(env, begin):
         steps = step_through(env, max_steps, env.rand_action, begin, any_stops=any_stops)
         return _finished(env, finish_rollout(steps, env.ndim), set_truncated)

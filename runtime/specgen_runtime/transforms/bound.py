@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import done_sets, leaf_keys, private_key
+from specgen_runtime.transforms.keys import done_sets, leaf_keys, normal, private_key
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         in_keys_inv: Sequence[NestedKey] | None = None,
         out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
+        if in_keys is not None and in_keys_inv is None:
+            in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self._bound = self._bound_inv = self._sample = self._added_cache = None
         self._private = {}
@@ -196,6 +198,9 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         if env is None:
             if group in ("reward", "done"):
                 return [group]  # what these keys are called where nobody says otherwise
+            if self._sample is not None and group == "observation":
+                entries = self._sample.items(True, True)
+                return [normal(key) for key, value in entries if value.dtype in dtypes]
             raise RuntimeError(
                 f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
                 "pass its keys, or put it in a TransformedEnv"

@@ -154,9 +154,10 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             tensordict.set(self._private[key], value)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return replay(self, tensordict) if self._sequential else super()._offline(tensordict)
-
-    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
-        """Keep the value of an input, as it is at this position in the chain, for the next step."""
-        if key in self._private and (value := self._read(tensordict, key, tolerant=True)) is not None:
-            tensordict.set(self._private[key], value)
+        if self._sequential:
+            return replay(self, tensordict)
+        if self.parent is None and self._in_keys is None:
+            # Keys that are not chosen are those of the data, which may be others the next time.
+            self.empty_cache()
+            self.__dict__["_sample"] = tensordict
+        return super()._offline(tensordict)
