@@ -63,6 +63,15 @@ def _check(file: SchemaFile, here: tuple[str, ...], name: str, param: Param, sin
             )
         )
         return None
+    if isinstance(param.default, str) and "(" in param.default:
+        sink.add(
+            rules.NOT_AVAILABLE.at(
+                file.span(*here, "default"),
+                f"a default that is computed (`{param.default}`) is not available yet",
+                help="give a number, or leave the parameter to the caller",
+            )
+        )
+        return None
     if not _fits(kind, param.default):
         sink.add(
             rules.WRONG_TYPE.at(

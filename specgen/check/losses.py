@@ -93,6 +93,7 @@ class _Checker:
         self.types: dict[str, Type] = {}
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
+        self.broken |= self.loss.learnable.keys()
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
@@ -145,7 +146,7 @@ class _Checker:
         if not isinstance(node, MappingNode):
             return ()
         for key, value in node.entries:
-            if not isinstance(value, Scalar) or not self._target(section, key):
+            if not isinstance(value, Scalar) or not self._target(section, key, value):
                 self.broken.add(key.text)
                 continue
             statement = self._assignment(section, key.text, value)
@@ -153,7 +154,7 @@ class _Checker:
                 made.append(statement)
         return tuple(made)
 
-    def _target(self, section: str, key: Scalar) -> bool:
+    def _target(self, section: str, key: Scalar, value: Scalar) -> bool:
         """Whether something may be called so here."""
         name = key.text
         if section == "writes":
@@ -161,7 +162,10 @@ class _Checker:
                 return True
             self.declared.unknown_role(name, known, "writes", name, key=True)
             return False
-        if name in LOSS_BUILTINS or name in LATER:
+        if section == "metrics" and value.text.strip() == name:
+            return True  # a value that is logged under its own name
+        # a metric is only a key of the output: `entropy: -log_p` hides no function
+        if section != "metrics" and (name in LOSS_BUILTINS or name in LATER):
             self.sink.add(
                 schema_rules.NAME_REFUSED.at(
                     key.span, f"`{name}` can't be a name: it is a function of losses"

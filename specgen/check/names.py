@@ -14,8 +14,8 @@ RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
-SHARED = frozenset({"size"})
-"""Built-ins whose name may be declared: a grid has a `size`, and the call `size(x, axis)` looks different."""
+SHARED = frozenset({"size", "stack"})
+"""Built-ins whose name may be declared: a grid has a `size`, frames form a `stack`; a call looks different."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 

@@ -297,6 +297,14 @@ def test_offline_continues_an_episode() -> None:
     assert torch.equal(RewardSum()(later)["next", "episode_reward"], data[:, 7:]["next", "episode_reward"])
 
 
+def test_offline_takes_any_data() -> None:
+    total = RewardSum()
+    for batch in [(), (3,), (2, 3)]:
+        data = TransformedEnv(Walk(*batch), RewardSum()).rollout(9, break_when_any_done=False)
+        raw = data.exclude("episode_reward", ("next", "episode_reward"))
+        assert torch.equal(total(raw)["next", "episode_reward"], data["next", "episode_reward"])
+
+
 def test_offline_needs_time() -> None:
     with pytest.raises(ValueError, match="must be named 'time'"):
         RewardSum()(TensorDict({"next": {"reward": torch.ones(3, 1)}}, [3]))

@@ -58,6 +58,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _bound_inv: list[InverseRow] | None
     _private: Mapping[NestedKey, NestedKey]
     _sample: TensorDictBase | None
+    _scanned: TensorDictBase | None
     _added_cache: dict[NestedKey, TensorSpec] | None
 
     def __init__(
@@ -70,7 +71,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         if in_keys is not None and in_keys_inv is None:
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self._bound = self._bound_inv = self._sample = self._added_cache = None
+        self._bound = self._bound_inv = self._sample = self._scanned = self._added_cache = None
         self._private = {}
 
     # ------------------------------------------------------------------ keys
@@ -197,9 +198,10 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     ) -> list[NestedKey]:
         if env is None:
             if group in ("reward", "done"):
-                return [group]  # what these keys are called where nobody says otherwise
-            if self._sample is not None and group == "observation":
-                entries = self._sample.items(True, True)
+                # What these keys are called where nobody says otherwise.
+                return [group] if self._scanned is None or group in self._scanned.keys() else []  # noqa: SIM118
+            if self._scanned is not None:
+                entries = self._scanned.items(True, True)
                 return [normal(key) for key, value in entries if value.dtype in dtypes]
             raise RuntimeError(
                 f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
@@ -272,7 +274,9 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(_bound=None, _bound_inv=None, _private={}, _sample=None, _added_cache=None)
+        self.__dict__.update(
+            _bound=None, _bound_inv=None, _private={}, _sample=None, _scanned=None, _added_cache=None
+        )
 
     def clone(self) -> Self:
         """A copy that is part of no environment; parameters and buffers are shared."""

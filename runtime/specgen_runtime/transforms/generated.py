@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -154,10 +155,24 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             tensordict.set(self._private[key], value)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if self._sequential:
-            return replay(self, tensordict)
-        if self.parent is None and self._in_keys is None:
-            # Keys that are not chosen are those of the data, which may be others the next time.
+        run = partial(replay, self) if self._sequential else super()._offline
+        if self.parent is not None:
+            return run(tensordict)
+        # Without an environment, keys that nobody chose, shapes and dtypes are those of these data.
+        self._bind_to(tensordict)
+        try:
+            return run(tensordict)
+        finally:
             self.empty_cache()
-            self.__dict__["_sample"] = tensordict
-        return super()._offline(tensordict)
+
+    def _bind_to(self, tensordict: TensorDictBase) -> None:
+        self.empty_cache()
+        if not self._sequential:
+            self.__dict__["_scanned"] = tensordict
+        elif "time" in (tensordict.names or ()) and "next" in tensordict:
+            self.__dict__["_sample"] = tensordict["next"].unbind(tensordict.names.index("time"))[0]
+
+    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
+        """Keep the value of an input, as it is at this position in the chain, for the next step."""
+        if key in self._private and (value := self._read(tensordict, key, tolerant=True)) is not None:
+            tensordict.set(self._private[key], value)

@@ -42,8 +42,6 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
         raise KeyError(f"{type(transform).__name__} needs what each step returned, under 'next'")
     time = tensordict.names.index("time")
     moments = [moment.copy() for moment in tensordict.unbind(time)]
-    # Without an environment, shapes and dtypes come from the data.
-    transform.__dict__["_sample"] = moments[0]["next"]
     start = moments[0].exclude("next", *transform.out_keys)
     for key in moments[0]["next"].keys(True, True):
         if leaf(key) in ("done", "terminated", "truncated"):
