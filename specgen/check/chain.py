@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
-from specgen.check.chain_types import check_row
+from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.model import Checked, CheckedEnv, Key, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Note, Sink, Span, suggestion
@@ -225,7 +225,7 @@ class _Binder:
                     if renamed is not None and output in free
                     else self._key(output, entry, arguments)
                 )
-                made = self._output(output, role, entry, key, written)
+                made = cast_bounds(transform, output, entry, self._output(output, role, entry, key, written))
                 self._collision(made, entry, output, transform, span)
                 written[output.name] = made
             rows.append(Row({role.name: entry}, written))
@@ -234,9 +234,10 @@ class _Binder:
     def _inverse_rows(
         self, transform: CheckedTransform, role: Role, arguments: Arguments, span: Span
     ) -> list[Row]:
-        inputs = self._inputs(
-            transform, role, arguments.in_keys_inv, arguments, self.state.actions | self.state.entries
-        )
+        chosen = arguments.in_keys_inv
+        if chosen is None and arguments.in_keys is not None:
+            chosen = []  # who chooses keys wants no others
+        inputs = self._inputs(transform, role, chosen, arguments, self.state.actions | self.state.entries)
         rows = []
         for entry in inputs:
             if entry.group != "action":
@@ -249,7 +250,12 @@ class _Binder:
                 )
                 continue
             written = {
-                output.name: self._output(output, role, entry, self._key(output, entry, arguments), {})
+                output.name: cast_bounds(
+                    transform,
+                    output,
+                    entry,
+                    self._output(output, role, entry, self._key(output, entry, arguments), {}),
+                )
                 for output in transform.outputs_of(role)
             }
             rows.append(Row({role.name: entry}, written))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from specgen.check.chain_model import ChainKey, Instance, Row
 from specgen.check.model import identifier
+from specgen.check.transform_model import CheckedTransform, Output
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Type, check_assignable, infer, point
+from specgen.expr.dtypes import FLOAT_RANGES
+from specgen.expr.tree import Call, Name
 
 Time = Literal["root", "next"]
 Phase = Literal["reset", "step", "map", "inverse"]
@@ -58,6 +62,20 @@ def check_row(
                     typed.interval,
                     static=None if target else typed.static,
                 )
+
+
+def cast_bounds(transform: CheckedTransform, output: Output, source: ChainKey, made: ChainKey) -> ChainKey:
+    """`made` with the bounds of `source`, where the transform does nothing but cast one to the other."""
+    if source.spec.kind != "bounded" or made.spec.dtype not in FLOAT_RANGES:
+        return made
+    pairs = {(s.target, s.expr) for s in transform.map} | {(s.target, s.expr) for s in transform.inverse}
+    names = {output.name, output.each}
+    for target, expr in pairs:
+        match expr:
+            case Call(Name("float32" | "float64"), (Name(read),), ()) if {target, read} == names:
+                spec = replace(made.spec, kind="bounded", low=source.spec.low, high=source.spec.high)
+                return replace(made, spec=spec)
+    return made
 
 
 def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str, Binding]:

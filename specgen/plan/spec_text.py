@@ -24,12 +24,12 @@ def spec_text(spec: SpecType, *, col: bool = False, device: str = "device") -> s
             return f"OneHot({spec.n}, {rest})"
         case "multi_categorical":
             return f"MultiCategorical({list(spec.nvec or ())}, {rest})"
-        case "binary" if spec.dtype == "bool" and (not shape or shape == (1,)):
-            return f"Categorical(2, {rest})"
+        case "binary" | "unbounded" if spec.dtype == "bool" and (col or not shape):
+            return f"Categorical(2, {rest})"  # one truth value, as done flags are
         case "binary":
             return f"Binary({rest})"
         case _ if spec.dtype == "bool":
-            return f"Binary({rest})" if shape else f"Categorical(2, {rest})"
+            return f"Binary({rest})"
         case _:
             return f"Unbounded({rest})"
 

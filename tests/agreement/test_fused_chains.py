@@ -184,7 +184,8 @@ def test_rollouts(pair: Callable[[Batch], tuple[Any, Any]], batch: Batch) -> Non
         for env in pair(batch):
             env.set_seed(3)
             torch.manual_seed(3)
-            made.append(env.rollout(60, break_when_any_done=stop))
+            # an action for each step, whatever was observed: only the fused GridWorld knows of its masks
+            made.append(env.rollout(60, policy(env), break_when_any_done=stop))
             made.append(torch.rand(2))
         assert_identical(made[0], made[2], f"rollout, break_when_any_done={stop}")
         assert torch.equal(made[1], made[3])
@@ -198,6 +199,16 @@ def test_specs(pair: Callable[[Batch], tuple[Any, Any]]) -> None:
         for key, leaf in found.items(True, True):
             other = expected[key]
             assert (leaf.shape, leaf.dtype) == (other.shape, other.dtype), (group, key)
+
+
+def policy(env: EnvBase[Any]) -> Callable[[TensorDictBase], TensorDictBase]:
+    return lambda root: root.update(env.full_action_spec.rand())
+
+
+def test_actions_keep_their_bounds_behind_a_cast(own: ModuleType) -> None:
+    spec = own.Single(batch_size=(3,)).action_spec
+    assert spec.dtype is torch.float32
+    assert spec == OWN["Single"](own, (3,)).action_spec
 
 
 def shown_only(env: EnvBase[Any], group: str) -> set[Any]:
