@@ -7,17 +7,20 @@ standard library (`specgen_std/…`). `pytest tests/test_cases.py --update` rewr
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.testing import check_generated_env
 
 from specgen.diagnostics import render_human
 from specgen.pipeline import Compiled, compile_sources
 from specgen.project.library import PACKAGE
 from specgen.settings import Config
 from specgen.source.spaces import Record, records_from_json
-from tests.support import LIBRARY, library_records
+from tests.support import LIBRARY, imported, library_records
 
 ROOT = Path(__file__).parent / "cases"
 LOCK = "gymnasium.lock.json"
@@ -114,6 +117,30 @@ def test_nothing_lies_beside_the_cases() -> None:
     ]
     assert not strange
     assert not [folder for folder in CASES if folder.parent.name != "good" and (folder / EXPECTED).exists()]
+
+
+@pytest.mark.parametrize(
+    "folder", [c for c in CASES if c.parent.name == "good"], ids=lambda folder: folder.name
+)
+def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
+    """The environments of the expected files keep the contract; those behind Gymnasium are only imported."""
+    files = {path.removeprefix("generated/"): text for path, text in expected_of(folder).items()}
+    with imported(files, "generated", tmp_path) as package:
+        found = [
+            each
+            for module in (importlib.import_module(f"generated.{name}") for name in modules_in(files))
+            for each in vars(module).values()
+            if isinstance(each, type) and each.__module__ == module.__name__
+        ]
+        assert found
+        assert package.__all__ is not None
+        for each in found:
+            if issubclass(each, GeneratedEnv) and not issubclass(each, GeneratedGymEnv):
+                check_generated_env(lambda each=each: each(batch_size=(3,)), steps=30)
+
+
+def modules_in(files: dict[str, str]) -> list[str]:
+    return [path.removesuffix(".py").replace("/", ".") for path in files if not path.endswith("__init__.py")]
 
 
 def rewrite(case: Case) -> None:

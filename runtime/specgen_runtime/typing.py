@@ -37,7 +37,9 @@ ShapeLike: TypeAlias = Sequence[int] | int
 SpecValue: TypeAlias = torch.Tensor | TensorDictBase
 """What a spec describes: a tensor for a leaf, a tensordict for a `Composite`."""
 
-ArrayLike: TypeAlias = "bool | int | float | np.generic | Sequence[ArrayLike] | NDArray[np.generic] | torch.Tensor"
+ArrayLike: TypeAlias = (
+    "bool | int | float | np.generic | Sequence[ArrayLike] | NDArray[np.generic] | torch.Tensor"
+)
 """Numbers, nested sequences of numbers, arrays or tensors."""
 
 _IndexItem: TypeAlias = (

@@ -83,12 +83,12 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
 
     Args:
         instance: the transform in its chain.
-        const_text: how a parameter that is a list of numbers is read.
+        const_text: how a parameter that is a tensor is read.
     """
     scope: dict[str, Binding] = {}
     for param in instance.transform.params:
         value = instance.params[param.name]
-        if isinstance(value, list):
+        if param.kind == "tensor" and value is not None:
             type_ = Type("float32", shape_of(value), "const")
             numbers = list(_flat(value))
             scope[param.name] = Binding(
@@ -99,7 +99,7 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
                 "None", Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
             )
         else:
-            number = float(value) if param.kind in ("float", "tensor") else value
+            number = float(value) if param.kind == "float" else value
             scope[param.name] = Binding(
                 repr(number),
                 Type(_dtype(param.kind), (), "lit"),

@@ -169,6 +169,8 @@ class _Inferrer:
             return operand if site.joined(site.values) else None
         if (
             operand.op == "literal"
+            and operand.text
+            and not operand.text.startswith("-")
             and isinstance(operand.static, int | float)
             and operand.type.dtype != "bool"
         ):

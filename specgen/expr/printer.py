@@ -210,8 +210,9 @@ class Printer:
 
     def _leaf(self, node: Typed) -> Printed:
         if node.static is not None and not (node.op == "name" and node.text.startswith("math.")):
-            written = node.op == "literal" and node.text
-            return Printed(node.text) if written else number_text(node.static)
+            if node.op != "literal" or not node.text:
+                return number_text(node.static)
+            return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
         return Printed(node.text)
 
     def _cast(self, node: Typed) -> Printed:

@@ -384,7 +384,7 @@ def _constants(chain: CheckedChain) -> Iterable[Constant]:
     for instance in chain.instances:
         for param in instance.transform.params:
             value = instance.params[param.name]
-            if isinstance(value, list):
+            if param.kind == "tensor" and value is not None:
                 doc = f"`{param.name}` of {instance.transform.name}"
                 yield Constant(
                     constant_name(instance, param.name), Type("float32", shape_of(value), "const"), value, doc

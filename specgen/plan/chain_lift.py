@@ -1,7 +1,7 @@
-"""Lifting a Gymnasium chain over time: its counters and sums for a whole stretch of an episode at once.
+"""Lifting a Gymnasium chain over time: its counters and sums for all steps of a rollout at once.
 
 Gymnasium itself must be stepped; everything else need not wait for it. A carry that counts, or that adds up
-what the environment returned, is known for all steps of a stretch in closed form, bit by bit as step after step
+what the environment returned, is known for all steps of an episode in closed form, bit by bit as step after step
 would give it; then one call of the chain's own `advance`, on tensors with time in front, does the rest.
 """
 
@@ -76,7 +76,7 @@ def _carried(chain: CheckedChain, field: ChainField, writer: ChainWriter) -> str
                     continue
                 if isinstance(added, Literal) and isinstance(added.value, int) and is_int(entry.type.dtype):
                     by = f", by={added.value}" if added.value != 1 else ""
-                    return f"counts_before(root.{field.field.name}, len(reward){by})"
+                    return f"counts_before(firsts.{field.field.name}, lengths{by})"
                 if not isinstance(added, Name) or not is_float(entry.type.dtype):
                     continue
                 source = row.inputs.get(added.path.removeprefix("next."))
@@ -86,7 +86,7 @@ def _carried(chain: CheckedChain, field: ChainField, writer: ChainWriter) -> str
                     terms = writer.value("next", source.dotted, (instance.position, -1.0))
                 except NotHere:
                     return None
-                return f"sums_before(root.{field.field.name}, {terms.text})"
+                return f"sums_before(firsts.{field.field.name}, {terms.text}, lengths)"
     return None
 
 
@@ -147,7 +147,10 @@ def _lift_method(
     chain: CheckedChain, advance: Call, before: dict[str, str], writer: ChainWriter
 ) -> FunctionPlan:
     texts = {**before, "params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
-    lines = [line for line in writer.lines if not line.text.startswith("done = ")]
+    lines = [
+        Line(f"{name} = {texts[name]}") for name in ("params", "env_consts", "consts") if name in writer.args
+    ]
+    lines += [line for line in writer.lines if not line.text.startswith("done = ")]
     args = []
     for arg in advance.args:
         text = texts.get(arg, "observation" if arg.startswith("next_") else arg)
@@ -155,7 +158,11 @@ def _lift_method(
     names = ("observation", "reward", "terminated", "truncated")
     return FunctionPlan(
         "_gym_lift",
-        (Argument("root", f"{chain.name}Root"), *(Argument(name, "Tensor") for name in names)),
+        (
+            Argument("firsts", f"{chain.name}Root"),
+            Argument("lengths", "Sequence[int]"),
+            *(Argument(name, "Tensor") for name in names),
+        ),
         f"{chain.name}Next",
         (),
         (*lines, Line(f"return {advance.name}({', '.join(args)})")),

@@ -5,6 +5,7 @@ InitTracker, StepCounter, RewardSum, ObservationNorm and RewardScaling, in this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,11 +180,17 @@ class LiftedCartPoleChain(CartPoleChain):
         return max(1, self.params.max_steps - int(root.step_count))
 
     def _gym_lift(
-        self, root: ChainRoot, observation: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
+        self,
+        firsts: ChainRoot,
+        lengths: Sequence[int],
+        observation: Tensor,
+        reward: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
     ) -> ChainNext:
-        before = root._replace(
+        before = firsts._replace(
             is_init=terminated,
-            step_count=counts_before(root.step_count, len(reward)),
-            episode_reward=sums_before(root.episode_reward, reward),
+            step_count=counts_before(firsts.step_count, lengths),
+            episode_reward=sums_before(firsts.episode_reward, reward, lengths),
         )
         return chain_step(self.params, before, observation, reward, terminated, truncated)

@@ -447,17 +447,22 @@ def test_records_carry_by_name() -> None:
 def test_sums_are_those_of_stepping(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     terms = (torch.randn(500, 3) * 100).to(dtype)
-    start = (torch.randn(3) * 100).to(dtype)
-    expected, total = [], start
-    for term in terms:
-        expected.append(total)
-        total = total + term
-    assert torch.equal(sums_before(start, terms), torch.stack(expected))
+    firsts = (torch.randn(3, 3) * 100).to(dtype)
+    lengths = [200, 1, 299]
+    expected, at = [], 0
+    for total, length in zip(firsts, lengths, strict=True):
+        for term in terms[at : at + length]:
+            expected.append(total)
+            total = total + term
+        at += length
+    kept = terms.clone()
+    assert torch.equal(sums_before(firsts, terms, lengths), torch.stack(expected))
+    assert torch.equal(terms, kept)
 
 
 def test_counts_are_those_of_stepping() -> None:
-    assert counts_before(torch.tensor([5]), 3).tolist() == [[5], [6], [7]]
-    assert counts_before(torch.tensor([[5], [1]]), 2, by=2).tolist() == [[[5], [1]], [[7], [3]]]
+    assert counts_before(torch.tensor([[5], [0]]), [3, 2]).tolist() == [[5], [6], [7], [0], [1]]
+    assert counts_before(torch.tensor([[[5], [1]]]), [2], by=2).tolist() == [[[5], [1]], [[7], [3]]]
 
 
 def test_root_record_reads_all_state() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["D", "EnvBase"]
 
-D = TypeVar("D", bound=TensorDictBase, default=TensorDict)
+D = TypeVar("D", bound=TensorDictBase, default=Any)
 
 Policy = Callable[..., Any]
 Callback = Callable[..., Any]

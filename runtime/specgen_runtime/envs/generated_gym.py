@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from specgen_runtime.envs.gym_spaces import (
     value_encoder,
 )
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.slabs import Scalars
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -72,7 +74,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
     """The declared time limit; `gymnasium.make(max_episode_steps=...)` overrides it. None is no limit."""
 
     _gym_lifts: ClassVar[bool] = False
-    """Whether `_gym_stop` and `_gym_lift` are written: rollouts then make tensors once an episode."""
+    """Whether `_gym_stop` and `_gym_lift` are written: rollouts then make tensors once for all steps."""
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         super().__init__(device=device)
@@ -80,6 +82,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         self._gym = import_gymnasium().make(self._gym_id, **gym_kwargs)
         self._gym_seed: int | None = None
         self._gym_reset_kwargs: dict[str, Any] = _KWARGS_UNSET
+        self._rewards, self._flags = Scalars(np.float32), Scalars(np.bool_)
         self._true = torch.tensor([True], device=self._device)
         self._false = torch.tensor([False], device=self._device)
 
@@ -170,8 +173,9 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         Returns:
             The observation: a tensor as declared, or a tuple of them in the order of the observation specs.
         """
-        seed, self._gym_seed = self._gym_seed, None
-        kwargs, self._gym_reset_kwargs = self._gym_reset_kwargs, _KWARGS_UNSET
+        seed, kwargs = self._gym_seed, self._gym_reset_kwargs
+        if seed is not None or kwargs:  # setting an attribute of a module takes microseconds
+            self._gym_seed, self._gym_reset_kwargs = None, _KWARGS_UNSET
         if seed is not None and kwargs.get("seed") is None:
             kwargs = {**kwargs, "seed": seed}
         observation, _info = self._gym.reset(**kwargs)
@@ -187,13 +191,12 @@ class GeneratedGymEnv(GeneratedEnv[D]):
             The observation (as `_gym_reset`), reward float32 `(1,)`, terminated and truncated bool `(1,)`.
         """
         observation, reward, terminated, truncated, _info = self._gym.step(self._decode(action))
-        gain = torch.from_numpy(np.array((reward,), dtype=np.float32))
+        gain = self._rewards.take(reward)
         if self._stacking:
             ended = self._true if terminated else self._false
             cut = self._true if truncated else self._false
         else:
-            ended = torch.from_numpy(np.array((terminated,), dtype=np.bool_))
-            cut = torch.from_numpy(np.array((truncated,), dtype=np.bool_))
+            ended, cut = self._flags.take(terminated), self._flags.take(truncated)
         if self._off_cpu:
             gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
         return self._encode_all(observation), gain, ended, cut
@@ -208,18 +211,25 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         return None
 
     def _gym_lift(
-        self, root: Any, observation: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
+        self,
+        firsts: Any,
+        lengths: Sequence[int],
+        observation: Tensor,
+        reward: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
     ) -> Any:
-        """The Next records of a stretch of one episode: what `_advance` gives step by step, bit by bit.
+        """The Next records of many steps: what `_advance` gives step by step, bit by bit.
 
-        Called where `_gym_lifts` is set. The function that `_advance` calls can be called once on the whole
-        stretch, with what it carries from `counts_before` and `sums_before`.
+        Called where `_gym_lifts` is set. The function that `_advance` calls can be called once on all steps,
+        with what it carries from `counts_before` and `sums_before`.
 
         Args:
-            root: the Root record before the first step.
+            firsts: the Root records that the episodes begin with, `(episodes, ...)`.
+            lengths: how many steps each episode has, n in all.
             observation: as Gymnasium gave them, `(n, ...)`.
             reward: float32 `(n, 1)`.
-            terminated: bool `(n, 1)`; only the last can be True.
+            terminated: bool `(n, 1)`; only the last of an episode can be True.
             truncated: likewise.
 
         Returns:

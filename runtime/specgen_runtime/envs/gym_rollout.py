@@ -1,4 +1,4 @@
-"""The hot loop over a Gymnasium environment: nothing but Gymnasium, with tensors made once an episode."""
+"""The hot loop over a Gymnasium environment: nothing but Gymnasium, with tensors made once for all steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.records import carried
+from specgen_runtime.envs.records import carried, stacked
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.generated_gym import GeneratedGymEnv
@@ -19,7 +19,7 @@ __all__ = ["run_lifted"]
 def run_lifted(
     env: GeneratedGymEnv[Any], root: Any, actions: Tensor, any_stops: bool
 ) -> tuple[Any, Any, int]:
-    """Take the given actions in a Gymnasium environment, episode by episode.
+    """Take the given actions in a Gymnasium environment, episode after episode.
 
     Args:
         env: has the hooks `_gym_stop` and `_gym_lift`, and one observation in a Box.
@@ -29,69 +29,60 @@ def run_lifted(
 
     Returns:
         The Root and the Next records with time in front, and how many steps were taken.
+
+    Raises:
+        ValueError: an observation has another shape than its space.
     """
     choices = env._decode_all(actions)
     total = len(choices)
     slab = np.empty((total, *env._slab_shape), dtype=env._slab_dtype)
-    roots: list[Any] = []
-    nexts: list[Any] = []
+    shape = slab.shape[1:]
+    ended = np.zeros((total, 1), dtype=np.bool_)
+    cut = np.zeros((total, 1), dtype=np.bool_)
+    gains: list[Any] = []
+    firsts, lengths = [root], []
+    step = env._gym.step
     at = 0
     while True:
-        stop = env._gym_stop(root)
-        until = total if stop is None else min(total, at + stop)
-        end, rewards, ended, cut = _episode(env._gym.step, choices, slab, at, until)
-        next_ = env._gym_lift(
-            root,
-            env._on_device(torch.from_numpy(slab[at:end])),
-            env._on_device(torch.from_numpy(rewards)),
-            env._on_device(torch.from_numpy(ended)),
-            env._on_device(torch.from_numpy(cut)),
-        )
-        roots.append(root)
-        nexts.append(next_)
-        at = end
+        stop = env._gym_stop(firsts[-1])
+        begin, until = at, total if stop is None else min(total, at + stop)
+        terminated = truncated = False
+        for choice in choices[at:until]:
+            observation, reward, terminated, truncated, _info = step(choice)
+            if getattr(observation, "shape", None) != shape and np.shape(observation) != shape:
+                raise ValueError(
+                    f"Gymnasium gave an observation of shape {list(np.shape(observation))},"
+                    f" its space says {list(shape)}"
+                )
+            slab[at] = observation
+            gains.append(reward)
+            at += 1
+            if terminated or truncated:
+                break
+        ended[at - 1], cut[at - 1] = bool(terminated), bool(truncated)
+        lengths.append(at - begin)
         if at == total or any_stops:
             break
-        root = env._fresh()
-    return _joined_roots(roots, nexts), _joined(nexts), at
+        firsts.append(env._fresh())
+    starts = stacked(firsts, 0)
+    next_ = env._gym_lift(
+        starts,
+        lengths,
+        env._on_device(torch.from_numpy(slab[:at])),
+        env._on_device(torch.from_numpy(np.array(gains, dtype=np.float32).reshape(-1, 1))),
+        env._on_device(torch.from_numpy(ended[:at])),
+        env._on_device(torch.from_numpy(cut[:at])),
+    )
+    return _roots(starts, lengths, next_), next_, at
 
 
-def _episode(
-    step: Any, choices: list[Any], slab: np.ndarray[Any, Any], at: int, until: int
-) -> tuple[int, Any, Any, Any]:
-    """Step until the episode ends or `until` is reached; observations go into the slab."""
-    shape = slab.shape[1:]
-    gains: list[Any] = []
-    terminated = truncated = False
-    end = at
-    for choice in choices[at:until]:
-        observation, reward, terminated, truncated, _info = step(choice)
-        if np.shape(observation) != shape:
-            raise ValueError(
-                f"Gymnasium gave an observation of shape {list(np.shape(observation))},"
-                f" its space says {list(shape)}"
-            )
-        slab[end] = observation
-        gains.append(reward)
-        end += 1
-        if terminated or truncated:
-            break
-    ended = np.zeros((end - at, 1), dtype=np.bool_)
-    cut = np.zeros((end - at, 1), dtype=np.bool_)
-    ended[-1], cut[-1] = bool(terminated), bool(truncated)
-    return end, np.array(gains, dtype=np.float32).reshape(-1, 1), ended, cut
-
-
-def _joined(nexts: list[Any]) -> Any:
-    if len(nexts) == 1:
-        return nexts[0]
-    return type(nexts[0])._make([torch.cat(column) for column in zip(*nexts, strict=True)])
-
-
-def _joined_roots(roots: list[Any], nexts: list[Any]) -> Any:
-    """Each step's Root: the first of an episode, then what each Next carries on."""
-    pieces: list[Any] = []
-    for root, next_ in zip(roots, nexts, strict=True):
-        pieces.append([field.unsqueeze(0) for field in root])
-        pieces.append([field[:-1] for field in carried(root, next_)])
-    return type(roots[0])._make([torch.cat(column) for column in zip(*pieces, strict=True)])
+def _roots(starts: Any, lengths: list[int], next_: Any) -> Any:
+    """Each step's Root: the first of its episode, or what the step before carries on."""
+    places = torch.tensor([0, *lengths[:-1]]).cumsum(0)
+    fields = []
+    for start, following in zip(starts, carried(starts, next_), strict=True):
+        field = torch.empty_like(following)
+        field[1:] = following[:-1]
+        field[places] = start
+        fields.append(field)
+    return type(starts)._make(fields)

@@ -198,7 +198,8 @@ def actions_decoder(space: Any, spec: TensorSpec) -> Callable[[Tensor], list[Any
     if kind == "Discrete":
         start = int(space.start)
         if isinstance(spec, OneHot):
-            return lambda actions: [int(index) + start for index in actions.argmax(-1).tolist()]
-        return lambda actions: [index + start for index in actions.tolist()]
+            return lambda actions: list(actions.argmax(-1).cpu().numpy() + start)
+        # NumPy integers: Gymnasium checks them faster than Python's
+        return lambda actions: list(actions.cpu().numpy() + start)
     decode = action_decoder(space, spec)
     return lambda actions: list(decode(actions))

@@ -60,9 +60,9 @@ def _arithmetic(
 
 def _show_quotient(node: Typed, printer: Printer) -> Printed:
     left = node.args[0]
-    if node.type.python or not left.type.python or pointwise.is_power_of_two(left.static):
+    if node.type.python or not left.type.python or left.static in (1, -1):
         return pointwise.infix("/", MUL)(node, printer)
-    # `3 / x` of a tensor is computed as 3 * (1 / x), which rounds twice.
+    # Python's `3 / x` of a tensor is computed as 3 * (1 / x), which rounds twice.
     numerator, divisor = pointwise.operands(node, printer)
     return call("torch.div", numerator.text, divisor.text)
 
@@ -139,7 +139,7 @@ def _show_not(node: Typed, printer: Printer) -> Printed:
 
 def _show_negative(node: Typed, printer: Printer) -> Printed:
     (operand,) = pointwise.operands(node, printer)
-    return Printed(f"-{operand.at(UNARY)}", UNARY)
+    return Printed(f"-{operand.at(UNARY + 1)}", UNARY)
 
 
 OPERATORS: tuple[Builtin, ...] = (

@@ -189,19 +189,6 @@ def atom(text: str) -> Printed:
     return Printed(text, ATOM)
 
 
-def is_power_of_two(value: object) -> bool:
-    """Whether a division of `value` equals the product of it and the reciprocal, to the last bit."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value) or value == 0:
-        return False
-    mantissa, _ = abs(float(value)).as_integer_ratio()
-    return mantissa & (mantissa - 1) == 0
-
-
-def is_finite(value: float) -> bool:
-    """Whether `value` is neither infinite nor NaN."""
-    return value - value == 0
-
-
 __all__ = [
     "atom",
     "clamped",
@@ -211,7 +198,6 @@ __all__ = [
     "function",
     "infix",
     "is_condition",
-    "is_power_of_two",
     "logical",
     "numeric",
     "operand_dtype",
