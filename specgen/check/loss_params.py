@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from specgen.check.loss_model import LossParam
 from specgen.check.names import Names
-from specgen.check.params import check_range
+from specgen.check.params import check_range, refused_text
 from specgen.check.transform_params import interval_of
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -53,6 +53,8 @@ def _check(file: SchemaFile, here: tuple[str, ...], name: str, param: Param, sin
         return None
     if param.type is not None and param.type.lstrip().startswith("enum"):
         return _check_enum(file, here, name, param, sink)
+    if "(" not in str(param.default) and refused_text(file, here, param, sink):
+        return None
     kind = param.type or _kind_of(param.default)
     if kind not in _DTYPES:
         sink.add(

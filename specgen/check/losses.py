@@ -18,6 +18,7 @@ from specgen.check.loss_networks import NetworkCalls
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.specs import NamedSpec
+from specgen.check.statements import may_draw
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -223,7 +224,9 @@ class _Checker:
                     help = "declare `value_estimator: td0`"
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
-        return infer(expr, self.scope, source, self.sink, functions=self.functions)
+        typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
+        undrawn = "a loss draws nothing itself: draw in a network, or write the numbers into the data"
+        return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _uses_later(self, expr: Expr, source: Scalar) -> bool:
         found = [call.function for call in _calls(expr) if call.function.path in LATER]

@@ -36,7 +36,7 @@ def check_params(
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue
         param = given if isinstance(given, Param) else Param(default=given)
-        if not param.per_env and not param.optional and _refused_text(file, here, param, sink):
+        if not param.per_env and not param.optional and refused_text(file, here, param, sink):
             continue
         if param.per_env or param.optional or isinstance(param.default, (str, list)):
             what = "per_env" if param.per_env else "optional" if param.optional else "default"
@@ -78,7 +78,7 @@ def check_params(
     return tuple(checked), scope
 
 
-def _refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Sink) -> bool:
+def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Sink) -> bool:
     """Report a default that is a text where a number or a truth value is meant."""
     node = file.node(*path)
     default = node.get("default") if isinstance(node, MappingNode) else node

@@ -133,6 +133,10 @@ def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
     """Whether an expression draws nothing, or stands where it may; reported otherwise."""
     if not undrawn or not typed.draws:
         return True
+    while (
+        inner := next((part for part in typed.parts if part.draws and part.end > part.start), None)
+    ) is not None:
+        typed = inner
     span = source.span_of(typed.start, typed.end)
     sink.add(expression_rules.DRAW_MISPLACED.at(span, "nothing random can be drawn here", help=undrawn))
     return False

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from specgen.check.names import Names
-from specgen.check.params import check_range
+from specgen.check.params import check_range, refused_text
 from specgen.check.transform_model import REQUIRED, ParamKind, TransformParam
 from specgen.check.transform_names import TAKEN_ATTRIBUTES
 from specgen.diagnostics import Sink
@@ -45,6 +45,8 @@ def check_transform_params(
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue
         param = given if isinstance(given, Param) else Param(default=given)
+        if not param.per_env and not param.static and refused_text(file, here, param, sink):
+            continue
         if param.per_env or param.static or isinstance(param.default, (str, list)):
             what = "per_env" if param.per_env else "static" if param.static else "default"
             sink.add(

@@ -23,6 +23,8 @@ __all__ = ["CheckedTransform", "check_transform"]
 
 _RESERVED = ("buffers", "update", "offline", "around", "moves", "drops", "masks", "python")
 
+_UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
+
 
 def check_transform(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedTransform] | None:
     """Check a transform.
@@ -153,7 +155,7 @@ class _Checker:
             "inverse": "an inverse role",
         }[phase]
         return check_section(
-            Section(self.file, (*self.path, phase), scope, {}, self.names, expected),
+            Section(self.file, (*self.path, phase), scope, {}, self.names, expected, undrawn=_UNDRAWN),
             targets,
             self._wrong_targets(phase, roles, outputs),
             self.sink,

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from specgen.check.chain_model import ChainKey, CheckedChain
-from specgen.check.chain_types import base_scope, shape_of
-from specgen.check.model import Checked, CheckedEnv, Constant, Entry, snake
+from specgen.check.chain_types import base_scope
+from specgen.check.model import Checked, CheckedEnv, Entry, snake
 from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer
 from specgen.plan.chain_class import chain_class
-from specgen.plan.chain_fields import ChainField, chain_fields
+from specgen.plan.chain_fields import ChainField, chain_constants, chain_fields
 from specgen.plan.chain_flow import END, START, Versions
 from specgen.plan.chain_lift import plan_lift
-from specgen.plan.chain_writer import ChainWriter, Kind, NotHere, constant_name
+from specgen.plan.chain_writer import ChainWriter, Kind, NotHere
 from specgen.plan.data import data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.env_context import NOT_DONE, field_doc
@@ -37,7 +37,7 @@ class _Planner:
         self.fields = chain_fields(chain, env, self.versions)
         self.root = tuple(f.field for f in self.fields)
         self.native = env.env.gymnasium is None
-        self.consts = tuple(_constants(chain))
+        self.consts = tuple(chain_constants(chain))
         self.rewards = [entry for entry in chain.entries.values() if entry.group == "reward"]
         self.derived = [
             entry
@@ -378,17 +378,6 @@ class _Planner:
             "consts": f"{self.chain.name}Consts",
         }
         return tuple(Argument(name, annotations.get(name, "Tensor")) for name in names)
-
-
-def _constants(chain: CheckedChain) -> Iterable[Constant]:
-    for instance in chain.instances:
-        for param in instance.transform.params:
-            value = instance.params[param.name]
-            if param.kind == "tensor" and value is not None:
-                doc = f"`{param.name}` of {instance.transform.name}"
-                yield Constant(
-                    constant_name(instance, param.name), Type("float32", shape_of(value), "const"), value, doc
-                )
 
 
 def _of_env(call: Call | None) -> Call | None:

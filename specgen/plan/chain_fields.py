@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from specgen.check.chain_model import ChainKey, CheckedChain, Instance
-from specgen.check.model import dotted
+from specgen.check.chain_types import shape_of
+from specgen.check.model import Constant, dotted, snake
+from specgen.expr import Type
 from specgen.plan.chain_flow import END, START, Place, Versions, Write
 from specgen.plan.interface import EnvInterface, Extra, RecordField
 from specgen.plan.spec_text import spec_text
@@ -95,3 +97,20 @@ def _field(instance: Instance, entry: ChainKey, versions: Versions, *, carried: 
 
 def _later(writes: list[Write], instance: Instance) -> bool:
     return any(write.place[0] > instance.position for write in writes)
+
+
+def chain_constants(chain: CheckedChain) -> Iterator[Constant]:
+    """The parameters of transforms that are tensors."""
+    for instance in chain.instances:
+        for param in instance.transform.params:
+            value = instance.params[param.name]
+            if param.kind == "tensor" and value is not None:
+                doc = f"`{param.name}` of {instance.transform.name}"
+                yield Constant(
+                    constant_name(instance, param.name), Type("float32", shape_of(value), "const"), value, doc
+                )
+
+
+def constant_name(instance: Instance, param: str) -> str:
+    """The field of the chain's constants that holds a parameter."""
+    return f"{snake(instance.transform.name)}_{instance.position}_{param}"

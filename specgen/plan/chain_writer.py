@@ -7,10 +7,10 @@ from typing import Literal
 
 from specgen.check.chain_model import ChainKey, Instance, Row
 from specgen.check.chain_types import base_scope
-from specgen.check.model import Statement, identifier, snake
+from specgen.check.model import Statement, identifier
 from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer, point
-from specgen.plan.chain_fields import ChainField
+from specgen.plan.chain_fields import ChainField, constant_name
 from specgen.plan.chain_flow import Place, Time, Versions, Write
 from specgen.plan.interface import Call, EnvInterface
 from specgen.plan.model import Line
@@ -257,8 +257,3 @@ class ChainWriter:
 
 _START: Place = (-1, 0)
 _FLAGS = ("done", "terminated", "truncated")
-
-
-def constant_name(instance: Instance, param: str) -> str:
-    """The field of the chain's constants that holds a parameter."""
-    return f"{snake(instance.transform.name)}_{instance.position}_{param}"

@@ -82,7 +82,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         self._gym = import_gymnasium().make(self._gym_id, **gym_kwargs)
         self._gym_seed: int | None = None
         self._gym_reset_kwargs: dict[str, Any] = _KWARGS_UNSET
-        self._rewards, self._flags = Scalars(np.float32), Scalars(np.bool_)
+        self._reward_rows, self._flag_rows = Scalars(np.float32), Scalars(np.bool_)
         self._true = torch.tensor([True], device=self._device)
         self._false = torch.tensor([False], device=self._device)
 
@@ -191,12 +191,12 @@ class GeneratedGymEnv(GeneratedEnv[D]):
             The observation (as `_gym_reset`), reward float32 `(1,)`, terminated and truncated bool `(1,)`.
         """
         observation, reward, terminated, truncated, _info = self._gym.step(self._decode(action))
-        gain = self._rewards.take(reward)
+        gain = self._reward_rows.take(reward)
         if self._stacking:
             ended = self._true if terminated else self._false
             cut = self._true if truncated else self._false
         else:
-            ended, cut = self._flags.take(terminated), self._flags.take(truncated)
+            ended, cut = self._flag_rows.take(terminated), self._flag_rows.take(truncated)
         if self._off_cpu:
             gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
         return self._encode_all(observation), gain, ended, cut

@@ -33,7 +33,16 @@ def play(env: CartPoleTrain, policy: Callable[[TensorDict], TensorDict]) -> floa
     flat = data.reshape(-1)
     for step in data.unbind(-1):
         assert step is not None
-    print(observation.shape, after.shape, first.shape, ended.sum(), started.sum(), length, len(flat), env.params.gravity)
+    print(
+        observation.shape,
+        after.shape,
+        first.shape,
+        ended.sum(),
+        started.sum(),
+        length,
+        len(flat),
+        env.params.gravity,
+    )
     return float(reward.sum()) + float(data["next", "episode_reward"].mean())
 
 
@@ -82,7 +91,9 @@ def train(env: CartPoleTrain) -> float:
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     updater.step()
-    print(loss_module.tensor_keys.priority, loss_module.loss_function, loss_module.target_value_network_params)
+    print(
+        loss_module.tensor_keys.priority, loss_module.loss_function, loss_module.target_value_network_params
+    )
     return float(loss)
 
 

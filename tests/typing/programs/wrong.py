@@ -1,4 +1,5 @@
 """Mistakes that both checkers must find, each on its line and nowhere else."""
+# ruff: noqa: B018, F401
 
 from __future__ import annotations
 
