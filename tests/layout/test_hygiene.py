@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("specgen", "runtime/specgen_runtime", "generated/specgen_std")
 LINES = 400
 # Files that are one thing and longer all the same, each with the reason.
-LONG: dict[str, str] = {}
+LONG = {
+    "tests/envs/test_generated.py": "one class, GeneratedEnv, and each promise of it",
+    "tests/envs/test_gym.py": "GymEnv, GymWrapper and GeneratedGymEnv share their fixtures",
+}
 # In two parts, so that this file does not hold what it looks for.
 UNFINISHED = re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
 
@@ -33,6 +36,7 @@ def test_files_stay_short() -> None:
     long = {
         name(path): count
         for path in files("specgen", "runtime", "tests", "benchmarks", "examples")
+        if "expected" not in path.parts  # generated, like generated/
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > LINES
     }
     assert {path: count for path, count in long.items() if path not in LONG} == {}
