@@ -1,6 +1,7 @@
 """Shared test setup: one torch thread (workers share the cores), and a compiler cache of the tests' own."""
 
 import os
+import shutil
 import tempfile
 
 import pytest
@@ -18,3 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except ImportError:
         return
     torch.set_num_threads(1)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(os.environ["SPECGEN_CACHE_DIR"], ignore_errors=True)

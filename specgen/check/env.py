@@ -6,6 +6,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from specgen.check.done_sets import check_done_sets
 from specgen.check.functions import check_functions
 from specgen.check.model import Checked, CheckedEnv, Entry, Key, Role, dotted
 from specgen.check.names import Names
@@ -64,9 +65,9 @@ class _Checker:
         action = self._entries("action", env.action)
         observation = self._entries("observation", env.observation)
         rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward)]
-        done = tuple(tuple(text.split(".")) if text else () for text in env.done)
+        done, unclear = check_done_sets(file, self.path, env, sink)
         fixed = {**dims, **param_scope, **const_scope}
-        broken = _lost(
+        broken = unclear | _lost(
             (env.dims, dims),
             (env.params, param_scope),
             (env.consts, const_scope),

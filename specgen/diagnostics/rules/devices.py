@@ -43,6 +43,26 @@ step:
 """,
 )
 
+DONE_ROOT = Rule(
+    "SG622",
+    "no done flags at the root",
+    """\
+An episode of the whole environment ends where the flags at the root say so: rollouts stop and reset by them. Groups
+may have flags of their own beside them.
+
+```yaml
+done: [agents]
+```
+
+```yaml
+done: ["", agents]
+step:
+  agents.terminated: energy <= 0
+  terminated: all(agents.terminated)
+```
+""",
+)
+
 DONE_SHAPE = Rule(
     "SG623",
     "reward without done flags of its shape",

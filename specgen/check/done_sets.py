@@ -1,0 +1,58 @@
+"""The done sets of an environment: the root, and groups that end on their own."""
+
+from __future__ import annotations
+
+from specgen.check.model import Key
+from specgen.check.names import refusal
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import devices as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.schema.env import Env
+from specgen.schema.load import SchemaFile
+
+
+def check_done_sets(
+    file: SchemaFile, path: tuple[str, ...], env: Env, sink: Sink
+) -> tuple[tuple[Key, ...], frozenset[str]]:
+    """Check the prefixes under `done` of the declaration at `path`.
+
+    Returns:
+        The prefixes of the done sets, the root first; and flags that may be meant by a prefix with a mistake.
+    """
+    here = (*path, "done")
+    groups = _groups(env)
+    found: list[Key] = []
+    for index, text in enumerate(env.done):
+        span = file.span(*here, index)
+        prefix = tuple(text.split(".")) if text else ()
+        reason = next((reason for part in prefix if (reason := refusal(part))), None)
+        if reason is not None:
+            sink.add(schema_rules.NAME_REFUSED.at(span, f"`{text}` can't be a name: {reason}"))
+        elif prefix in found:
+            sink.add(schema_rules.NAME_TAKEN.at(span, f"`{text}` is listed twice", help="keep one of them"))
+        elif text and text not in groups:
+            help = suggestion(text, groups) or (
+                f"the groups here are {', '.join(groups)}" if groups else None
+            )
+            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, f"no key is in a group `{text}`", help=help))
+        else:
+            found.append(prefix)
+    if () not in found and len(found) == len(env.done):
+        listed = ", ".join(['""', *env.done])
+        sink.add(
+            rules.DONE_ROOT.at(
+                file.key_span(*here),
+                "no done flags at the root",
+                help=f"write `done: [{listed}]` and assign `terminated` under `step`",
+            )
+        )
+    complete = len(found) == len(env.done)
+    flags = [f"{group}.{flag}" for group in groups for flag in ("terminated", "truncated", "done")]
+    return ((), *(prefix for prefix in found if prefix)), frozenset() if complete else frozenset(flags)
+
+
+def _groups(env: Env) -> list[str]:
+    """The groups that declared keys stand in, each with those around it."""
+    keys = [*env.state, *env.action, *env.observation, *env.reward]
+    parts = [key.split(".") for key in keys]
+    return list(dict.fromkeys(".".join(each[:end]) for each in parts for end in range(1, len(each))))
