@@ -1,0 +1,138 @@
+"""Which files are schemas, and what is said about those that cannot be."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from specgen.diagnostics import Sink
+from specgen.project import Project, find_schemas, read_sources
+from specgen.settings import Config
+from specgen.source import PythonSchema, shown_path
+
+PYTHON = "from specgen.schema import Module\nschema = Module(doc='A module.')\n"
+
+
+def make(folder: Path, files: dict[str, str | bytes], exclude: tuple[str, ...] = ()) -> Project:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return Project(folder, Config("schemas", "made", "made", exclude))
+
+
+def found(sink: Sink) -> list[tuple[str, int, str]]:
+    return [(item.span.file, item.span.line, f"{item.code} {item.message}") for item in sink.items]
+
+
+def test_schema_files(tmp_path: Path) -> None:
+    names = [
+        "b.yaml",
+        "a.yml",
+        "z/deep/c.py",
+        "z/_helper.py",
+        "__init__.py",
+        "notes.md",
+        ".hidden.yaml",
+        ".git/x.yaml",
+        "__pycache__/y.py",
+        "drafts/d.yaml",
+        "gymnasium.lock.json",
+    ]
+    project = make(tmp_path, {f"schemas/{name}": "" for name in names} | {"other.yaml": ""}, ("drafts/*",))
+    assert find_schemas(project) == ["schemas/a.yml", "schemas/b.yaml", "schemas/z/deep/c.py"]
+
+
+def test_sources(tmp_path: Path) -> None:
+    project = make(tmp_path, {"schemas/a.yaml": b"\xef\xbb\xbfdoc: a\r\n", "schemas/b.py": PYTHON})
+    sink = Sink()
+    sources = read_sources(project, sink)
+    assert found(sink) == []
+    assert sources.schemas == {
+        "schemas/a.yaml": "doc: a\r\n",
+        "schemas/b.py": PythonSchema({"doc": "A module."}),
+    }
+    assert sources.shown[shown_path("schemas/b.py")] == "doc: A module.\n"
+    assert sources.shown["schemas/b.py"] == PYTHON
+
+
+def test_running_a_schema_leaves_nothing_behind(tmp_path: Path) -> None:
+    text = "import sys\nfrom schemas._shared import DOC\nfrom specgen.schema import Module\nschema = Module(doc=DOC)\n"
+    project = make(tmp_path, {"schemas/a.py": text, "schemas/_shared.py": "DOC = 'shared'\n"})
+    path, bytecode = list(sys.path), sys.dont_write_bytecode
+    sink = Sink()
+    assert read_sources(project, sink).schemas == {"schemas/a.py": PythonSchema({"doc": "shared"})}
+    assert found(sink) == []
+    assert (sys.path, sys.dont_write_bytecode) == (path, bytecode)
+    assert not list(tmp_path.rglob("__pycache__"))
+    assert not any(name.startswith("_specgen_schema_") for name in sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("x = 1\n", 1, "a Python schema file defines `schema`"),
+        ("schema = 3\n", 1, "`schema` is a int, not a specgen.Module"),
+        ("\n\nraise ValueError('no\\nmore')\n", 3, "this file cannot be run: ValueError: no"),
+        ("x = 1\ny = (\n", 2, "this file cannot be run: '(' was never closed"),
+        ("import sys\nsys.exit(3)\n", 2, "this file cannot be run: SystemExit: 3"),
+        ("def f():\n    1 / 0\n\nf()\n", 2, "this file cannot be run: ZeroDivisionError: division by zero"),
+        ("import nowhere_at_all\n", 1, "this file cannot be run: ModuleNotFoundError: No module named"),
+        (
+            "from specgen.schema import Module\n\nschema = Module(envz={})\n",
+            3,
+            "this file cannot be run: envz: Extra inputs are not permitted",
+        ),
+    ],
+)
+def test_python_files_that_declare_nothing(tmp_path: Path, text: str, line: int, message: str) -> None:
+    project = make(tmp_path, {"schemas/a.py": text, "schemas/b.yaml": "doc: b\n"})
+    sink = Sink()
+    assert list(read_sources(project, sink).schemas) == ["schemas/b.yaml"]
+    ((file, at, said),) = found(sink)
+    assert (file, at) == ("schemas/a.py", line)
+    assert said.startswith(f"SG057 {message}")
+
+
+def test_names_that_no_module_can_have(tmp_path: Path) -> None:
+    project = make(
+        tmp_path, {"schemas/half-cheetah.yaml": "", "schemas/class/a.yaml": "", "schemas/ok.yaml": ""}
+    )
+    sink = Sink()
+    read_sources(project, sink)
+    assert [(item.code, item.span.file, item.help) for item in sink.items] == [
+        ("SG058", "schemas/class/a.yaml", "rename it, say to `class_`"),
+        ("SG058", "schemas/half-cheetah.yaml", "rename it, say to `half_cheetah`"),
+    ]
+
+
+def test_two_files_for_one_module(tmp_path: Path) -> None:
+    project = make(
+        tmp_path,
+        {
+            "schemas/a.yaml": "",
+            "schemas/a.yml": "",
+            "schemas/b.yaml": "",
+            "schemas/b/c.yaml": "",
+            "schemas/__init__.yaml": "",
+        },
+    )
+    sink = Sink()
+    read_sources(project, sink)
+    assert [(item.code, item.span.file) for item in sink.items] == [
+        ("SG054", "schemas/__init__.yaml"),
+        ("SG054", "schemas/a.yml"),
+        ("SG054", "schemas/b.yaml"),
+    ]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    project = make(tmp_path, {"schemas/a.yaml": b"x: \xff", "schemas/b.yaml": b"#" * (5 * 2**20)})
+    os.symlink(tmp_path / "nowhere", tmp_path / "schemas" / "c.yaml")
+    sink = Sink()
+    assert read_sources(project, sink).schemas == {}
+    assert [(item.code, item.span.file) for item in sink.items] == [
+        ("SG013", "schemas/a.yaml"),
+        ("SG059", "schemas/b.yaml"),
+        ("SG059", "schemas/c.yaml"),
+    ]
