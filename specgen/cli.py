@@ -7,6 +7,7 @@ Exit codes: 0 all is well; 1 the schemas have errors, or (check) generated files
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,7 +139,7 @@ def init(directory: Path) -> None:
         _fail(f"cannot write: {error}")
     for path in made:
         click.echo(f"wrote    {directory / path}")
-    here = "" if directory == Path() else f"cd {directory} && "
+    here = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
     click.echo(f"\nnext: {here}specgen build && python train.py")
 
 

@@ -70,8 +70,8 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
     try:
         module = Module.model_validate(to_data(root))
     except ValidationError as failure:
-        for error in failure.errors(include_url=False):
-            _report(root, error, sink)
+        for loc, errors in _by_place(root, failure).items():
+            _report(root, loc, errors, sink)
         return None
     return SchemaFile(path, module, root)
 
@@ -100,8 +100,17 @@ def find(root: Node, path: typing.Sequence[str | int]) -> Node | None:
     return node
 
 
-def _report(root: Mapping, error: Any, sink: Sink) -> None:
-    loc = tuple(_real_path(root, error["loc"]))
+def _by_place(root: Mapping, failure: ValidationError) -> dict[tuple[str | int, ...], list[Any]]:
+    """The errors by the place they speak of: for a union there is one for each of its members."""
+    places: dict[tuple[str | int, ...], list[Any]] = {}
+    for error in failure.errors(include_url=False):
+        places.setdefault(tuple(_real_path(root, error["loc"])), []).append(error)
+    return places
+
+
+def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: Sink) -> None:
+    # A whole number is a number: where either fits, the text is read as the wider one.
+    error = next((one for one in errors if one["type"] == "float_type"), errors[0])
     if error["type"] == "extra_forbidden":
         name = str(loc[-1])
         parent = find(root, loc[:-1])
@@ -133,7 +142,7 @@ def _report(root: Mapping, error: Any, sink: Sink) -> None:
     sink.add(
         rules.WRONG_TYPE.at(
             span,
-            f"`{'.'.join(map(str, loc))}` should be {_expected(error)}, got {describe(found, error['input'])}",
+            f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
             help=_nearest(error),
         )
     )
@@ -181,6 +190,15 @@ _EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+
+
+def _any_of(errors: list[Any]) -> str:
+    expected = list(dict.fromkeys(map(_expected, errors)))
+    # A whole number is a number: naming both says nothing more.
+    if "a number" in expected and "a whole number" in expected:
+        expected.remove("a whole number")
+    *others, last = expected
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _expected(error: Any) -> str:

@@ -105,7 +105,22 @@ def _other(source: FileText, at: int, problem: str, opened: int | None) -> Diagn
     char = source.text[at : at + 1]
     if char in ("]", "}"):
         return SYNTAX.at(source.span(at, at + 1), f"`{char}` closes nothing")
-    if "cannot start any token" in problem:
+    if "unexpected ':'" in problem:
+        return SYNTAX.at(
+            source.span(at, at + 1), "this `:` has no value behind it", help="write `key: value`"
+        )
+    if "line break" in problem and "comment" in problem:
+        return SYNTAX.at(
+            _line_from(source, at),
+            "the text of a `|` or `>` value starts on the next line",
+            help="put it below, indented; or put quotes around a value that starts with `|` or `>`",
+        )
+    if "document start" in problem:
+        help = "start every entry in the first column, and remove what ends or opens a document above"
+        return SYNTAX.at(_line_from(source, at), "the document has ended before this", help=help)
+    if "sequence entries are not allowed" in problem:
+        return SYNTAX.at(source.span(at, at + 1), "a list item (`- `) starts on a line of its own")
+    if "cannot start any token" in problem or "node content" in problem:
         return SYNTAX.at(
             source.span(at, at + 1), f"a value cannot start with `{char}`", help="put quotes around the value"
         )

@@ -28,7 +28,7 @@ def run(folder: Path, *arguments: str) -> str:
 def test_a_new_project_builds_checks_and_trains(tmp_path: Path) -> None:
     folder = tmp_path / "My robot"
     out = run(tmp_path, "-m", "specgen", "init", "My robot")
-    assert "next: cd My robot && specgen build && python train.py" in out.replace("'", "")
+    assert "next: cd 'My robot' && specgen build && python train.py" in out
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()) == [
         "README.md",
         "pyproject.toml",
