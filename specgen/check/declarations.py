@@ -15,7 +15,20 @@ from specgen.source import Mapping as MappingNode
 SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
 """The sections whose entries become classes, and what an entry is called."""
 
-SUFFIXES = ("Params", "Consts", "Root", "Next", "Data", "NextData", "Keys", "InverseKeys", "Terms")
+SUFFIXES = (
+    "Params",
+    "Consts",
+    "Root",
+    "Next",
+    "Data",
+    "NextData",
+    "Observation",
+    "Reward",
+    "Keys",
+    "InverseKeys",
+    "Terms",
+    "Output",
+)
 """What the names of generated records end with, behind the name of their declaration."""
 
 USED = frozenset(

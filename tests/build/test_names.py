@@ -1,0 +1,43 @@
+"""What generated modules call things, against the names that declarations may not have."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from specgen.check.declarations import SECTIONS, SUFFIXES, USED
+from specgen.diagnostics import Sink
+from specgen.plan.imports import KNOWN
+from specgen.source import Mapping, parse_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = [path for path in sorted((ROOT / "generated").rglob("*.py")) if path.name != "__init__.py"]
+
+
+def test_no_declaration_can_hide_what_generated_code_imports() -> None:
+    assert {name for name in KNOWN if name[0].isupper()} <= USED
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+def test_classes_are_called_after_their_declarations(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("specgen_std")
+        for alias in node.names
+    }
+    assert {name for name in imported if name[0].isupper()} <= USED
+    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} - {"_AcceptedKeys"}
+    allowed = {name + suffix for name in declared(path) for suffix in ("", *SUFFIXES)}
+    assert classes <= allowed
+
+
+def declared(path: Path) -> list[str]:
+    schema = ROOT / "schemas" / path.relative_to(ROOT / "generated" / "specgen_std").with_suffix(".yaml")
+    root = parse_yaml(schema.name, schema.read_text(encoding="utf-8"), Sink())
+    assert root is not None
+    sections = [root.get(section) for section in SECTIONS]
+    return [key.text for section in sections if isinstance(section, Mapping) for key, _ in section.entries]
