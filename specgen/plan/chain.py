@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from specgen.check.chain_model import ChainKey, CheckedChain
 from specgen.check.chain_types import base_scope
@@ -65,7 +66,7 @@ class _Planner:
         cold = [entry for entry in self.rewards if entry.dotted not in {f.dotted for f in promoted}]
         reward_call = observe_call = None
         if cold:
-            made, reward_call = self._reward(cold, next_fields)
+            made, reward_call = self._reward(cold)
             items += made
         if self.native and all(
             self.versions.last("root", entry.dotted, END) is None for entry in self.derived
@@ -240,12 +241,11 @@ class _Planner:
 
     def _inverse(self, writer: ChainWriter, outer: dict[str, Binding]) -> dict[str, Binding]:
         """The environment's actions from what the policy wrote, last transform first."""
-
         current = dict(outer)
         for instance in reversed(self.chain.instances):
             for row in instance.inverse_rows:
                 role, entry = next(iter(row.inputs.items()))
-                scope = base_scope(instance, lambda name: name)
+                scope = base_scope(instance, partial(writer.constant, instance))
                 for name, written in row.outputs.items():
                     scope[name] = current[written.dotted]
                 for statement in instance.statements("inverse", row):
@@ -269,14 +269,12 @@ class _Planner:
     def _is_cold(self, entry: ChainKey) -> bool:
         """Whether a reward can be computed from the records afterwards."""
         try:
-            self._cold_writer([entry], ())
+            self._cold_writer([entry])
         except NotHere:
             return False
         return True
 
-    def _cold_writer(
-        self, rewards: Iterable[ChainKey], next_fields: Sequence[RecordField]
-    ) -> tuple[ChainWriter, list[Binding]]:
+    def _cold_writer(self, rewards: Iterable[ChainKey]) -> tuple[ChainWriter, list[Binding]]:
         inverted = {
             entry.dotted
             for i in self.chain.instances
@@ -295,8 +293,8 @@ class _Planner:
         writer = self._writer("reward", given, None)
         return writer, [writer.value("next", entry.dotted, END) for entry in rewards]
 
-    def _reward(self, entries: list[ChainKey], next_fields: Sequence[RecordField]) -> tuple[list[Item], Call]:
-        writer, values = self._cold_writer(entries, next_fields)
+    def _reward(self, entries: list[ChainKey]) -> tuple[list[Item], Call]:
+        writer, values = self._cold_writer(entries)
         return self._derived("reward", entries, values, writer, "reward")
 
     def _observe(self) -> tuple[list[Item], Call]:

@@ -8,19 +8,21 @@ from specgen.check.chain_model import CheckedChain
 from specgen.plan.chain_lift import Lift
 from specgen.plan.docs import env_doc
 from specgen.plan.env_class import (
-    NOT_DONE,
-    argument_texts,
+    advance_method,
+    advance_text,
     build_method,
     entries_method,
     init_method,
     mask_attribute,
     method,
     read_method,
+    reset_text,
     specs_method,
+    unpacked,
 )
 from specgen.plan.gym_env import gym_attributes, gym_init
 from specgen.plan.interface import EnvInterface
-from specgen.plan.model import Argument, ClassPlan, FunctionPlan
+from specgen.plan.model import ClassPlan, FunctionPlan
 
 
 def chain_class(
@@ -64,47 +66,21 @@ def chain_class(
 
 
 def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
-    call = interface.reset
-    if call is None:
-        raise AssertionError("a chain has a reset function")
-    draws = list(interface.reset_draws)
-    texts = _fixed() | {"not_done": NOT_DONE}
-    lines = []
+    lines, further = [], {}
     if env.env.gymnasium is not None:
-        names = [f"raw_{e.name}" if f"raw_{e.name}" in call.args else e.name for e in env.env.observation]
-        lines.append(f"{_unpack(names)} = self._gym_reset()")
-        texts |= {name: name for name in names}
-    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
-    return method("_fresh", (), f"{interface.name}Root", "", *lines, f"return {call.name}({', '.join(args)})")
+        raw = {field.name for field in interface.root}
+        names = [f"raw_{e.name}" if f"raw_{e.name}" in raw else e.name for e in env.env.observation]
+        lines.append(f"{unpacked(names)} = self._gym_reset()")
+        further = {name: name for name in names}
+    lines.append(f"return {reset_text(interface, further)}")
+    return method("_fresh", (), f"{interface.name}Root", "", *lines)
 
 
 def _advance(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) -> FunctionPlan:
-    call = interface.advance
-    if call is None:
-        raise AssertionError("a chain has an advance function")
-    texts = _fixed() | argument_texts(interface)
-    texts |= {f"root.{f.name}": f"root.{f.name}" for f in interface.root}
-    texts |= {a.dotted: f"actions[{index}]" for index, a in enumerate(chain.actions)}
+    further = {a.dotted: f"actions[{index}]" for index, a in enumerate(chain.actions)}
     lines = []
-    if env.env.gymnasium is not None:
-        names = [a for a in call.args if a.startswith("next_")]
-        lines.append(f"{_unpack(names)}, reward, terminated, truncated = self._gym_step(actions[0])")
-        texts |= {name: name for name in (*names, "reward", "terminated", "truncated")}
-    draws = list(interface.advance_draws)
-    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
-    return method(
-        "_advance",
-        (Argument("root", f"{interface.name}Root"), Argument("actions", "tuple[Tensor, ...]")),
-        f"{interface.name}Next",
-        "",
-        *lines,
-        f"return {call.name}({', '.join(args)})",
-    )
-
-
-def _unpack(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
-
-
-def _fixed() -> dict[str, str]:
-    return {"params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
+    if env.env.gymnasium is not None and interface.advance is not None:
+        names = [a for a in interface.advance.args if a.startswith("next_")]
+        lines.append(f"{unpacked(names)}, reward, terminated, truncated = self._gym_step(actions[0])")
+        further |= {name: name for name in (*names, "reward", "terminated", "truncated")}
+    return advance_method(interface, *lines, f"return {advance_text(interface, further)}")

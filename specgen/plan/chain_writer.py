@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 from specgen.check.chain_model import ChainKey, Instance, Row
@@ -183,7 +184,7 @@ class ChainWriter:
         statement: Statement,
         entry: ChainKey | None,
     ) -> Binding:
-        scope = base_scope(instance, lambda name: self._constant(instance, name))
+        scope = base_scope(instance, partial(self.constant, instance))
         reset_blank = {
             name: Binding("0", Type(e.type.dtype, (), "lit"), point(0), static=0)
             for name, e in row.outputs.items()
@@ -243,7 +244,8 @@ class ChainWriter:
             self._locals[place] = self._statement(time, write, instance, row, statement, None)
         return self._locals[place]
 
-    def _constant(self, instance: Instance, name: str) -> str:
+    def constant(self, instance: Instance, name: str) -> str:
+        """How a parameter that is a tensor is read."""
         self.args.setdefault("consts")
         return f"consts.{constant_name(instance, name)}"
 

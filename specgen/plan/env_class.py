@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from specgen.check.model import CheckedEnv, Key
 from specgen.plan.docs import env_doc
@@ -45,6 +45,9 @@ def env_class(interface: EnvInterface) -> ClassPlan:
         ),
     )
 
+
+_FIXED = {"params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
+"""How a method reads the records that every pure function may take."""
 
 NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)"
 """How `_fresh` tells the pure functions the batch shape and the device."""
@@ -143,30 +146,44 @@ def read_method(interface: EnvInterface) -> FunctionPlan:
 
 
 def _fresh(interface: EnvInterface) -> FunctionPlan:
-    call = _required(interface.reset)
-    draws = list(interface.reset_draws)
-    texts = {"params": "self.params", "consts": "self.consts", "not_done": NOT_DONE}
-    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
-    return method("_fresh", (), f"{interface.name}Root", "", f"return {call.name}({', '.join(args)})")
+    return method("_fresh", (), f"{interface.name}Root", "", f"return {reset_text(interface, {})}")
 
 
 def _advance(interface: EnvInterface) -> FunctionPlan:
-    call = _required(interface.advance)
-    texts = argument_texts(interface)
-    draws = list(interface.advance_draws)
-    args = [texts[a] if a in texts else draws.pop(0) for a in call.args]
-    return method(
-        "_advance",
-        (Argument("root", f"{interface.name}Root"), Argument("actions", "tuple[Tensor, ...]")),
-        f"{interface.name}Next",
-        "",
-        f"return {call.name}({', '.join(args)})",
-    )
+    return advance_method(interface, f"return {advance_text(interface, {})}")
+
+
+def advance_method(interface: EnvInterface, *lines: str) -> FunctionPlan:
+    """`_advance`, of the given lines."""
+    args = (Argument("root", f"{interface.name}Root"), Argument("actions", "tuple[Tensor, ...]"))
+    return method("_advance", args, f"{interface.name}Next", "", *lines)
+
+
+def reset_text(interface: EnvInterface, further: Mapping[str, str]) -> str:
+    """The call of the reset function; `further` are values that `_fresh` has at hand, by argument."""
+    return _call_text(interface.reset, {**_FIXED, "not_done": NOT_DONE, **further}, interface.reset_draws)
+
+
+def advance_text(interface: EnvInterface, further: Mapping[str, str]) -> str:
+    """The call of the step function; `further` are values that `_advance` has at hand, by argument."""
+    return _call_text(interface.advance, {**argument_texts(interface), **further}, interface.advance_draws)
+
+
+def _call_text(call: Call | None, texts: Mapping[str, str], draws: Iterable[str]) -> str:
+    """A call of a pure function: what no text stands for is a draw, in order."""
+    call = _required(call)
+    drawn = iter(draws)
+    return f"{call.name}({', '.join(texts[a] if a in texts else next(drawn) for a in call.args)})"
+
+
+def unpacked(names: Sequence[str]) -> str:
+    """The target of what Gymnasium returns: one observation, or one for each key of a Dict space."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
     """How the hooks read each argument of a pure function."""
-    texts = {"params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
+    texts = dict(_FIXED)
     texts |= {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"root.{f.name}")}
     texts |= {e.dotted: f"actions[{index}]" for index, e in enumerate(interface.env.action)}
     texts |= {

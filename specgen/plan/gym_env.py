@@ -6,7 +6,7 @@ from specgen.check.model import Checked, CheckedEnv
 from specgen.expr import Type, full
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc
-from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method, specs_method
+from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method, specs_method, unpacked
 from specgen.plan.env_context import FLAG_DOCS, FLAGS, field_doc
 from specgen.plan.interface import EnvInterface, Extra, Output, RecordField
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
@@ -95,7 +95,7 @@ def _hooks(interface: EnvInterface) -> tuple[FunctionPlan, FunctionPlan]:
     name = interface.name
     observed = [entry.name for entry in interface.env.observation]
     # a Dict space comes as one tensor a key, in the order of the spec
-    unpack = observed[0] if len(observed) == 1 else f"({', '.join(observed)})"
+    unpack = unpacked(observed)
     values = ", ".join(f"{o}={o}" for o in observed)
     fresh = method(
         "_fresh",
