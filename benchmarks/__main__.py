@@ -14,7 +14,7 @@ import pandas  # noqa: F401  tensordict looks for it on each conversion, and is 
 import torch
 from tqdm import tqdm
 
-from benchmarks import chains, compiler, losses, native
+from benchmarks import chains, compiler, losses, native, specs
 from benchmarks.harness import QUICK, THOROUGH, Budget, Row
 from benchmarks.table import render
 
@@ -22,6 +22,7 @@ FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "chains": chains.rows,
     "native": native.rows,
     "losses": losses.rows,
+    "specs": specs.rows,
     "compiler": compiler.rows,
 }
 

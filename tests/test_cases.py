@@ -123,16 +123,20 @@ def test_nothing_lies_beside_the_cases() -> None:
     "folder", [c for c in CASES if c.parent.name == "good"], ids=lambda folder: folder.name
 )
 def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
-    """The environments of the expected files keep the contract; those behind Gymnasium are only imported."""
+    """The environments of the expected files keep the contract, those behind Gymnasium are only imported; specs
+    are made."""
     files = {path.removeprefix("generated/"): text for path, text in expected_of(folder).items()}
     with imported(files, "generated", tmp_path) as package:
+        modules = [importlib.import_module(f"generated.{name}") for name in modules_in(files)]
         found = [
             each
-            for module in (importlib.import_module(f"generated.{name}") for name in modules_in(files))
+            for module in modules
             for each in vars(module).values()
             if isinstance(each, type) and each.__module__ == module.__name__
         ]
-        assert found
+        specs = [getattr(m, name)("cpu") for m in modules for name in m.__all__ if name.endswith("_spec")]
+        assert found or specs
+        assert all(spec.is_in(spec.rand()) for spec in specs)
         assert package.__all__ is not None
         for each in found:
             if issubclass(each, GeneratedEnv) and not issubclass(each, GeneratedGymEnv):

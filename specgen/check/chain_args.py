@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specgen.check.model import Key
-from specgen.check.names import refusal
+from specgen.check.names import SPEC_ATTRIBUTES, key_refusal
 from specgen.check.transform_model import REQUIRED, CheckedTransform, TransformParam
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -109,6 +109,9 @@ def _keys(node: Node, name: str, sink: Sink) -> list[Key]:
     for item in node.items:
         if not isinstance(item, Scalar) or any(not part.isidentifier() for part in item.text.split(".")):
             sink.add(rules.WRONG_TYPE.at(item.span, "a key is a name, or names joined by dots"))
+        elif taken := SPEC_ATTRIBUTES.intersection(item.text.split(".")):
+            message = f"`{min(taken)}` can't be a key: every spec has an attribute of this name"
+            sink.add(rules.NAME_REFUSED.at(item.span, message))
         else:
             keys.append(tuple(item.text.split(".")))
     return keys
@@ -118,7 +121,7 @@ def _name(node: Node, name: str, sink: Sink) -> str:
     if not isinstance(node, Scalar):
         sink.add(rules.WRONG_TYPE.at(node.span, f"`{name}` should be a name"))
         return ""
-    if reason := refusal(node.text):
+    if reason := key_refusal(node.text):
         sink.add(rules.NAME_REFUSED.at(node.span, f"`{node.text}` can't be a name: {reason}"))
     return node.text
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from specgen.check.model import snake
 from specgen.check.names import article, refusal
+from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile
@@ -63,6 +64,7 @@ USED = frozenset(
         "LossModule",
         "Mapping",
         "MultiCategorical",
+        "MultiOneHot",
         "NamedTuple",
         "NestedKey",
         "OneHot",
@@ -101,6 +103,7 @@ _TYPES = frozenset(
         "int64",
         "like",
         "multi_categorical",
+        "multi_onehot",
         "number",
         "onehot",
         "text",
@@ -131,6 +134,7 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
             sink.add(rules.NOT_AVAILABLE.at(file.key_span("consts"), message, help=help))
         for name in file.module.specs:
             _refuse(name, "spec", name in _TYPES and "it is a type", file.key_span("specs", name), sink)
+        _check_functions(file, sink)
         taken: dict[str, tuple[str, Span]] = {}
         for what, name, span in _declared(file):
             if _refuse(name, what, name in USED and "generated code uses it", span, sink):
@@ -155,6 +159,31 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
                 continue
             taken |= dict.fromkeys(_forms(name), (what, span))
             shown[package, name] = (what, span)
+
+
+def _check_functions(file: SchemaFile, sink: Sink) -> None:
+    """The functions of named specs stand beside those of environments."""
+    taken = {
+        f"{snake(name)}_{function}": (
+            f"function `{function}` of `{name}`",
+            file.key_span("envs", name, "functions", function),
+        )
+        for name, env in file.module.envs.items()
+        for function in env.functions
+    }
+    for name in file.module.specs:
+        function, span = function_of(name), file.key_span("specs", name)
+        if function in taken:
+            other, first = taken[function]
+            sink.add(
+                rules.NAME_TAKEN.at(
+                    span,
+                    f"the spec `{name}` and the {other} would both be `{function}()`",
+                    notes=[Note("the first one", first)],
+                    help="give this spec another name",
+                )
+            )
+        taken.setdefault(function, (f"spec `{name}`", span))
 
 
 def _declared(file: SchemaFile) -> Iterator[tuple[str, str, Span]]:

@@ -267,7 +267,16 @@ class _Checker:
                 )
                 continue
             spec, found = actions[target].spec, masks[mask].type
-            wanted = (*(spec.shape or ()), spec.n or 0)
+            if spec.kind not in ("categorical", "onehot", "multi_categorical", "multi_onehot"):
+                self.sink.add(
+                    done_rules.MASK_SHAPE.at(
+                        self.file.key_span(*here),
+                        f"action `{target}` is {spec}: only choices among classes have a mask",
+                        help="declare it as categorical, onehot, multi_categorical or multi_onehot",
+                    )
+                )
+                continue
+            wanted = (*(spec.shape or ()), spec.n or sum(spec.nvec))
             if found.dtype != "bool" or found.dims != wanted:
                 self.sink.add(
                     done_rules.MASK_SHAPE.at(

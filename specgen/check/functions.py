@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from specgen.check.model import CheckedFunction, Statement, identifier, snake
 from specgen.check.names import Names
 from specgen.check.reads import broken_reads
+from specgen.check.specs import parse_spec
 from specgen.check.statements import Section, called, check_section, may_draw
 from specgen.diagnostics import Sink
-from specgen.expr import Binding, Function, Type, free_names, full, infer, parse, parse_type
+from specgen.expr import Binding, Function, Type, free_names, full, infer, parse
 from specgen.schema.env import Function as Declared
 from specgen.schema.load import SchemaFile
 
@@ -42,7 +43,7 @@ def check_functions(
         inner = names.inner([*fixed, *callables, name])
         args: dict[str, Type] = {}
         for arg in function.args:
-            spec = parse_type(file.scalar(*here, "args", arg), sink, dims)
+            spec = parse_spec(file.scalar(*here, "args", arg), sink, dims)
             if inner.claim(arg, "argument", file.key_span(*here, "args", arg)) and spec is not None:
                 args[arg] = spec.type()
         if len(args) != len(function.args):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role
+from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role, dotted
+from specgen.check.names import key_refusal
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
@@ -13,7 +14,7 @@ from specgen.expr import SpecType, Type
 from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES, INT_RANGES
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
-from specgen.source.spaces import Record, Space, record_key
+from specgen.source.spaces import Record, Space, Spaces, record_key
 
 _NATIVE_ONLY = (
     "state",
@@ -28,6 +29,8 @@ _NATIVE_ONLY = (
     "dims",
 )
 _RECORDED = ("action", "observation")
+_TAKEN = frozenset({"action", "done", "not_done", "reward", "terminated", "truncated"})
+"""What generated code calls something else in an environment that Gymnasium steps."""
 
 
 def check_gym_env(
@@ -60,7 +63,8 @@ def check_gym_env(
     if isinstance(record.observation, Space):
         spaces: dict[Key, Space] = {("observation",): record.observation}
     else:
-        spaces = {(key,): space for key, space in record.observation.items()}
+        spaces = dict(_leaves(record.observation))
+        _check_keys(file, path, spaces, env.gymnasium.id, sink)
     observation = [_entry(file, path, key, "observation", space, env, sink) for key, space in spaces.items()]
     action = _entry(file, path, ("action",), "action", record.action, env, sink)
     if sink.has_errors or action is None or None in observation:
@@ -88,6 +92,29 @@ def check_gym_env(
     )
 
 
+def _leaves(spaces: Spaces, group: Key = ()) -> Iterator[tuple[Key, Space]]:
+    for name, space in spaces.items():
+        if isinstance(space, Space):
+            yield (*group, name), space
+        else:
+            yield from _leaves(space, (*group, name))
+
+
+def _check_keys(file: SchemaFile, path: tuple[str, ...], keys: Iterable[Key], id: str, sink: Sink) -> None:
+    """The keys of a Dict space become names of generated code, beside those that each environment has."""
+    span = file.span(*path, "gymnasium", "id")
+    written: dict[str, Key] = {}
+    for key in keys:
+        shown = f"the observation key `{dotted(key)}` of `{id}`"
+        if reason := next((why for part in key if (why := key_refusal(part, foreign=True))), None):
+            sink.add(gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: {reason}"))
+        elif key[0] in _TAKEN or "_".join(key) in _TAKEN:
+            sink.add(gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: each environment has one"))
+        elif (other := written.setdefault("_".join(key), key)) != key:
+            message = f"{shown} and `{dotted(other)}` are the same name in Python"
+            sink.add(gym_rules.UNUSABLE_KEY.at(span, message))
+
+
 def _entry(
     file: SchemaFile, path: tuple[str, ...], key: Key, role: Role, space: Space, env: Env, sink: Sink
 ) -> Entry | None:
@@ -106,30 +133,45 @@ def _entry(
 
 
 def _spec(space: Space, *, one_hot: bool) -> SpecType | None:
-    """The spec of a space, as TorchRL reads it: unbounded where every element is."""
+    """The spec of a space, as the runtime's `space_to_spec` has it; None where nothing declares it.
+
+    A box is unbounded where every element is. Classes are counted from 0, wherever the space starts: the runtime
+    shifts the values.
+    """
     match space.kind:
-        case "box":
+        case "box" if space.dtype != "bool":
             if _everything(space):
                 return SpecType("unbounded", space.dtype, space.shape)
             return SpecType(
                 "bounded", space.dtype, space.shape, low=_number(space.low), high=_number(space.high)
             )
-        case "discrete" if space.start == 0:
-            if one_hot:
-                return SpecType("onehot", "int64", (), n=space.n)
-            return SpecType("categorical", "int64", (), n=space.n)
+        case "discrete":
+            return _classes(space.n or 0, (), space, one_hot)
         case "multi_binary":
             return SpecType("binary", "int8", space.shape)
+        case "multi_discrete" if space.nvec and len(set(space.nvec)) == 1:
+            return _classes(space.nvec[0], space.shape, space, one_hot)
+        case "multi_discrete" if space.nvec and len(space.shape) == 1:
+            if one_hot:
+                return SpecType("multi_onehot", "int64", (), nvec=space.nvec)
+            return SpecType("multi_categorical", space.dtype, (), nvec=space.nvec)
         case _:
             return None
 
 
+def _classes(n: int, shape: tuple[int, ...], space: Space, one_hot: bool) -> SpecType:
+    if one_hot:
+        return SpecType("onehot", "int64", shape, n=n)
+    return SpecType("categorical", space.dtype, shape, n=n)
+
+
 def _everything(space: Space) -> bool:
-    lows, highs = set(_flat(space.low)), set(_flat(space.high))
+    lows, highs = _flat(space.low), _flat(space.high)
     if space.dtype in FLOAT_RANGES:
-        return lows == {float("-inf")} and highs == {float("inf")}
+        largest = FLOAT_RANGES[space.dtype]
+        return all(low <= -largest for low in lows) and all(high >= largest for high in highs)
     low, high = INT_RANGES.get(space.dtype, (0, 1))
-    return lows == {float(low)} and highs == {float(high)}
+    return set(lows) <= {low} and set(highs) <= {high}
 
 
 def _number(bound: Any) -> Any:
@@ -147,4 +189,4 @@ def _nested(bound: Any) -> Any:
 def _flat(bound: Any) -> list[float]:
     if isinstance(bound, (list, tuple)):
         return [value for item in bound for value in _flat(item)]
-    return [float(bound)]
+    return [] if bound is None else [bound]

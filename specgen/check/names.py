@@ -17,6 +17,9 @@ RESERVED = frozenset(
 SHARED = frozenset({"size", "stack"})
 """Built-ins whose name may be declared: a grid has a `size`, frames form a `stack`; a call looks different."""
 
+SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
+"""What each part of a spec has as an attribute, so that no key of a `Composite` can be called that."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
@@ -36,19 +39,20 @@ class Names:
     def claim(self, name: str, what: str, span: Span) -> bool:
         """Take `name` for a `what`; a clash or an unusable name is reported and refused."""
         for part in name.split("."):
-            if reason := refusal(part):
+            if reason := key_refusal(part) if what.endswith(" key") else refusal(part):
                 self._sink.add(
                     rules.NAME_REFUSED.at(
                         span, f"`{part}` can't be a name: {reason}", help=f"give this {what} another name"
                     )
                 )
                 return False
-        if name in self._taken:
-            other, first = self._taken[name]
+        clash = self._clash(name)
+        if clash is not None:
+            other, first, message = clash
             self._sink.add(
                 rules.NAME_TAKEN.at(
                     span,
-                    f"`{name}` is already {article(other)} {other}",
+                    message.format(name=name, other=f"{article(other)} {other}"),
                     notes=[Note("first declared here", first)],
                     help=f"give this {what} another name",
                 )
@@ -57,20 +61,52 @@ class Names:
         self._taken[name] = (what, span)
         return True
 
+    def _clash(self, name: str) -> tuple[str, Span, str] | None:
+        """What else has this name, or the same name in Python, or stands where it would be a group."""
+        if name in self._taken:
+            return *self._taken[name], "`{name}` is already {other}"
+        written = name.replace(".", "_")
+        for taken, (what, span) in self._taken.items():
+            if written == taken.replace(".", "_"):
+                return what, span, f"`{{name}}` and `{taken}`, {{other}}, are the same name in Python"
+            if taken.startswith(f"{name}.") or name.startswith(f"{taken}."):
+                group = min(name, taken, key=len)
+                return (
+                    what,
+                    span,
+                    f"`{group}` can't be both a key and the group of `{max(name, taken, key=len)}`",
+                )
+            if what == "state key" and written == f"next_{taken.replace('.', '_')}":
+                return (
+                    what,
+                    span,
+                    f"`{{name}}` is what `next.{taken}` is called in Python; `{taken}` is {{other}}",
+                )
+        return None
+
 
 def article(noun: str) -> str:
     """`a` or `an`, as `noun` wants it."""
     return "an" if noun[:1] in "aeiou" else "a"
 
 
-def refusal(part: str) -> str | None:
-    """Why one part of a name can't be used, or ``None``."""
+def refusal(part: str, *, foreign: bool = False) -> str | None:
+    """Why one part of a name can't be used, or ``None``; no expression reads a `foreign` one."""
     if not _IDENTIFIER.match(part):
         return "names are letters, digits and `_`, and start with a letter"
     if keyword.iskeyword(part):
         return "it is a Python keyword"
     if part in RESERVED:
         return "it is a word of the language"
-    if part in CALLABLE and part not in SHARED:
+    if part in CALLABLE and part not in SHARED and not foreign:
         return "it is a built-in function"
     return None
+
+
+def key_refusal(part: str, *, foreign: bool = False) -> str | None:
+    """Why one part of a key can't be used, or ``None``."""
+    return (
+        "every spec has an attribute of this name"
+        if part in SPEC_ATTRIBUTES
+        else refusal(part, foreign=foreign)
+    )

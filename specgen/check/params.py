@@ -8,12 +8,14 @@ from typing import Any
 
 from specgen.check.model import Constant, Parameter
 from specgen.check.names import Names
+from specgen.check.specs import parse_spec
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Interval, Type, parse_type, point
+from specgen.expr import Binding, Interval, SpecType, Type, point
 from specgen.expr.dtypes import holds
+from specgen.expr.spec_limits import number_fault
 from specgen.schema.fields import Const, Param
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, describe
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 
@@ -122,7 +124,7 @@ def check_consts(
         here = (*path, "consts", name)
         if not names.claim(name, "constant", file.key_span(*here)):
             continue
-        spec = parse_type(file.scalar(*here, "type"), sink, dims)
+        spec = parse_spec(file.scalar(*here, "type"), sink, dims)
         if spec is None:
             continue
         span = file.span(*here, "value")
@@ -135,14 +137,25 @@ def check_consts(
                 )
             )
             continue
-        if any(not isinstance(v, (int, float)) or not holds(spec.dtype, v) for v in values):
-            sink.add(rules.WRONG_TYPE.at(span, f"a value of `{name}` does not fit into {spec.dtype}"))
+        wrong = [value for value in values if not _is_value(value, spec)]
+        if wrong:
+            shown = describe(None, wrong[0])
+            declared = file.scalar(*here, "type").text.strip()
+            sink.add(rules.WRONG_TYPE.at(span, f"{shown} is not a value of `{name}`, declared {declared}"))
             continue
         type_ = spec.type("const")
         interval = Interval(min(values), max(values))
         checked.append(Constant(name, type_, const.value, const.doc, interval))
         scope[name] = Binding(f"consts.{name}", type_, interval, what="constant")
     return tuple(checked), scope
+
+
+def _is_value(value: object, spec: SpecType) -> bool:
+    if not isinstance(value, (int, float)) or math.isnan(value):
+        return False
+    if number_fault(value, spec.dtype) or not holds(spec.dtype, value):
+        return False
+    return spec.interval.low <= value <= spec.interval.high
 
 
 def check_dims(

@@ -11,7 +11,7 @@ from specgen.check.env import check_env
 from specgen.check.gym_env import check_gym_env
 from specgen.check.losses import CheckedLoss, check_loss
 from specgen.check.model import Checked, CheckedEnv
-from specgen.check.specs import NamedSpec
+from specgen.check.specs import CheckedSpec, NamedSpec, check_named
 from specgen.check.transforms import CheckedTransform, check_transform
 from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
@@ -26,6 +26,7 @@ class CheckedFile:
     path: str
     module: str
     doc: str
+    specs: dict[str, CheckedSpec] = field(default_factory=dict)
     envs: dict[str, Checked[CheckedEnv]] = field(default_factory=dict)
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
@@ -57,7 +58,7 @@ def check_project(
             for name, found in imports.visible[path]["specs"].items()
         }
         named |= {name: NamedSpec(file, spec) for name, spec in file.module.specs.items()}
-        mine = checked[path] = CheckedFile(path, modules[path], file.module.doc)
+        mine = checked[path] = CheckedFile(path, modules[path], file.module.doc, check_named(file, sink))
         for name, env in file.module.envs.items():
             done = (
                 check_gym_env(file, name, modules[path], records, sink)

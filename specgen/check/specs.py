@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specgen.check.model import snake
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import SourceText, SpecType, parse_type
+from specgen.diagnostics.rules import specs as spec_rules
+from specgen.diagnostics.rules.expressions import UNDEFINED
+from specgen.expr import CONCRETE, SourceText, SpecType, parse_type
 from specgen.schema.fields import Spec, SpecField
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, describe
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,23 @@ class NamedSpec:
 
     file: SchemaFile
     field: SpecField
+
+
+@dataclass(frozen=True)
+class CheckedSpec:
+    """A named spec that stands by itself.
+
+    Attributes:
+        name: its name under `specs:`.
+        function: the generated function that makes the spec object.
+        spec: what it says.
+        doc: one line.
+    """
+
+    name: str
+    function: str
+    spec: SpecType
+    doc: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,7 @@ def check_spec(
     """The spec declared at `path`; its faults go to `sink`."""
     if isinstance(field, Spec):
         source = _short_form(file, path, field, sink)
-        return parse_type(source, sink, dims) if source is not None else None
+        return parse_spec(source, sink, dims) if source is not None else None
     text = field.strip()
     if text.isidentifier() and text in named:
         found = named[text]
@@ -55,7 +76,52 @@ def check_spec(
     if text.isidentifier() and (help := suggestion(text, named)):
         sink.add(rules.UNKNOWN_DECLARATION.at(file.span(*path), f"unknown spec `{text}`", help=help))
         return None
-    return parse_type(file.scalar(*path), sink, dims)
+    return parse_spec(file.scalar(*path), sink, dims)
+
+
+def function_of(name: str) -> str:
+    """The generated function that makes a named spec: `joint_spec()` for `joint` and for `Joint`."""
+    return f"{snake(name).removesuffix('_spec')}_spec"
+
+
+def check_named(file: SchemaFile, sink: Sink) -> dict[str, CheckedSpec]:
+    """The specs of a `specs:` section that say all there is to say.
+
+    One that reads names of `dims:` is as many specs as there are declarations that use it, and is checked
+    with each of them.
+    """
+    checked: dict[str, CheckedSpec] = {}
+    for name, field in file.module.specs.items():
+        mine = Sink()
+        spec = check_spec(file, ("specs", name), field, {}, {}, mine)
+        if spec is not None:
+            checked[name] = CheckedSpec(name, function_of(name), spec, doc_of(field))
+        elif any(item.rule is not UNDEFINED for item in mine.items):
+            sink.extend(mine.items)
+    return checked
+
+
+def parse_spec(source: SourceText, sink: Sink, dims: Mapping[str, int]) -> SpecType | None:
+    """The short form of a spec: a type that says all there is to say of a tensor, unlike a pattern."""
+    spec = parse_type(source, sink, dims)
+    if spec is None or spec.kind not in ("pattern", "like", "text"):
+        return spec
+    text = source.text
+    if spec.names and (
+        unknown := [name for name, size in zip(spec.names, spec.shape or (), strict=True) if not size]
+    ):
+        start = re.search(rf"\b{unknown[0]}\b", text)
+        at = (start.start(), start.end()) if start else (0, len(text))
+        message = f"undefined name `{unknown[0]}`"
+        sink.add(
+            UNDEFINED.at(source.span_of(*at), message, help="shapes and bounds read names of `dims:` only")
+        )
+        return None
+    message = f"`{text.strip()}` is not a spec: a key has a dtype and all of its dimensions"
+    if spec.kind == "text":
+        message = "`text` is not a spec: a key holds a tensor"
+    sink.add(spec_rules.NO_TENSOR.at(source.span_of(0, len(text)), message))
+    return None
 
 
 def doc_of(field: SpecField) -> str:
@@ -64,58 +130,54 @@ def doc_of(field: SpecField) -> str:
 
 
 _WANTED = {
-    "bounded": ("dtype", "low", "high"),
-    "unbounded": ("dtype",),
+    "bounded": ("low", "high"),
+    "unbounded": (),
     "categorical": ("n",),
     "onehot": ("n",),
     "multi_categorical": ("nvec",),
+    "multi_onehot": ("nvec",),
     "binary": (),
 }
-_ALLOWED = {
-    "bounded": ("dtype", "low", "high"),
-    "unbounded": ("dtype",),
-    "categorical": ("n", "dtype"),
-    "onehot": ("n", "dtype"),
-    "multi_categorical": ("nvec", "dtype"),
-    "binary": ("dtype",),
-}
+"""What a kind needs, besides the `shape` and the `dtype` that every kind may have."""
+
+_SIZE = re.compile(r"[\w\s+\-*/%().]+\Z")
 
 
 def _short_form(file: SchemaFile, path: tuple[str, ...], spec: Spec, sink: Sink) -> SourceText | None:
     """`{kind: bounded, shape: [3], dtype: float32, low: -1, high: 1}` as `float32[3] in [-1, 1]`."""
-    given = {name for name in ("dtype", "low", "high", "n", "nvec") if getattr(spec, name) is not None}
-    wanted, allowed = _WANTED[spec.kind], _ALLOWED[spec.kind]
+    given = {name for name in ("low", "high", "n", "nvec") if getattr(spec, name) is not None}
+    wanted = _WANTED[spec.kind]
     for name in wanted:
-        if name not in given and name != "dtype":
+        if name not in given:
             sink.add(rules.MISSING_FIELD.at(file.span(*path), f"a spec of kind `{spec.kind}` needs `{name}`"))
-    for name in sorted(given - set(allowed)):
+    for name in sorted(given - set(wanted)):
         sink.add(
             rules.UNKNOWN_FIELD.at(
                 file.key_span(*path, name),
                 f"a spec of kind `{spec.kind}` has no `{name}`",
-                help=f"it has {', '.join(('shape', *allowed))}",
+                help=f"it has {', '.join(('shape', 'dtype', *wanted))}",
             )
         )
-    if not set(wanted) - {"dtype"} <= given or given - set(allowed):
+    if set(wanted) != given or not _parts_are_sound(file, path, spec, sink):
         return None
     pieces: list[tuple[str, str | None]] = []
-    dtype = spec.dtype or "float32"
+    dtype = f"dtype={spec.dtype}" if spec.dtype else ""
     if spec.kind in ("bounded", "unbounded"):
-        pieces.append((dtype, "dtype"))
+        pieces.append((spec.dtype or "float32", "dtype"))
     elif spec.kind == "binary":
-        pieces.append(("bool" if spec.dtype == "bool" else "binary", "dtype"))
+        pieces.append((f"binary({dtype})" if dtype else "binary", "dtype"))
     else:
         counts = str(spec.n) if spec.n is not None else ", ".join(map(str, spec.nvec or ()))
         pieces += [(f"{spec.kind}(", "kind"), (counts, "nvec" if spec.nvec else "n")]
-        pieces.append((f", dtype={spec.dtype})" if spec.dtype else ")", "dtype"))
+        pieces.append((f", {dtype})" if dtype else ")", "dtype"))
     if spec.shape:
         pieces.append((f"[{', '.join(map(str, spec.shape))}]", "shape"))
     if spec.kind == "bounded":
         pieces += [
             (" in [", None),
-            (_bound(spec.low), "low"),
+            (_bound(spec.low) or "", "low"),
             (", ", None),
-            (_bound(spec.high), "high"),
+            (_bound(spec.high) or "", "high"),
             ("]", None),
         ]
     text, parts = "", []
@@ -126,7 +188,44 @@ def _short_form(file: SchemaFile, path: tuple[str, ...], spec: Spec, sink: Sink)
     return _ShortForm(text, tuple(parts), file.span(*path))
 
 
-def _bound(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_bound, value))}]"
-    return str(value) if isinstance(value, str) else repr(value)
+def _parts_are_sound(file: SchemaFile, path: tuple[str, ...], spec: Spec, sink: Sink) -> bool:
+    """Whether each field is what the short form has in its place: one part can't stand for several."""
+    sound = True
+    if spec.dtype is not None and spec.dtype not in CONCRETE:
+        help = suggestion(spec.dtype, CONCRETE) or f"the dtypes are {', '.join(CONCRETE)}"
+        message = f"`{spec.dtype}` is not a dtype"
+        sink.add(spec_rules.NOT_A_TYPE.at(file.span(*path, "dtype"), message, help=help))
+        sound = False
+    sizes: list[tuple[tuple[str | int, ...], int | str]]
+    sizes = [(("shape", index), size) for index, size in enumerate(spec.shape)]
+    sizes += [(("nvec", index), size) for index, size in enumerate(spec.nvec or ())]
+    sizes += [(("n",), spec.n)] if spec.n is not None else []
+    for place, size in sizes:
+        if isinstance(size, str) and not _SIZE.match(size):
+            sink.add(spec_rules.BAD_SHAPE.at(file.span(*path, *place), f"`{size}` is not a whole number"))
+            sound = False
+    for name in ("low", "high"):
+        value = getattr(spec, name)
+        if value is not None and _bound(value) is None:
+            node = file.node(*path, name)
+            sink.add(
+                rules.WRONG_TYPE.at(
+                    node.span, f"`{name}` should be a number or lists of numbers, got {describe(node, value)}"
+                )
+            )
+            sound = False
+    return sound
+
+
+def _bound(value: Any) -> str | None:
+    """A bound as the short form writes it; None when it is no number."""
+    if isinstance(value, (list, tuple)):
+        items = [_bound(item) for item in value]
+        return f"[{', '.join(filter(None, items))}]" if items and None not in items else None
+    if isinstance(value, str):
+        return value if _SIZE.match(value) else None
+    return (
+        None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value
+        else repr(value)
+    )

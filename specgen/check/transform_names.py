@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from specgen.check.names import SPEC_ATTRIBUTES
+
 TAKEN_VARIABLES = frozenset(
     {"env", "key", "keys", "specs", "spec", "tensordict", "tensordict_reset", "next_tensordict"}
 )
@@ -103,4 +105,6 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 def key_refusal(part: str) -> str | None:
     """Why a text can't be one part of a key, or ``None``."""
+    if part in SPEC_ATTRIBUTES:
+        return "every spec has an attribute of this name"
     return None if _KEY.match(part) else "keys are letters, digits and `_`, and do not start with a digit"

@@ -38,7 +38,7 @@ def render_module(plan: ModulePlan) -> str:
         doc=_docstring(plan.doc, 0),
         imports=_import_lines(runtime),
         typing_imports=_import_lines(typing_only),
-        exports=sorted(plan.exports),
+        exports=sorted((*plan.exports, *plan.functions)),
         items=[_item(item) for item in plan.items if not isinstance(item, DataPlan)],
         data=[_data(item) for item in data],
     )

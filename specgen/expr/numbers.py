@@ -102,8 +102,8 @@ def number(cursor: Cursor) -> int | float:
     while cursor.peek.kind == "op" and cursor.peek.text in ("+", "-"):
         sign = cursor.take().text
         other = _product(cursor)
-        value = value + other if sign == "+" else value - other
-    return _limited(cursor, value)
+        value = _limited(cursor, value + other if sign == "+" else value - other, value, other)
+    return value
 
 
 def _product(cursor: Cursor) -> int | float:
@@ -114,20 +114,24 @@ def _product(cursor: Cursor) -> int | float:
         if sign.text != "*" and other == 0:
             cursor.fail(cursor.last, "division by zero")
         if sign.text == "*":
-            value *= other
+            result = value * other
         elif sign.text == "/":
-            value /= other
+            result = value / other
         elif sign.text == "//":
-            value //= other
+            result = value // other
         else:
-            value %= other
-        value = _limited(cursor, value)
+            result = value % other
+        value = _limited(cursor, result, value, other)
     return value
 
 
-def _limited(cursor: Cursor, value: int | float) -> int | float:
-    if isinstance(value, int) and abs(value) >= 2**64:
+def _limited(cursor: Cursor, value: int | float, *operands: int | float) -> int | float:
+    """`value`, unless it is no number or grew infinite on the way."""
+    overflow = math.isinf(value) and not any(map(math.isinf, operands))
+    if overflow or (isinstance(value, int) and abs(value) >= 2**64):
         cursor.fail(cursor.last, "the number is larger than any dtype holds")
+    if math.isnan(value):
+        cursor.fail(cursor.last, "the result is not a number")
     return value
 
 
@@ -146,7 +150,7 @@ def _factor(cursor: Cursor) -> int | float:
 def _atom(cursor: Cursor, token: Token) -> int | float:
     if token.kind == "number":
         text = token.text.replace("_", "")
-        return float(text) if any(char in text for char in ".eE") else int(text[:25])
+        return _limited(cursor, float(text) if any(char in text for char in ".eE") else int(text[:25]))
     if token.kind == "name":
         if token.text in cursor.dims:
             return cursor.dims[token.text]

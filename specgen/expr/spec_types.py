@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
 from specgen.diagnostics import Rule, Sink, suggestion
 from specgen.diagnostics.rules import specs as rules
-from specgen.expr.dtypes import ABSTRACT, CONCRETE, FLOAT_RANGES, INT_RANGES, holds, is_float
+from specgen.expr.dtypes import ABSTRACT, CONCRETE, is_float, is_int
 from specgen.expr.interval import ANYTHING, Interval, full, store
 from specgen.expr.numbers import Cursor, NotANumber, number
+from specgen.expr.spec_limits import (
+    MAX_ELEMENTS,
+    Bound,
+    classes_fault,
+    domain_fault,
+    flatten,
+    has_shape,
+    number_fault,
+)
 from specgen.expr.types import Dims, Level, SourceText, Type
 
 SpecKind = Literal[
     "bounded", "unbounded", "categorical", "onehot", "multi_categorical", "multi_onehot", "binary", "text",
     "pattern", "like",
 ]  # fmt: skip
-Bound = int | float | tuple["Bound", ...]
 
 _DEFAULT_DTYPE: Final = {
     "categorical": "int64",
@@ -29,6 +37,7 @@ _DEFAULT_DTYPE: Final = {
     "text": "str",
 }
 _KINDS: Final = (*CONCRETE, *_DEFAULT_DTYPE, *ABSTRACT, "like")
+_COUNTED: Final = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +106,6 @@ class SpecType:
         return str(Type(self.dtype, self.dims))
 
 
-def flatten(bound: Bound) -> Iterator[int | float]:
-    """All numbers of a bound."""
-    if isinstance(bound, tuple):
-        for item in bound:
-            yield from flatten(item)
-    else:
-        yield bound
-
-
 def parse_type(source: SourceText, sink: Sink, dims: Mapping[str, int] | None = None) -> SpecType | None:
     """The type that `source` writes, or None when `sink` got the reasons why there is none.
 
@@ -147,7 +147,7 @@ class _Parser:
         counts: Dims = ()
         if cursor.peek.text == "(":
             counts, dtype = self._counts(name, dtype)
-        elif name in ("categorical", "onehot", "multi_categorical", "multi_onehot"):
+        elif name in _COUNTED:
             example = f"{name}(3, 2)" if name.startswith("multi") else f"{name}(4)"
             message = f"`{name}` needs to know how many values there are"
             self._stop(rules.NOT_A_TYPE, token.start, token.end, message, f"write {example}")
@@ -160,7 +160,11 @@ class _Parser:
         if rest.kind != "end":
             message = f"expected the end of the type before `{rest.text}`"
             self._stop(rules.NOT_A_TYPE, rest.start, rest.end, message)
-        return self._made(name, dtype, counts, shape, low, high)
+        made = self._made(name, dtype, counts, shape, low, high)
+        if math.prod(made.dims or ()) > MAX_ELEMENTS:
+            message = f"one value would have {math.prod(made.dims or ())} elements"
+            self._stop(rules.BAD_SHAPE, token.start, cursor.last.end, message)
+        return made
 
     def _made(
         self, name: str, dtype: str, counts: Dims, shape: Dims | None, low: Bound | None, high: Bound | None
@@ -202,7 +206,7 @@ class _Parser:
         cursor = self._cursor
         opening = cursor.take()
         counts: list[int] = []
-        if name not in ("categorical", "onehot", "multi_categorical", "multi_onehot"):
+        if name not in (*_COUNTED, "binary"):
             message = f"`{name}` takes nothing in parentheses"
             self._stop(rules.NOT_A_TYPE, opening.start, opening.end, message, f"a shape is written {name}[3]")
         while cursor.peek.text != ")":
@@ -211,19 +215,28 @@ class _Parser:
                 token = cursor.take()
                 if token.text not in CONCRETE:
                     message = f"`{token.text}` is not a dtype"
-                    self._stop(
-                        rules.NOT_A_TYPE, token.start, token.end, message, suggestion(token.text, CONCRETE)
-                    )
+                    help = suggestion(token.text, CONCRETE)
+                    self._stop(rules.NOT_A_TYPE, token.start, token.end, message, help)
                 dtype = token.text
-            else:
-                counts.append(self._size("a number of values"))
+                cursor.accept(",")
+                break
+            counts.append(self._size("a number of values"))
             if not cursor.accept(","):
                 break
         closing = cursor.expect(")")
-        if not counts or (len(counts) > 1 and not name.startswith("multi")):
+        if name == "binary":
+            if counts:
+                message = "`binary` takes no number, only a dtype, in parentheses"
+                help = f"a shape is written binary[{', '.join(map(str, counts))}]"
+                self._stop(rules.NOT_A_TYPE, opening.start, closing.end, message, help)
+        elif not counts or (len(counts) > 1 and not name.startswith("multi")):
             message = f"`{name}` takes {'at least one number' if not counts else 'one number'}"
+            if not counts and not name.startswith("multi"):
+                message = f"`{name}` takes one number"
             help = f"did you mean multi_{name}?" if counts else None
             self._stop(rules.NOT_A_TYPE, opening.start, closing.end, message, help)
+        elif name.endswith("categorical") and (why := classes_fault(counts, dtype)):
+            self._stop(rules.CLASSES_OUTSIDE_DTYPE, opening.start, closing.end, why)
         return tuple(counts), dtype
 
     def _shape(self) -> Dims | None:
@@ -276,7 +289,9 @@ class _Parser:
         cursor.expect(",")
         high, high_at = self._bound(dtype, shape or ())
         cursor.expect("]")
-        _check_order(self._source, self._sink, low, high, (low_at[0], high_at[1]))
+        if fault := domain_fault(low, high):
+            message, help = fault
+            self._stop(rules.EMPTY_DOMAIN, low_at[0], high_at[1], message, help)
         return low, high
 
     def _bound(self, dtype: str, shape: Dims) -> tuple[Bound, tuple[int, int]]:
@@ -284,10 +299,8 @@ class _Parser:
         start = cursor.peek.start
         bound = self._nested(dtype)
         end = cursor.last.end
-        if isinstance(bound, tuple) and not _has_shape(bound, shape):
-            message = f"this bound does not have the shape {list(shape)}"
-            self._sink.add(rules.BOUND_SHAPE.at(self._source.span_of(start, end), message))
-            raise NotANumber
+        if isinstance(bound, tuple) and not has_shape(bound, shape):
+            self._stop(rules.BOUND_SHAPE, start, end, f"this bound does not have the shape {list(shape)}")
         return bound, (start, end)
 
     def _nested(self, dtype: str) -> Bound:
@@ -300,49 +313,14 @@ class _Parser:
             return tuple(items)
         start = cursor.peek.start
         value = number(cursor)
-        self._check_range(value, dtype, start, cursor.last.end)
-        return float(value) if is_float(dtype) else value
-
-    def _check_range(self, value: int | float, dtype: str, start: int, end: int) -> None:
-        message = None
-        if dtype in INT_RANGES:
-            low, high = INT_RANGES[dtype]
-            if math.isinf(value):
-                message = f"{value} is outside {dtype} [{low}, {high}]; leave the domain out"
-            elif isinstance(value, float) and value != int(value):
-                message = f"{value} is not a whole number and {dtype} holds only those"
-            elif not low <= value <= high:
-                message = f"{value} is outside {dtype} [{low}, {high}]"
-        elif dtype in FLOAT_RANGES and not holds(dtype, value):
-            message = f"{value} is outside {dtype}"
-        if message is not None:
-            self._sink.add(rules.BOUND_OUTSIDE_DTYPE.at(self._source.span_of(start, end), message))
-            raise NotANumber
+        if message := number_fault(value, dtype):
+            self._stop(rules.BOUND_OUTSIDE_DTYPE, start, cursor.last.end, message)
+        return float(value) if is_float(dtype) else int(value) if is_int(dtype) else value
 
     def _stop(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> NoReturn:
         span = self._source.span_of(start, max(end, start + 1))
         self._sink.add(rule.at(span, message, help=help))
         raise NotANumber
-
-
-def _has_shape(bound: Bound, shape: Dims) -> bool:
-    if not isinstance(bound, tuple):
-        return not shape
-    return bool(shape) and len(bound) == shape[0] and all(_has_shape(item, shape[1:]) for item in bound)
-
-
-def _check_order(source: SourceText, sink: Sink, low: Bound, high: Bound, at: tuple[int, int]) -> None:
-    lows, highs = list(flatten(low)), list(flatten(high))
-    count = max(len(lows), len(highs))
-    lows = lows * count if len(lows) == 1 else lows
-    highs = highs * count if len(highs) == 1 else highs
-    for index, (a, b) in enumerate(zip(lows, highs, strict=True)):
-        if a > b or math.isnan(a) or math.isnan(b):
-            where = f" at element {index}" if count > 1 else ""
-            help = f"write [{b}, {a}]" if count == 1 else "swap the bounds"
-            message = f"empty domain{where}: low {a} > high {b}"
-            sink.add(rules.EMPTY_DOMAIN.at(source.span_of(*at), message, help=help))
-            raise NotANumber
 
 
 __all__ = ["Bound", "SpecKind", "SpecType", "flatten", "parse_type"]

@@ -14,6 +14,7 @@ _RUNTIME_SPECS = (
     "Categorical",
     "Composite",
     "MultiCategorical",
+    "MultiOneHot",
     "OneHot",
     "TensorSpec",
     "Unbounded",

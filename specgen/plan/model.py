@@ -6,7 +6,7 @@ environments, transforms or losses: each of those is planned as records, functio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,22 @@ class Import:
 
 @dataclass(frozen=True)
 class ModulePlan:
-    """A generated module: what it imports and what stands in it, in order."""
+    """A generated module: what it imports and what stands in it, in order.
+
+    Attributes:
+        path: the file, relative to the package.
+        source: the schema it comes from, without its ending.
+        doc: its documentation.
+        imports: what it imports.
+        items: what stands in it.
+        exports: its public classes, which its package shows too.
+        functions: its public functions, which only the module itself shows.
+    """
 
     path: str
     source: str
     doc: tuple[str, ...]
     imports: frozenset[Import]
     items: tuple[Item, ...]
-    exports: tuple[str, ...] = field(default=())
+    exports: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()

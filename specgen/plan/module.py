@@ -9,7 +9,12 @@ from specgen.plan.model import ClassPlan, Import, Item, ModulePlan, RecordPlan
 
 
 def plan_module(
-    path: str, source: str, doc: str, items: Iterable[Item], further: Mapping[str, Import]
+    path: str,
+    source: str,
+    doc: str,
+    items: Iterable[Item],
+    further: Mapping[str, Import],
+    functions: tuple[str, ...] = (),
 ) -> ModulePlan:
     """Gather what was planned for the declarations of one file.
 
@@ -19,6 +24,7 @@ def plan_module(
         doc: the file's own documentation.
         items: records, functions and classes, in order.
         further: names of other generated modules that the items may use.
+        functions: the functions among the items that are for users too.
     """
     items = tuple(items)
     lines = (doc.strip() or f"Declared in {source}.",)
@@ -27,4 +33,4 @@ def plan_module(
         for item in items
         if isinstance(item, (ClassPlan, RecordPlan)) and not item.name.startswith("_")
     )
-    return ModulePlan(path, source, lines, imports_of(items, further), items, public)
+    return ModulePlan(path, source, lines, imports_of(items, further), items, public, functions)

@@ -13,6 +13,7 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.losses import plan_loss
 from specgen.plan.model import Import, Item, ModulePlan
 from specgen.plan.module import plan_module
+from specgen.plan.specs import plan_spec
 from specgen.plan.transforms import plan_transform
 
 
@@ -27,7 +28,7 @@ def plan_project(checked: Mapping[str, CheckedFile], wanted: Iterable[str]) -> l
     items: dict[str, list[Item]] = {}
     exported: dict[str, Import] = {}
     for path, file in checked.items():
-        mine: list[Item] = []
+        mine: list[Item] = list(map(plan_spec, file.specs.values()))
         for env in file.envs.values():
             made, interface = _plan_env(env)
             interfaces[file.module, env.value.name] = interface
@@ -49,6 +50,7 @@ def plan_project(checked: Mapping[str, CheckedFile], wanted: Iterable[str]) -> l
             checked[path].doc,
             items[path],
             {name: entry for name, entry in exported.items() if entry.module != checked[path].module},
+            tuple(spec.function for spec in checked[path].specs.values()),
         )
         for path in wanted
     ]

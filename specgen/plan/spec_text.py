@@ -9,6 +9,9 @@ from specgen.check.model import Key
 from specgen.expr import SpecType, Type
 from specgen.plan.writer import TORCH_DTYPES
 
+_COMPOSITE_KEYWORDS = frozenset({"batch_size", "data_cls", "names", "step_mdp_static"})
+"""Keywords of `Composite` that are no keys: a key of such a name is written in a dict."""
+
 
 def spec_text(spec: SpecType, *, col: bool = False, device: str = "device") -> str:
     """The constructor call that builds a spec, without batch dimensions."""
@@ -23,7 +26,9 @@ def spec_text(spec: SpecType, *, col: bool = False, device: str = "device") -> s
         case "onehot":
             return f"OneHot({spec.n}, {rest})"
         case "multi_categorical":
-            return f"MultiCategorical({list(spec.nvec or ())}, {rest})"
+            return f"MultiCategorical({list(spec.nvec)}, {rest})"
+        case "multi_onehot":
+            return f"MultiOneHot({list(spec.nvec)}, {rest})"
         case "binary" | "unbounded" if spec.dtype == "bool" and (col or not shape):
             return f"Categorical(2, {rest})"  # one truth value, as done flags are
         case "binary":
@@ -52,11 +57,15 @@ def composite_text(entries: Iterable[tuple[Key, str]], device: str = "device") -
 
 
 def _composite(tree: Mapping[str, Any], device: str) -> str:
-    parts = [
-        f"{name}={_composite(value, device) if isinstance(value, dict) else value}"
-        for name, value in tree.items()
-    ]
-    return f"Composite({', '.join([*parts, f'device={device}'])})"
+    parts = {
+        name: _composite(value, device) if isinstance(value, dict) else value for name, value in tree.items()
+    }
+    if parts.keys() & _COMPOSITE_KEYWORDS:
+        entries = ", ".join(f'"{name}": {text}' for name, text in parts.items())
+        return f"Composite({{{entries}}}, device={device})"
+    return (
+        f"Composite({', '.join([*(f'{name}={text}' for name, text in parts.items()), f'device={device}'])})"
+    )
 
 
 def nested_dict_text(entries: Iterable[tuple[Key, str]]) -> str:

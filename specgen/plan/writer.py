@@ -111,6 +111,10 @@ def domain_text(spec: SpecType) -> str:
         return f" in 0..{(spec.n or 0) - 1}"
     if spec.kind == "onehot":
         return " one-hot"
+    if spec.kind == "multi_categorical":
+        return " in " + ", ".join(f"0..{count - 1}" for count in spec.nvec)
+    if spec.kind == "multi_onehot":
+        return f" one-hot {' + '.join(map(str, spec.nvec))}"
     if spec.kind == "bounded":
         return f" in [{_bound_text(spec.low)}, {_bound_text(spec.high)}]"
     return ""

@@ -22,7 +22,7 @@ from specgen.diagnostics.rules.gymnasium import (
     UNKNOWN_ID,
     UNSUPPORTED_SPACE,
 )
-from specgen.source.spaces import Record, Space, record_key, records_from_json, records_to_json
+from specgen.source.spaces import Record, Space, Spaces, record_key, records_from_json, records_to_json
 
 LOCK_NAME = "gymnasium.lock.json"
 
@@ -202,10 +202,14 @@ def _version(id: str) -> int:
     return int(tail) if tail.isdecimal() else -1
 
 
-def _observation(id: str, space: Any) -> Space | dict[str, Space]:
-    if type(space).__name__ == "Dict":
-        return {str(key): _space(id, f"observation '{key}'", part) for key, part in space.spaces.items()}
-    return _space(id, "observation", space)
+def _observation(id: str, space: Any, what: str = "observation") -> Space | Spaces:
+    if type(space).__name__ != "Dict":
+        return _space(id, what, space)
+    if wrong := next((key for key in space.spaces if not isinstance(key, str)), None):
+        message = f"the {what} space of '{id}' has the key {wrong!r}, which is no text"
+        raise _CannotRecordError(UNSUPPORTED_SPACE, message)
+    # sorted, as in the lock file: the first build gives the bytes of all others
+    return {key: _observation(id, part, f"{what} '{key}'") for key, part in sorted(space.spaces.items())}
 
 
 def _space(id: str, what: str, space: Any) -> Space:
@@ -218,8 +222,8 @@ def _space(id: str, what: str, space: Any) -> Space:
         return Space("discrete", dtype, shape, n=int(space.n), start=int(space.start))
     if kind == "MultiBinary":
         return Space("multi_binary", dtype, shape)
-    if kind == "MultiDiscrete" and len(shape) == 1 and not space.start.any():
-        return Space("multi_discrete", dtype, shape, nvec=tuple(int(n) for n in space.nvec))
+    if kind == "MultiDiscrete":
+        return Space("multi_discrete", dtype, shape, nvec=tuple(int(n) for n in space.nvec.flat))
     raise _CannotRecordError(
         UNSUPPORTED_SPACE, f"the {what} space of '{id}' is {_shown(space)}, which has no spec"
     )
@@ -232,10 +236,11 @@ def _shown(space: Any) -> str:
 
 def _bound(array: Any) -> Any:
     """One number when all elements agree, else nested lists; float32 values are exact as floats."""
+    number = float if array.dtype.kind == "f" else int
     if array.size and (array == array.flat[0]).all():
-        return float(array.flat[0])
-    return _floats(array.tolist())
+        return number(array.flat[0])
+    return _numbers(array.tolist(), number)
 
 
-def _floats(value: Any) -> Any:
-    return [_floats(item) for item in value] if isinstance(value, list) else float(value)
+def _numbers(value: Any, number: type[int | float]) -> Any:
+    return [_numbers(item, number) for item in value] if isinstance(value, list) else number(value)

@@ -32,15 +32,27 @@ class Spec(Declaration):
     """The long form of a spec: the same object as the short form, spelt out.
 
     ``{kind: bounded, shape: [3], dtype: float32, low: -1, high: 1}`` is ``float32[3] in [-1, 1]``.
+
+    Attributes:
+        kind: the kind of spec.
+        shape: what the short form has in brackets: how many of them there are, without what a one-hot or
+            multi kind adds behind.
+        dtype: the dtype; left out, it is that of the short form, and float32 for numbers.
+        low, high: the bounds: a number, or lists of the shape.
+        n: how many classes a ``categorical`` or ``onehot`` has.
+        nvec: how many classes each choice of a ``multi_`` kind has.
+        doc: one line for the documentation.
     """
 
-    kind: Literal["bounded", "unbounded", "categorical", "onehot", "multi_categorical", "binary"]
+    kind: Literal[
+        "bounded", "unbounded", "categorical", "onehot", "multi_categorical", "multi_onehot", "binary"
+    ]
     shape: list[int | str] = Field(default_factory=list)
     dtype: str | None = None
     low: Any = None
     high: Any = None
     n: int | str | None = None
-    nvec: list[int] | None = None
+    nvec: list[int | str] | None = None
     doc: str = ""
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Bound = float | list["Bound"]
+Spaces = Mapping[str, "Space | Spaces"]
+"""The spaces of a Dict by key; a Dict may hold others."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,10 @@ class Space:
         kind: `box`, `discrete`, `multi_discrete` or `multi_binary`.
         dtype: NumPy's name of the dtype.
         shape: of one element.
-        low, high: of a box; one number where all elements agree, else nested lists.
+        low, high: of a box; one number where all elements agree, else nested lists; whole numbers where the
+            dtype holds only those, so that none is rounded.
         n: number of values of a discrete space.
-        nvec: numbers of values of a multi-discrete space.
+        nvec: numbers of values of a multi-discrete space, element after element.
         start: first value of a discrete space.
     """
 
@@ -39,7 +42,7 @@ class Space:
 class Record:
     """A recorded environment: its observation space (or spaces by key), its action space, its time limit."""
 
-    observation: Space | Mapping[str, Space]
+    observation: Space | Spaces
     action: Space
     max_episode_steps: int | None = None
 
@@ -72,13 +75,13 @@ def records_to_json(records: Mapping[str, Record]) -> str:
 
 
 def _record(data: Mapping[str, Any]) -> Record:
-    observation = data["observation"]
-    spaces = (
-        _space(observation)
-        if isinstance(observation.get("kind"), str)
-        else {k: _space(v) for k, v in observation.items()}
-    )
-    return Record(spaces, _space(data["action"]), data.get("max_episode_steps"))
+    return Record(_spaces(data["observation"]), _space(data["action"]), data.get("max_episode_steps"))
+
+
+def _spaces(data: Mapping[str, Any]) -> Space | Spaces:
+    if isinstance(data.get("kind"), str):
+        return _space(data)
+    return {key: _spaces(part) for key, part in data.items()}
 
 
 def _space(data: Mapping[str, Any]) -> Space:
@@ -88,26 +91,26 @@ def _space(data: Mapping[str, Any]) -> Space:
             values[name] = tuple(values[name])
     for name in ("low", "high"):
         if name in values:
-            values[name] = _bound(values[name])
+            values[name] = _bound(values[name], float if values["dtype"].startswith("float") else int)
     return Space(**values)
 
 
-def _bound(value: Any) -> Any:
-    return [_bound(item) for item in value] if isinstance(value, list) else float(value)
+def _bound(value: Any, number: type[int | float]) -> Any:
+    return [_bound(item, number) for item in value] if isinstance(value, list) else number(value)
 
 
 def _plain_record(record: Record) -> dict[str, Any]:
-    observation = record.observation
-    spaces = (
-        _plain_space(observation)
-        if isinstance(observation, Space)
-        else {key: _plain_space(space) for key, space in sorted(observation.items())}
-    )
     return {
-        "observation": spaces,
+        "observation": _plain_spaces(record.observation),
         "action": _plain_space(record.action),
         "max_episode_steps": record.max_episode_steps,
     }
+
+
+def _plain_spaces(spaces: Space | Spaces) -> dict[str, Any]:
+    if isinstance(spaces, Space):
+        return _plain_space(spaces)
+    return {key: _plain_spaces(part) for key, part in sorted(spaces.items())}
 
 
 def _plain_space(space: Space) -> dict[str, Any]:

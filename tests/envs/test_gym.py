@@ -21,23 +21,10 @@ from specgen_runtime.envs import (
     GymWrapper,
     check_env_specs,
 )
-from specgen_runtime.envs.gym_spaces import (
-    action_decoder,
-    actions_decoder,
-    space_kind,
-    space_to_spec,
-    value_encoder,
-)
-from specgen_runtime.specs import (
-    Binary,
-    Bounded,
-    Categorical,
-    Composite,
-    MultiCategorical,
-    OneHot,
-    Unbounded,
-)
-from tensordict import TensorDict, TensorDictBase
+from specgen_runtime.envs.gym_spaces import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.specs import Bounded, Categorical, Composite, OneHot, Unbounded
+from specgen_runtime.specs.gymnasium import space_to_spec
+from tensordict import TensorDictBase
 
 from tests.envs.gym_cartpole_chain import CartPoleChain, LiftedCartPoleChain, OneHotCartPoleChain
 
@@ -137,59 +124,6 @@ def test_gymnasium_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 
 
-@pytest.mark.parametrize(
-    ("space", "categorical", "spec"),
-    [
-        (BOX, False, Bounded(-1.0, 1.0, (3,))),
-        (spaces.Box(-np.inf, np.inf, (2,), np.float64), False, Unbounded((2,), dtype=torch.float64)),
-        (spaces.Box(0, 255, (2, 2), np.uint8), False, Unbounded((2, 2), dtype=torch.uint8)),
-        (spaces.Box(0, 9, (2,), np.int32), False, Bounded(0, 9, (2,), dtype=torch.int32)),
-        (spaces.Discrete(3), False, OneHot(3, dtype=torch.int64)),
-        (spaces.Discrete(3), True, Categorical(3)),
-        (spaces.MultiBinary(4), False, Binary(shape=(4,))),
-        (spaces.MultiBinary((2, 3)), False, Binary(shape=(2, 3))),
-        (spaces.MultiDiscrete([3, 3]), False, OneHot(3, (2, 3), dtype=torch.int64)),
-        (spaces.MultiDiscrete([3, 3]), True, Categorical(3, (2,))),
-        (spaces.MultiDiscrete([3, 5]), True, MultiCategorical([3, 5])),
-        (
-            spaces.Dict(a=BOX, b=spaces.Discrete(2)),
-            True,
-            Composite(a=Bounded(-1.0, 1.0, (3,)), b=Categorical(2)),
-        ),
-    ],
-)
-def test_spaces(space: Any, categorical: bool, spec: Any) -> None:
-    found = space_to_spec(space, categorical_action_encoding=categorical)
-    assert found == spec
-    encode, decode = value_encoder(space, found), action_decoder(space, found)
-    space.seed(0)
-    for _ in range(10):
-        value = space.sample()
-        encoded = encode(value)
-        if isinstance(found, Composite):
-            encoded = TensorDict(encoded)
-        assert found.is_in(encoded)
-        back = decode(encoded)
-        assert space.contains(back)
-        if isinstance(value, dict):
-            assert all(np.array_equal(value[key], back[key]) for key in value)
-        else:
-            assert np.array_equal(value, back)
-            rows = torch.stack([encoded, encode(space.sample())])
-            many = actions_decoder(space, found)(rows)
-            assert len(many) == 2
-            assert np.array_equal(many[0], value)
-            assert space.contains(many[1])
-
-
-def test_partly_bounded_boxes() -> None:
-    low = np.array([-np.inf, 0.0], dtype=np.float32)
-    spec = space_to_spec(spaces.Box(low, np.array([1.0, np.inf], dtype=np.float32)))
-    assert isinstance(spec, Bounded)
-    assert spec.is_in(torch.tensor([-1e9, 1e9]))
-    assert not spec.is_in(torch.tensor([2.0, 1.0]))
-
-
 def test_discrete_keeps_its_start() -> None:
     # TorchRL sends 0 to 2 (E23).
     space = spaces.Discrete(3, start=1)
@@ -198,22 +132,6 @@ def test_discrete_keeps_its_start() -> None:
         values = [value_encoder(space, spec)(value) for value in (1, 2, 3)]
         assert [action_decoder(space, spec)(value) for value in values] == [1, 2, 3]
         assert actions_decoder(space, spec)(torch.stack(values)) == [1, 2, 3]
-
-
-def test_spaces_without_a_spec() -> None:
-    with pytest.raises(TypeError, match="Graph"):
-        space_kind(spaces.Graph(BOX, None))
-    with pytest.raises(ValueError, match="categorical_action_encoding=True"):
-        space_to_spec(spaces.MultiDiscrete([3, 5]))
-
-
-def test_encoders_copy() -> None:
-    array = np.zeros(3, dtype=np.float32)
-    tensor = value_encoder(BOX, space_to_spec(BOX))(array)
-    array[0] = 1.0
-    assert tensor[0] == 0
-    with pytest.raises(ValueError, match=r"shape \[4\], its space says \[3\]"):
-        value_encoder(BOX, space_to_spec(BOX))(np.zeros(4))
 
 
 class DictEnv(gymnasium.Env):  # type: ignore[type-arg]

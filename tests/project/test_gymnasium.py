@@ -108,6 +108,11 @@ def test_kinds_of_spaces() -> None:
                 "bits": spaces.MultiBinary((2, 3)),
                 "many": spaces.MultiDiscrete([2, 5]),
                 "kind": spaces.Discrete(3),
+                "grid": spaces.MultiDiscrete([[2, 3], [4, 5]]),
+                "far": spaces.Box(-(2**62) - 1, 2**62 + 1, (), np.int64),
+                "deep": spaces.Dict(
+                    {"kind": spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Discrete(9)})}
+                ),
             }
         ),
     )
@@ -120,7 +125,12 @@ def test_kinds_of_spaces() -> None:
         "bits": Space("multi_binary", "int8", (2, 3)),
         "many": Space("multi_discrete", "int64", (2,), nvec=(2, 5)),
         "kind": Space("discrete", "int64", n=3),
+        "grid": Space("multi_discrete", "int64", (2, 2), nvec=(2, 3, 4, 5)),
+        "far": Space("box", "int64", (), low=-(2**62) - 1, high=2**62 + 1),
+        "deep": {"kind": {"b": Space("discrete", "int64", n=2), "a": Space("discrete", "int64", n=9)}},
     }
+    assert isinstance(found.observation, dict)
+    assert list(found.observation) == sorted(found.observation)
     assert records_from_json(lock_text({id: found})) == {id: found}
 
 
@@ -171,8 +181,8 @@ def test_environments_that_fail() -> None:
     [
         gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)]),
         gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(2)),
-        gymnasium.spaces.Dict({"a": gymnasium.spaces.Dict({"b": gymnasium.spaces.Discrete(2)})}),
         gymnasium.spaces.Text(3),
+        gymnasium.spaces.Dict({"a": gymnasium.spaces.Dict({"b": gymnasium.spaces.Text(3)})}),
     ],
 )
 def test_spaces_without_a_spec(space: Any) -> None:
@@ -180,6 +190,14 @@ def test_spaces_without_a_spec(space: Any) -> None:
     code, message, _ = refused(register(f"Space{name}", space))
     assert code == "SG705"
     assert "which has no spec" in message
+
+
+def test_keys_that_are_no_text() -> None:
+    space = gymnasium.spaces.Dict({1: gymnasium.spaces.Discrete(2)})
+    assert refused(register("Keys", space))[:2] == (
+        "SG705",
+        "the observation space of 'specgen-test/Keys-v0' has the key 1, which is no text",
+    )
 
 
 def test_without_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:

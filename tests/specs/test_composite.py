@@ -34,16 +34,22 @@ class TestMapping:
         assert Composite(a=Composite(b=leaf)) == expected
         assert Composite(a={"b": leaf}) == expected
         assert Composite(expected) == expected
-        with pytest.raises(TypeError, match="expected a mapping"):
+        assert Composite({("a", ("b",)): leaf}) == expected
+        assert Composite(batch_size=2).shape == Composite(shape=2).shape == (2,)
+        assert Composite(None, shape=None) == Composite()
+        with pytest.raises(RuntimeError, match="expected a mapping"):
             Composite([leaf])  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="give one of them"):
+            Composite(shape=(2,), batch_size=(2,))
 
     def test_keys(self) -> None:
         spec = tree()
-        assert spec.keys() == ["agents", "observation", "done"]
-        assert spec.keys(leaves_only=True) == ["observation", "done"]
-        assert spec.keys(True) == ["agents", ("agents", "action"), "observation", "done"]
-        assert spec.keys(True, True) == [("agents", "action"), "observation", "done"]
-        assert [key for key, _ in spec.items(True, True)] == spec.keys(True, True)
+        assert list(spec.keys()) == ["agents", "observation", "done"]
+        assert list(spec.keys(leaves_only=True)) == ["observation", "done"]
+        assert list(spec.keys(True)) == [("agents", "action"), "agents", "observation", "done"]
+        assert list(spec.keys(True, True)) == [("agents", "action"), "observation", "done"]
+        assert [key for key, _ in spec.items(True, True)] == list(spec.keys(True, True))
+        assert [leaf for _, leaf in spec.items(True, True)] == list(spec.values(True, True))
         assert all(isinstance(leaf, TensorSpec) for leaf in spec.values())
         assert ("agents", "action") in spec
         assert ("agents", "x") not in spec
@@ -80,8 +86,9 @@ class TestMapping:
 
     def test_select_and_exclude(self) -> None:
         spec = tree()
-        assert spec.select(("agents", "action")).keys(True, True) == [("agents", "action")]
-        assert spec.exclude("agents", "zz").keys() == ["observation", "done"]
+        assert set(spec.select(("agents", "action")).keys(True, True)) == {("agents", "action")}
+        assert spec.select("agents", ("agents", "action")) == spec.exclude("observation", "done")
+        assert list(spec.exclude("agents", "zz").keys()) == ["observation", "done"]
         assert spec.select("zz", strict=False).is_empty()
         with pytest.raises(KeyError):
             spec.select("zz")
@@ -228,7 +235,11 @@ class TestLock:
         assert [spec.is_locked, spec.lock_().is_locked] == [False, True]
         for change in (
             lambda: spec.set("a", Unbounded((2,))),
-            lambda: spec.update({}),
+            lambda: spec.update({"done": None}),
+            lambda: spec.__delitem__("done"),
+            lambda: spec.separates("done"),
+            lambda: setattr(spec, "device", "cpu"),
+            lambda: spec.__delitem__(("agents", "action")),
             lambda: spec.pop("done"),
             lambda: agents(spec).set("a", Unbounded((2,))),
             lambda: setattr(spec, "shape", ()),
@@ -254,18 +265,46 @@ class TestLock:
 
     def test_a_part_of_two_trees(self) -> None:
         part = Composite(x=Unbounded())
-        first, second = Composite(part=part).lock_(), Composite(part=part).lock_()
-        first.unlock_()
+        first, second = Composite(deep=Composite(part=part)).lock_(), Composite(part=part).lock_()
+        with pytest.raises(RuntimeError, match="part of a locked"):
+            first.unlock_()
+        assert first.is_locked
+        for tree_ in (first, first["deep"]):
+            assert isinstance(tree_, Composite)
+            assert not tree_.unlock_(recurse=False).is_locked
         assert part.is_locked
         second.unlock_()
         assert not part.is_locked
 
+    def test_locking_without_the_parts(self) -> None:
+        spec = tree().lock_(recurse=False)
+        spec["agents", "x"] = Unbounded((2,))
+        with pytest.raises(RuntimeError, match="locked"):
+            spec["new", "x"] = Unbounded((2,))
+        assert agents(spec.lock_()).is_locked
+        spec.unlock_(recurse=False)
+        assert agents(spec).is_locked
+        assert not agents(spec).unlock_().is_locked
+        spec.is_locked = True
+        assert spec.locked
+        spec.is_locked = False
+        assert not agents(spec).locked
+
+    def test_equal_trees_are_still_two(self) -> None:
+        part = Composite(x=Unbounded())
+        first, second = Composite(part=part).lock_(), Composite(part=part).lock_()
+        assert first == second
+        with pytest.raises(RuntimeError, match="locked"):
+            first.unlock_()
+
     def test_a_root_that_is_gone_holds_nothing(self) -> None:
         part = Composite(x=Unbounded())
         root = Composite(part=part).lock_()
-        assert part.is_locked
+        with pytest.raises(RuntimeError, match="unlock its root"):
+            part.unlock_()
         del root
         gc.collect()
+        assert part.is_locked
         part.unlock_()
         assert not part.is_locked
 

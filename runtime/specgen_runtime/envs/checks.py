@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_leaf_nontensor
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.done import governing_set, rootmost_sets, rows_mask
@@ -143,7 +143,7 @@ def _check_entries(
     leaves: dict[NestedKey, Any] = {}
     for spec in specs:
         leaves.update({join_key(as_tuple(key)): leaf for key, leaf in spec.items(True, True)})
-    present = {join_key(as_tuple(key)) for key in found.keys(True, True)}
+    present = {join_key(as_tuple(key)) for key in found.keys(True, True, is_leaf=is_leaf_nontensor)}
     for key in leaves:
         assert key in present, f"key {show_key(key)} is in the specs but missing in the {where}"
     for key in sorted(present, key=show_key):
@@ -157,6 +157,11 @@ def _check_entries(
                 f"key {show_key(key)} in the {where}: expected dtype {leaf.dtype}, found {value.dtype}"
             )
             value = value.to(leaf.dtype)
+        if value.is_nested:
+            assert leaf.is_in(value), (
+                f"key {show_key(key)} in the {where}: the value is outside its spec {leaf}"
+            )
+            continue
         fits = value.ndim == leaf.ndim and all(
             want in (-1, size) for want, size in zip(leaf.shape, value.shape, strict=True)
         )

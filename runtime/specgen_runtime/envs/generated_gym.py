@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,18 +12,12 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
-from specgen_runtime.envs.gym import import_gymnasium
 from specgen_runtime.envs.gym_rollout import run_lifted
-from specgen_runtime.envs.gym_spaces import (
-    action_decoder,
-    actions_decoder,
-    space_kind,
-    space_to_spec,
-    value_encoder,
-)
-from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.gym_spaces import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.slabs import Scalars
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
+from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
@@ -104,9 +98,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
             encode = value_encoder(self._gym.observation_space, spec)
             self._encode_all = encode
         else:
-            names = list(observations.keys())
-            encode_dict = value_encoder(self._gym.observation_space, observations)
-            self._encode_all = lambda value: tuple(encode_dict(value)[name] for name in names)
+            self._encode_all = _leaves_encoder(self._gym.observation_space, observations)
         action_space = self._gym.action_space
         action = next(iter(actions.values(True, True)))
         self._decode = action_decoder(action_space, action)
@@ -171,7 +163,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         """Start a new episode.
 
         Returns:
-            The observation: a tensor as declared, or a tuple of them in the order of the observation specs.
+            The observation: a tensor as declared, or a tuple of several in the order of the observation specs.
         """
         seed, kwargs = self._gym_seed, self._gym_reset_kwargs
         if seed is not None or kwargs:  # setting an attribute of a module takes microseconds
@@ -264,6 +256,27 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         """Close the Gymnasium environment too."""
         super().close(raise_if_closed=raise_if_closed)
         self._gym.close()
+
+
+def _leaves_encoder(space: Any, observations: Composite) -> Callable[[Any], Any]:
+    """The function from a value of a Dict space to the tensors of all its keys, those of inner Dicts included.
+
+    They come as a tuple in the order of the specs; one tensor comes alone.
+    """
+    encode = value_encoder(space, observations)
+    paths = [as_tuple(key) for key in observations.keys(True, True)]
+
+    def leaves(value: Any) -> Any:
+        found = []
+        encoded = encode(value)
+        for path in paths:
+            leaf = encoded
+            for part in path:
+                leaf = leaf[part]
+            found.append(leaf)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return leaves
 
 
 def _is_leaf(space: Any) -> bool:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D, EnvBase
-from specgen_runtime.envs.gym_spaces import action_decoder, space_kind, space_to_spec, value_encoder
-from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
+from specgen_runtime.envs.gym_spaces import action_decoder, value_encoder
+from specgen_runtime.specs import Categorical, Composite, Unbounded
+from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["GymEnv", "GymWrapper", "import_gymnasium"]
-
-
-def import_gymnasium() -> Any:
-    """Return the `gymnasium` module.
-
-    Raises:
-        ImportError: it is not installed; the message says which extra brings it.
-    """
-    try:
-        return importlib.import_module("gymnasium")
-    except ImportError as error:
-        raise ImportError(
-            "Gymnasium environments need the package 'gymnasium': pip install 'specgen[gym]'"
-        ) from error
+__all__ = ["GymEnv", "GymWrapper"]
 
 
 class GymWrapper(EnvBase[D]):
@@ -66,16 +52,16 @@ class GymWrapper(EnvBase[D]):
         return self._env
 
     def _build_specs(self) -> None:
-        def spec_of(space: Any) -> TensorSpec:
-            return space_to_spec(space, categorical_action_encoding=self._categorical, device=self._device)
+        def entries_of(name: str, space: Any) -> Any:
+            spec = space_to_spec(space, categorical_action_encoding=self._categorical, device=self._device)
+            return spec if space_kind(space) == "Dict" else Composite({name: spec}, device=self._device)
 
-        action, observation = spec_of(self._env.action_space), spec_of(self._env.observation_space)
         flags = {
             name: Categorical(2, shape=(1,), dtype=torch.bool, device=self._device)
             for name in ("done", "terminated", "truncated")
         }
-        self.action_spec = action
-        self.observation_spec = observation
+        self.action_spec = entries_of("action", self._env.action_space)
+        self.observation_spec = entries_of("observation", self._env.observation_space)
         self.reward_spec = Unbounded(shape=(1,), dtype=torch.float32, device=self._device)
         self.full_done_spec = Composite(flags, device=self._device)
         self._build_converters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, key_list, show_key
 from specgen_runtime.typing import NestedKey
@@ -109,6 +109,15 @@ def _merge(
     prefix: tuple[str, ...],
 ) -> None:
     """Write the entries of `source` into `result`, nested ones into their nested containers."""
+    if (
+        isinstance(source, LazyStackedTensorDict)
+        and isinstance(result, LazyStackedTensorDict)
+        and source.stack_dim == result.stack_dim
+    ):
+        # What not all parts of a stack have is no item of the stack.
+        for inner, value in zip(result.tensordicts, source.tensordicts, strict=True):
+            _merge(inner, value, excluded, prefix)
+        return
     for name, value in source.items():
         path = (*prefix, name)
         if path in excluded:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import nn
 
 from specgen_runtime.envs.keys import show_key
@@ -88,21 +88,30 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase) -> None:
         ValueError: naming the key, the step and the value.
     """
     time = rollout.batch_dims - 1
+    lazy = isinstance(rollout, LazyStackedTensorDict)  # sizes may differ from step to step
     for key, spec in env.full_action_spec.items(True, True):
-        action = rollout.get(key).movedim(time, 0)
-        if spec.is_in(action):
+        if not lazy and _allowed(spec, rollout.get(key).movedim(time, 0)):
             continue
-        if getattr(spec, "mask", None) is not None:
-            continue  # the mask is that of the last step only
-        inside = spec.project(action.clone())
-        if action.is_floating_point() and torch.allclose(action, inside, rtol=1e-5, atol=1e-6):
-            continue
-        for t, value in enumerate(action):
-            if not spec.is_in(value):
+        for t, step in enumerate(rollout.unbind(time)):
+            value = step.get(key)
+            if not _allowed(spec, value):
                 raise ValueError(
-                    f"the policy's {show_key(key)} at step {t} is not in its spec {spec}:"
-                    f" found {value.dtype} {list(value.shape)} in [{value.min()}, {value.max()}]"
+                    f"the policy's {show_key(key)} at step {t} is not in its spec {spec}: found {_shown(value)}"
                 )
+
+
+def _allowed(spec: Any, action: Any) -> bool:
+    if spec.is_in(action) or getattr(spec, "mask", None) is not None:
+        return True  # the mask is that of the last step only
+    if not isinstance(action, torch.Tensor) or action.is_nested or not action.is_floating_point():
+        return False
+    return torch.allclose(action, spec.project(action.clone()), rtol=1e-5, atol=1e-6)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, torch.Tensor) or value.is_nested:
+        return repr(value)
+    return f"{value.dtype} {list(value.shape)} in [{value.min()}, {value.max()}]"
 
 
 def _names(keys: list[Any]) -> str:

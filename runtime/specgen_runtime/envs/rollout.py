@@ -103,8 +103,12 @@ def run_rollout(
 
 
 def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) -> Any:
-    """Join the transitions of a rollout at the dimension `time`, named `"time"`."""
-    join: Any = torch.stack if contiguous else LazyStackedTensorDict.lazy_stack
+    """Join the transitions of a rollout at the dimension `time`, named `"time"`.
+
+    Where entries differ in their sizes from step to step, the stack is lazy whatever is asked for.
+    """
+    lazy = LazyStackedTensorDict
+    join: Any = lazy.maybe_dense_stack if contiguous else lazy.lazy_stack
     stacked = join(records, time)
     stacked.names = [*[None] * time, "time"]
     return stacked

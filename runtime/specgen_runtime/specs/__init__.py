@@ -1,29 +1,61 @@
 """Specs: what the tensors that go in and out of environments, policies and losses look like."""
 
+from typing import TYPE_CHECKING
+
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.binary import Binary
-from specgen_runtime.specs.bounded import Bounded
+from specgen_runtime.specs.bounded import Bounded, BoundedContinuous, BoundedDiscrete
 from specgen_runtime.specs.boxes import BinaryBox, Box, BoxList, CategoricalBox, ContinuousBox
 from specgen_runtime.specs.categorical import Categorical
+from specgen_runtime.specs.choice import Choice
 from specgen_runtime.specs.composite import Composite
+from specgen_runtime.specs.from_tensordict import make_composite_from_td
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.multi_categorical import MultiCategorical
+from specgen_runtime.specs.multi_onehot import MultiOneHot
+from specgen_runtime.specs.non_tensor import NonTensor
 from specgen_runtime.specs.onehot import OneHot
-from specgen_runtime.specs.unbounded import Unbounded
+from specgen_runtime.specs.stacked import Stacked
+from specgen_runtime.specs.stacked_composite import StackedComposite
+from specgen_runtime.specs.unbounded import Unbounded, UnboundedContinuous, UnboundedDiscrete
+
+if TYPE_CHECKING:
+    from specgen_runtime.specs.legacy import *  # noqa: F403
 
 __all__ = [
     "Binary",
     "BinaryBox",
     "Bounded",
+    "BoundedContinuous",
+    "BoundedDiscrete",
     "Box",
     "BoxList",
     "Categorical",
     "CategoricalBox",
+    "Choice",
     "Composite",
     "ContinuousBox",
     "LeafSpec",
     "MultiCategorical",
+    "MultiOneHot",
+    "NonTensor",
     "OneHot",
+    "Stacked",
+    "StackedComposite",
     "TensorSpec",
     "Unbounded",
+    "UnboundedContinuous",
+    "UnboundedDiscrete",
+    "make_composite_from_td",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every misspelt name for one of these
+
+    def __getattr__(name):
+        """Names that were used before; with a DeprecationWarning."""
+        from specgen_runtime.specs.legacy import renamed
+
+        found = renamed(name)
+        if found is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return found

@@ -13,7 +13,17 @@ import torch
 
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, ShapeLike
 
-__all__ = ["as_count", "as_device", "as_dtype", "as_index", "as_size", "integer_range", "size_from_args"]
+__all__ = [
+    "as_continuous",
+    "as_count",
+    "as_device",
+    "as_discrete",
+    "as_dtype",
+    "as_index",
+    "as_size",
+    "integer_range",
+    "size_from_args",
+]
 
 _DTYPES = frozenset(
     {
@@ -31,8 +41,13 @@ _DTYPES = frozenset(
 )
 
 
-def as_size(shape: ShapeLike, name: str = "shape") -> torch.Size:
+def as_size(shape: ShapeLike, name: str = "shape", *, variable: bool = False) -> torch.Size:
     """Read a shape; an integer is one dimension.
+
+    Args:
+        shape: what was given.
+        name: the argument, for the message.
+        variable: allow -1, for dimensions of any size.
 
     Raises:
         TypeError: if it is not an integer or a sequence of integers.
@@ -41,13 +56,16 @@ def as_size(shape: ShapeLike, name: str = "shape") -> torch.Size:
     if isinstance(shape, torch.Size):
         size = shape
     else:
-        entries: Sequence[int] = shape if isinstance(shape, Sequence) else (shape,)
         try:
-            size = torch.Size([operator.index(entry) for entry in entries])
+            size = torch.Size(
+                [operator.index(entry) for entry in (shape if isinstance(shape, Sequence) else (shape,))]
+            )
         except TypeError:
             raise TypeError(f"{name} must be an integer or a sequence of integers, got {shape!r}") from None
-    if any(entry < 0 for entry in size):
-        raise ValueError(f"{name} must have no negative dimension, got {tuple(size)}")
+    smallest = min(size, default=0)
+    if smallest < 0 and not (variable and smallest == -1):
+        allowed = "no negative dimension (but -1 for a variable one)" if variable else "no negative dimension"
+        raise ValueError(f"{name} must have {allowed}, got {tuple(size)}")
     return size
 
 
@@ -72,7 +90,9 @@ def as_device(device: DEVICE_TYPING | None) -> torch.device:
         ValueError: if there is no such device.
     """
     if device is None:
-        return torch.get_default_device()
+        return torch.empty(0).device  # which is faster to ask than torch.get_default_device
+    if isinstance(device, torch.device) and device.type == "cpu":
+        return device
     try:
         found = torch.device(device)
     except RuntimeError as error:
@@ -105,6 +125,30 @@ def as_dtype(dtype: torch.dtype | None, default: torch.dtype | None = None) -> t
     return dtype
 
 
+def as_continuous(dtype: torch.dtype | None, spec: object) -> torch.dtype:
+    """Read the dtype of a spec that takes floats only; None is torch's default dtype.
+
+    Raises:
+        TypeError: if it is another dtype.
+    """
+    found = as_dtype(dtype)
+    if not found.is_floating_point:
+        raise TypeError(f"{type(spec).__name__} needs a floating-point dtype, got {found}")
+    return found
+
+
+def as_discrete(dtype: torch.dtype | None, spec: object) -> torch.dtype:
+    """Read the dtype of a spec that takes integers and bools only; None is int64.
+
+    Raises:
+        TypeError: if it is another dtype.
+    """
+    found = as_dtype(dtype, torch.int64)
+    if found.is_floating_point:
+        raise TypeError(f"{type(spec).__name__} needs an integer dtype or bool, got {found}")
+    return found
+
+
 def as_count(value: int, name: str, smallest: int = 1) -> int:
     """Read a whole number that is at least `smallest`.
 
@@ -132,20 +176,23 @@ def integer_range(dtype: torch.dtype) -> tuple[int, int]:
 _Item = int | slice | torch.Tensor | None
 
 
-def as_index(index: IndexLike, ndim: int, what: str) -> tuple[_Item, ...]:
-    """Write an index out in full over `ndim` dimensions, so that later dimensions are left alone.
+def as_index(index: IndexLike, shape: Sequence[int], what: str) -> tuple[_Item, ...]:
+    """Write an index out in full over dimensions of `shape`, so that later dimensions are left alone.
 
     Ellipses and missing trailing entries become explicit slices; lists, ranges and arrays become
-    tensors on the CPU (which may index a tensor on any device).
+    tensors on the CPU (which may index a tensor on any device). Within a variable dimension all places are
+    alike, so that its indices become 0.
 
     Args:
         index: what stood between the brackets.
-        ndim: how many dimensions may be indexed.
+        shape: the dimensions that may be indexed.
         what: the indexed spec, for the message.
 
     Raises:
-        IndexError: if there are too many indices, two ellipses, or an entry of another kind.
+        IndexError: if there are too many indices, two ellipses, an entry of another kind, or a part of a
+            variable dimension, whose size is not known.
     """
+    ndim = len(shape)
     given = index if isinstance(index, tuple) else (index,)
     front: list[_Item] = []
     back: list[_Item] = []
@@ -160,7 +207,35 @@ def as_index(index: IndexLike, ndim: int, what: str) -> tuple[_Item, ...]:
     used = sum(_dims_used(item) for item in (*front, *back))
     if used > ndim:
         raise IndexError(f"too many indices for {what}: {used} given, {ndim} dimensions can be indexed")
-    return (*front, *(slice(None),) * (ndim - used), *back)
+    full = (*front, *(slice(None),) * (ndim - used), *back)
+    backwards = any(isinstance(item, slice) and (item.step or 1) < 0 for item in full)
+    return _over_sizes(full, shape, what) if backwards or -1 in shape else full
+
+
+def _over_sizes(index: tuple[_Item, ...], shape: Sequence[int], what: str) -> tuple[_Item, ...]:
+    """Write out what depends on the sizes: slices that run backwards, and indices of variable dimensions."""
+    changed: list[_Item] = []
+    dim = 0
+    for item in index:
+        used = _dims_used(item)
+        if -1 in shape[dim : dim + used]:
+            if isinstance(item, int):
+                item = 0
+            elif isinstance(item, torch.Tensor) and item.dtype != torch.bool:
+                item = torch.zeros_like(item)
+            elif item != slice(None):
+                raise IndexError(f"cannot take a part of dimension {dim} of {what}: its size is variable")
+        elif isinstance(item, slice) and (item.step or 1) < 0:
+            item = torch.tensor(range(*item.indices(shape[dim])), dtype=torch.int64)
+        changed.append(item)
+        dim += used
+    if (
+        sum(isinstance(item, torch.Tensor) for item in changed)
+        > sum(isinstance(item, torch.Tensor) for item in index)
+        > 0
+    ):
+        raise IndexError(f"cannot index {what} with a backward slice and with tensors or lists at once")
+    return tuple(changed)
 
 
 def _as_index_item(entry: object) -> _Item:

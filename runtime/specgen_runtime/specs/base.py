@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
 
-from specgen_runtime.specs.arguments import as_index, size_from_args
 from specgen_runtime.specs.boxes import Box
+from specgen_runtime.specs.shapes import Shaped
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike, SpecValue
 
 __all__ = ["TensorSpec"]
 
-Remap = Callable[[torch.Tensor], torch.Tensor]
 Problem = tuple[tuple[str, ...], str]
 
 
-class TensorSpec(ABC):
+class TensorSpec(Shaped):
     """The shape, dtype, device and domain of a tensor, or of every tensor in a tensordict.
 
     A spec draws values (`rand`), tells whether a value belongs to it (`is_in`), maps values into itself
@@ -32,11 +31,6 @@ class TensorSpec(ABC):
     __hash__ = None  # type: ignore[assignment]  # compared by value, and values can change
 
     # What it is
-
-    @property
-    @abstractmethod
-    def shape(self) -> torch.Size:
-        """Batch and feature dimensions (only the batch dimensions for a `Composite`)."""
 
     @property
     @abstractmethod
@@ -54,13 +48,9 @@ class TensorSpec(ABC):
         """The domain of the values; None for a `Composite`."""
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions of the shape."""
-        return len(self.shape)
-
-    def ndimension(self) -> int:
-        """Number of dimensions of the shape."""
-        return len(self.shape)
+    @abstractmethod
+    def domain(self) -> str:
+        """`"continuous"` or `"discrete"` for leaves, `"composite"` for a `Composite`."""
 
     # Values
 
@@ -95,6 +85,37 @@ class TensorSpec(ABC):
         On the CPU the numbers and the generator's final state are the same bit by bit. On other devices
         values are drawn in one batch and are equal in distribution only.
         """
+
+    def cardinality(self) -> int | float:
+        """The number of members: exact for discrete domains, `math.inf` for continuous ones.
+
+        Raises:
+            NotImplementedError: if the members of this kind of spec can't be counted.
+        """
+        raise NotImplementedError(f"the members of a {type(self).__name__} can't be counted")
+
+    def enumerate(self, use_mask: bool = False) -> SpecValue:
+        """Return all members of a discrete spec, along a new dimension in front.
+
+        Args:
+            use_mask: leave out what a mask does not allow.
+
+        Raises:
+            NotImplementedError: if there are infinitely many, or more than memory holds.
+        """
+        raise NotImplementedError(f"the members of a {type(self).__name__} can't be enumerated")
+
+    def index(self, index: IndexLike, tensor_to_index: SpecValue) -> SpecValue:
+        """Choose from a tensor by values of this spec, whether they are class indices or one-hot vectors.
+
+        Args:
+            index: values of the spec.
+            tensor_to_index: `(*batch, n)`: what to choose from.
+
+        Raises:
+            NotImplementedError: if the values of the spec are not classes.
+        """
+        raise NotImplementedError(f"values of a {type(self).__name__} are not classes: they can't index")
 
     def sample(self, shape: ShapeLike | None = None) -> SpecValue:
         """Draw a value; the same as `rand`."""
@@ -189,6 +210,12 @@ class TensorSpec(ABC):
                 `CHECK_SPEC_ENCODE`.
         """
 
+    def memoize_encode(self, mode: bool = True) -> None:
+        """Accepted so that code written for TorchRL runs: `encode` is prepared as far as it can be anyhow."""
+
+    def erase_memoize_cache(self) -> None:
+        """Accepted so that code written for TorchRL runs: there is no cache."""
+
     # Copies
 
     @abstractmethod
@@ -210,141 +237,6 @@ class TensorSpec(ABC):
     def clear_device_(self) -> Self:
         """Forget the device, for a `Composite`; a leaf always has one and stays as it is."""
         return self
-
-    # Shapes. Subclasses say which leading dimensions are free to change and how their tensors follow.
-
-    @property
-    @abstractmethod
-    def _free(self) -> torch.Size:
-        """The leading dimensions that may be reshaped and indexed."""
-
-    @abstractmethod
-    def _remap(self, change: Remap) -> Self:
-        """Return the spec with `change` applied to the leading dimensions of all it holds."""
-
-    def expand(self, *shape: int | Sequence[int]) -> Self:
-        """Return the spec with singleton dimensions enlarged and new ones in front.
-
-        Args:
-            shape: the whole new shape, as integers or as one sequence.
-
-        Raises:
-            ValueError: if another dimension than a singleton would change, or an entry is negative.
-        """
-        new = size_from_args(shape)
-        kept = len(self._free)
-        free = self._new_free(new)
-        grown = free[len(free) - kept :]
-        if (
-            min(new, default=0) < 0
-            or len(free) < kept
-            or any(old not in (1, size) for old, size in zip(self._free, grown, strict=True))
-        ):
-            raise ValueError(
-                f"cannot expand a {type(self).__name__} of shape {tuple(self.shape)} to {tuple(new)}: "
-                "only singleton dimensions grow, and new ones go in front"
-            )
-        return self._remap(lambda tensor: tensor.expand((*free, *tensor.shape[kept:])))
-
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """Return the spec in another shape with as many elements; one entry may be -1.
-
-        Raises:
-            RuntimeError: if the number of elements differs.
-            ValueError: if the last dimension of a spec whose classes lie along it would change.
-        """
-        new = size_from_args(shape)
-        try:
-            resolved = self._probe().reshape(new).shape
-        except RuntimeError:
-            raise RuntimeError(
-                f"cannot reshape a {type(self).__name__} of shape {tuple(self.shape)} to {tuple(new)}"
-            ) from None
-        kept = len(self._free)
-        free = self._new_free(resolved)
-        return self._remap(lambda tensor: tensor.reshape((*free, *tensor.shape[kept:])))
-
-    def view(self, *shape: int | Sequence[int]) -> Self:
-        """Return the spec in another shape; the same as `reshape`."""
-        return self.reshape(*shape)
-
-    def flatten(self, start_dim: int, end_dim: int) -> Self:
-        """Return the spec with dimensions `start_dim … end_dim` joined into one."""
-        return self.reshape(self._probe().flatten(start_dim, end_dim).shape)
-
-    def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
-        """Return the spec with dimension `dim` split into `sizes`; one entry may be -1."""
-        probe: torch.Tensor = torch.unflatten(self._probe(), dim, tuple(sizes))
-        return self.reshape(probe.shape)
-
-    def unsqueeze(self, dim: int) -> Self:
-        """Return the spec with a new singleton dimension at position `dim`.
-
-        Raises:
-            ValueError: if `dim` is out of range, or would come after the classes of a one-hot spec.
-        """
-        position = dim + self.ndim + 1 if dim < 0 else dim
-        if not 0 <= position <= self.ndim:
-            raise ValueError(f"dim {dim} is out of range: expected -{self.ndim + 1} … {self.ndim}")
-        shape = list(self.shape)
-        shape.insert(position, 1)
-        if position > len(self._free):
-            raise ValueError(
-                f"the last dimension of a {type(self).__name__} holds its columns and stays last"
-            )
-        return self.reshape(shape)
-
-    def squeeze(self, dim: int | None = None) -> Self:
-        """Return the spec without dimension `dim` if its size is 1 (without any singleton, if None).
-
-        The columns of a one-hot or multi-categorical spec are never squeezed away by None.
-
-        Raises:
-            ValueError: if `dim` is out of range or names those columns.
-        """
-        kept = self.shape[len(self._free) :]
-        if dim is None:
-            return self.reshape([size for size in self._free if size != 1] + list(kept))
-        position = dim + self.ndim if dim < 0 else dim
-        if not 0 <= position < self.ndim:
-            raise ValueError(f"dim {dim} is out of range: the spec has {self.ndim} dimensions")
-        if self.shape[position] != 1:
-            return self
-        if position >= len(self._free):
-            raise ValueError(f"the last dimension of a {type(self).__name__} holds its columns and stays")
-        return self.reshape([size for place, size in enumerate(self.shape) if place != position])
-
-    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """Return the specs along one dimension.
-
-        Raises:
-            ValueError: if `dim` is out of range, or holds the columns of the spec.
-        """
-        position = dim + self.ndim if dim < 0 else dim
-        if not 0 <= position < len(self._free):
-            raise ValueError(
-                f"cannot unbind dim {dim} of a {type(self).__name__} of shape {tuple(self.shape)}"
-            )
-        before: tuple[slice, ...] = (slice(None),) * position
-        return tuple(self._indexed((*before, place)) for place in range(self.shape[position]))
-
-    def _indexed(self, index: IndexLike) -> Self:
-        full = as_index(index, len(self._free), f"a {type(self).__name__} of shape {tuple(self.shape)}")
-        return self._remap(lambda tensor: tensor[full])
-
-    def _new_free(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The free part of a new shape, after checking that the fixed part is the same."""
-        fixed = tuple(self.shape[len(self._free) :])
-        if fixed and tuple(shape[-len(fixed) :]) != fixed:
-            raise ValueError(
-                f"the last dimension of a {type(self).__name__} holds its columns and must stay {fixed[-1]}, "
-                f"got shape {tuple(shape)}"
-            )
-        return tuple(shape[: len(shape) - len(fixed)])
-
-    def _probe(self) -> torch.Tensor:
-        """A tensor of the spec's shape that takes one byte of memory."""
-        return torch.empty((), dtype=torch.bool).expand(self.shape)
 
     # Text and comparison
 

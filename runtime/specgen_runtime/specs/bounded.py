@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import math
+from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
 import torch
 
-from specgen_runtime.specs.arguments import as_device, as_dtype, as_size, integer_range
+from specgen_runtime.specs.arguments import as_continuous, as_discrete, as_dtype, as_size, integer_range
+from specgen_runtime.specs.bounds import distinct, range_text, read_bounds, widths
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.values import exact, saturate
+from specgen_runtime.specs.values import saturate
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
-__all__ = ["Bounded"]
+__all__ = ["Bounded", "BoundedContinuous", "BoundedDiscrete"]
 
 # Integers up to here are exact in float64, and so are draws among them.
 _EXACT_SPAN = 2.0**53
+
+
+_Way: TypeAlias = Literal["uniform", "open", "integer", "long"]
+
+
+class _Drawing(NamedTuple):
+    way: _Way
+    width: torch.Tensor
+    """high - low, or the number of integers, broadcasting with the bounds."""
 
 
 class Bounded(LeafSpec):
@@ -36,7 +47,15 @@ class Bounded(LeafSpec):
         ValueError: if a bound is NaN or not representable in `dtype`, or if low is above high.
     """
 
-    _tensors = ("_low", "_high", "_width")
+    _tensors = ("_low", "_high")
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Choose the subclass: `BoundedContinuous` for floats, `BoundedDiscrete` for integers and bools."""
+        if cls is not Bounded:
+            return super().__new__(cls)
+        dtype = kwargs.get("dtype", args[4] if len(args) > 4 else None)
+        whole = isinstance(dtype, torch.dtype) and not dtype.is_floating_point
+        return super().__new__(BoundedDiscrete if whole else BoundedContinuous)  # type: ignore[return-value]
 
     def __init__(
         self,
@@ -47,23 +66,14 @@ class Bounded(LeafSpec):
         dtype: torch.dtype | None = None,
     ) -> None:
         dtype = as_dtype(dtype)
-        device = as_device(device)
-        lowest = _bound(low, "low", dtype)
-        highest = _bound(high, "high", dtype)
-        size = _common_shape(lowest, highest, None if shape is None else as_size(shape))
-        super().__init__(size, device, dtype)
-        self._low = lowest.to(device).expand(size)
-        self._high = highest.to(device).expand(size)
-        wrong = self._low > self._high
-        if bool(wrong.any()):
-            place = tuple(wrong.nonzero()[0].tolist())
-            where = f" at index {place}" if place else ""
-            raise ValueError(
-                f"low must not be above high: low={self._low[place].item()}, "
-                f"high={self._high[place].item()}{where}"
-            )
-        self._width = self._widths(lowest.to(device), highest.to(device)).expand(size)
-        self._refresh()
+        bounds = read_bounds(low, high, None if shape is None else as_size(shape, variable=True), dtype)
+        super().__init__(bounds.shape, device, dtype)
+        self._low, self._high = self._spread(bounds.low), self._spread(bounds.high)
+        self._drawing: _Drawing | None = None
+
+    def _spread(self, bound: torch.Tensor) -> torch.Tensor:
+        bound = bound.to(self._device)
+        return bound if bound.shape == self._size else bound.expand(self._size)
 
     @property
     def low(self) -> torch.Tensor:
@@ -80,24 +90,21 @@ class Bounded(LeafSpec):
         """The bounds."""
         return ContinuousBox(self._low, self._high)
 
-    # Drawing. What can be decided once is: the widths, and which way applies.
-
-    def _widths(self, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
-        """high - low; for integers the number of values, as a float of enough precision."""
-        if self._dtype.is_floating_point:
-            return high - low
-        if self._dtype in (torch.int32, torch.int64):
-            # In float64: the difference of two int64 bounds may not fit in int64.
-            whole = high.to(torch.int64) - low.to(torch.int64)
-            return whole.double() + (whole < 0) * 2.0**64 + 1
-        return (high.float() - low.float()) + 1
+    # Drawing. What can be decided once is, at the first draw: the widths, and which way applies.
 
     def _refresh(self) -> None:
-        self._drawn: Literal["uniform", "open", "integer", "long"]
+        self._drawing = None
+
+    def _prepared(self) -> _Drawing:
+        width = widths(distinct(self._low), distinct(self._high))
+        widest = 0.0 if width.is_meta or not width.numel() else float(width.max())  # NaN if one is
+        way: _Way
         if self._dtype.is_floating_point:
-            self._drawn = "uniform" if bool(self._width.isfinite().all()) else "open"
+            way = "uniform" if math.isfinite(widest) else "open"
         else:
-            self._drawn = "long" if bool((self._width > _EXACT_SPAN).any()) else "integer"
+            way = "long" if widest > _EXACT_SPAN else "integer"
+        self._drawing = _Drawing(way, width)
+        return self._drawing
 
     def rand(self, shape: ShapeLike | None = None) -> torch.Tensor:
         """Draw a tensor from torch's global generator.
@@ -106,18 +113,19 @@ class Bounded(LeafSpec):
             shape: dimensions to put in front of the spec's own.
         """
         size = self._sized(shape)
-        if self._drawn == "uniform":
+        way, width = self._drawing or self._prepared()
+        if way == "uniform":
             # bfloat16 has too few values between 0 and 1 to draw from.
             dtype = torch.get_default_dtype() if self._dtype == torch.bfloat16 else self._dtype
-            out = torch.rand(size, dtype=dtype, device=self._device).mul_(self._width).add_(self._low)
+            out = torch.rand(size, dtype=dtype, device=self._device).mul_(width).add_(self._low)
             if dtype != self._dtype:
                 out = out.to(self._dtype)
             return torch.minimum(out, self._high, out=out)  # the sum may have been rounded above
-        if self._drawn == "open":
+        if way == "open":
             return self._rand_open(size)
-        offset = torch.rand(size, dtype=self._width.dtype, device=self._device).mul_(self._width)
-        if self._drawn == "long":
-            return self._rand_long(offset)
+        offset = torch.rand(size, dtype=width.dtype, device=self._device).mul_(width)
+        if way == "long":
+            return self._rand_long(offset, width - 1)
         return torch.minimum(offset.long().add_(self._low), self._high).to(self._dtype)
 
     def _rand_open(self, size: torch.Size) -> torch.Tensor:
@@ -130,9 +138,8 @@ class Bounded(LeafSpec):
         above = torch.where(high.isfinite(), between, low + normal.abs())
         return torch.where(low.isfinite(), above, below).clamp(low, high)
 
-    def _rand_long(self, offset: torch.Tensor) -> torch.Tensor:
+    def _rand_long(self, offset: torch.Tensor, span: torch.Tensor) -> torch.Tensor:
         """Draw int64 over ranges that float64 cannot count: measured from the nearer end."""
-        span = self._width - 1
         offset = torch.minimum(offset.floor(), span)
         lower = offset <= span / 2
         # A distance is at most half of 2**64; the largest float64 below 2**63 keeps it inside int64.
@@ -141,9 +148,14 @@ class Bounded(LeafSpec):
 
     @property
     def _draws_in_order(self) -> bool:
-        return self._drawn != "open"
+        return (self._drawing or self._prepared()).way != "open"
 
     # Membership
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        if self._dtype == torch.bool:  # which can't be clamped
+            return self._outside(value) is None
+        return torch.equal(torch.clamp(value, self._low, self._high), value)  # false for NaN
 
     def _outside(self, value: torch.Tensor) -> str | None:
         inside = (value >= self._low) & (value <= self._high)  # false for NaN
@@ -180,50 +192,51 @@ class Bounded(LeafSpec):
                 low, high = low.ceil(), high.floor()
             low = saturate(low, smallest, largest, dtype)
             high = saturate(high, smallest, largest, dtype)
-        return type(self)(low, high, self._shape, self._device, dtype)
+        return cast("Self", Bounded(low, high, self._shape, self._device, dtype))
+
+    def _name(self) -> str:
+        return "Bounded"
 
     def _domain_text(self) -> str:
-        return f"low={_range_text(self._low)}, high={_range_text(self._high)}"
+        return f"low={range_text(self._low)}, high={range_text(self._high)}"
 
 
-def _bound(value: ArrayLike, name: str, dtype: torch.dtype) -> torch.Tensor:
-    """Read a bound into `dtype`, on the CPU, refusing what would change on the way."""
-    numbers = exact(value, name)
-    if bool(numbers.isnan().any()):
-        raise ValueError(f"{name} must not be NaN")
-    if dtype.is_floating_point:
-        bound = numbers.to(dtype)
-        if bool((bound.isinf() & numbers.isfinite()).any()):
-            raise ValueError(f"{name}={_range_text(numbers)} is too large for dtype {dtype}")
-        return bound
-    smallest, largest = integer_range(dtype)
-    if numbers.is_floating_point() and not bool(((numbers == numbers.floor()) & numbers.isfinite()).all()):
-        raise ValueError(f"{name}={_range_text(numbers)} must be a whole number for dtype {dtype}")
-    if numbers.numel() and not smallest <= int(numbers.min()) <= int(numbers.max()) <= largest:
-        raise ValueError(
-            f"{name}={_range_text(numbers)} must be within {smallest} … {largest} for dtype {dtype}"
-        )
-    return numbers.to(dtype)
+class BoundedContinuous(Bounded):
+    """What `Bounded` makes for floats; takes the same arguments.
+
+    Raises:
+        TypeError: if `dtype` is not a floating-point dtype; otherwise as `Bounded`.
+    """
+
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        shape: ShapeLike | None = None,
+        device: DEVICE_TYPING | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(low, high, shape, device, as_continuous(dtype, self))
 
 
-def _common_shape(low: torch.Tensor, high: torch.Tensor, shape: torch.Size | None) -> torch.Size:
-    shapes = {bound.shape for bound in (low, high) if bound.ndim}
-    if shape is not None:
-        shapes.add(shape)
-    if not shapes:
-        raise RuntimeError("Bounded needs a shape: pass shape=…, or low or high as an array")
-    if len(shapes) > 1:
-        given = "not given" if shape is None else str(tuple(shape))
-        raise RuntimeError(
-            f"the shapes of low, high and shape differ: low has {tuple(low.shape)}, high has "
-            f"{tuple(high.shape)}, shape is {given} (single numbers fit any shape)"
-        )
-    return shapes.pop()
+class BoundedDiscrete(Bounded):
+    """What `Bounded` makes for integers and bools; takes the same arguments, with int64 as the default dtype.
 
+    Raises:
+        TypeError: if `dtype` is a floating-point dtype; otherwise as `Bounded`.
+    """
 
-def _range_text(values: torch.Tensor) -> str:
-    """One number if all are equal, else the smallest and the largest."""
-    if not values.numel():
-        return "[]"
-    smallest, largest = values.min().item(), values.max().item()
-    return f"{smallest}" if smallest == largest else f"[{smallest} … {largest}]"
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        shape: ShapeLike | None = None,
+        device: DEVICE_TYPING | None = None,
+        dtype: torch.dtype | None = torch.int64,
+    ) -> None:
+        super().__init__(low, high, shape, device, as_discrete(dtype, self))
+
+    def cardinality(self) -> int:
+        """The number of members, over all elements."""
+        bounds = zip(self._low.flatten().tolist(), self._high.flatten().tolist(), strict=True)
+        return math.prod(int(high) - int(low) + 1 for low, high in bounds)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from specgen_runtime.specs.arguments import as_device, as_size
-from specgen_runtime.specs.base import Problem, Remap, TensorSpec
-from specgen_runtime.specs.entries import SpecEntries
-from specgen_runtime.specs.keys import unknown_key
-from specgen_runtime.specs.values import checks_encode, new_tensordict
+from specgen_runtime.specs.arguments import as_device
+from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.composite_data import (
+    ABSENT,
+    as_data_cls,
+    common_batch,
+    entry_of,
+    is_data,
+    made,
+    unflattened,
+)
+from specgen_runtime.specs.composite_values import CompositeValues
+from specgen_runtime.specs.entries import SpecLike
+from specgen_runtime.specs.keys import as_path, is_key, unknown_key
+from specgen_runtime.specs.values import checks_encode
+from specgen_runtime.specs.variable import Remap, changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
 
 __all__ = ["Composite"]
 
 
-class Composite(SpecEntries):
+class Composite(CompositeValues):
     """The spec of a tensordict: named entries, each a leaf spec or a nested `Composite`.
 
     ```python
@@ -30,112 +41,116 @@ class Composite(SpecEntries):
     spec.rand()  # a TensorDict with these entries
     ```
 
+    An entry may be None: it has a key, but nothing is known of it, and it is left out of values.
+
     Args:
         specs: entries by key; keys may be tuples, and values nested mappings.
-        shape: the batch dimensions; every entry's shape starts with them.
+        shape: the batch dimensions; every entry's shape starts with them. -1 is any size.
         device: the device of every entry; None leaves it to the entries.
+        data_cls: the class of the values: `TensorDict`, a subclass of it, or a tensorclass. None makes a
+            `TensorDict` and takes any of them.
+        step_mdp_static: whether `step_mdp` copies the entries as a whole.
+        names: names of the batch dimensions.
+        batch_size: the same as `shape`.
         entries: further entries.
 
     Raises:
-        TypeError: if an entry is not a spec, or a key is not made of strings.
+        TypeError: if an entry is not a spec, or a key is not made of strings; or for both shape and batch_size.
+        AttributeError: if a key is `"shape"`, `"device"`, `"dtype"` or `"space"`.
         ValueError: if an entry's shape does not start with `shape`.
-        RuntimeError: if an entry is on another device.
+        RuntimeError: if an entry is on another device, or `specs` is not a mapping.
     """
 
     def __init__(
         self,
-        specs: Mapping[Any, TensorSpec | Mapping[Any, Any]] | Composite | None = None,
+        specs: Mapping[Any, SpecLike] | Composite | None = None,
         /,
         *,
-        shape: ShapeLike = (),
+        shape: ShapeLike | None = None,
         device: DEVICE_TYPING | None = None,
-        **entries: TensorSpec | Mapping[Any, Any],
+        data_cls: type | None = None,
+        step_mdp_static: bool = False,
+        names: Sequence[str | None] | None = None,
+        batch_size: ShapeLike | None = None,
+        **entries: SpecLike,
     ) -> None:
-        super().__init__(specs, shape, device)
-        for name, spec in entries.items():
-            self.set(name, spec)
-
-    # Values
-
-    def rand(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Draw a tensordict, entry after entry in their order, from torch's global generator.
-
-        Args:
-            shape: dimensions to put in front of the batch dimensions.
-        """
-        lead = torch.Size() if shape is None else as_size(shape)
-        return self._filled({name: spec.rand(lead) for name, spec in self._specs.items()}, lead)
-
-    def sample(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Draw a tensordict; the same as `rand`."""
-        return self.rand(shape)
-
-    def zero(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of zeros, whether or not 0 belongs to the domains.
-
-        Args:
-            shape: dimensions to put in front of the batch dimensions.
-        """
-        lead = torch.Size() if shape is None else as_size(shape)
-        return self._filled({name: spec.zero(lead) for name, spec in self._specs.items()}, lead)
-
-    def zeros(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of zeros; the same as `zero`."""
-        return self.zero(shape)
-
-    def one(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of ones, whether or not 1 belongs to the domains.
-
-        Args:
-            shape: dimensions to put in front of the batch dimensions.
-        """
-        lead = torch.Size() if shape is None else as_size(shape)
-        return self._filled({name: spec.one(lead) for name, spec in self._specs.items()}, lead)
-
-    def ones(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of ones; the same as `one`."""
-        return self.one(shape)
-
-    def rand_sequence(self, length: int) -> TensorDict:
-        """Draw `length` tensordicts at once, in front: exactly those of successive calls of `rand`."""
-        if length == 0:
-            return self.rand((0,))
-        if len(self.keys(True, True)) < 2:
-            drawn = {name: spec.rand_sequence(length) for name, spec in self._specs.items()}
-            return self._filled(drawn, torch.Size((length,)))
-        # The draws of several entries alternate.
-        stacked: Any = torch.stack([self.rand() for _ in range(length)])
-        return stacked
-
-    def _filled(self, entries: Mapping[str, Any], lead: torch.Size) -> TensorDict:
-        return new_tensordict(entries, lead + self._shape, self._device)
+        if batch_size is not None:
+            if shape is not None:
+                raise TypeError("shape and batch_size are the same: give one of them")
+            shape = batch_size
+        self._data_cls = as_data_cls(data_cls)
+        super().__init__(specs, shape, device, names, step_mdp_static)
+        self._fill(entries.items())
 
     # Membership
 
+    def is_in(self, val: object) -> bool:
+        """Tell whether every entry of a tensordict, or of another mapping, belongs to its spec.
+
+        Further entries, and further dimensions in front, are allowed. With a `data_cls`, the value must be of
+        that class. Never raises.
+        """
+        if not is_data(val, self._data_cls):
+            return False
+        for name, spec in self._specs.items():
+            if spec is None:
+                continue
+            entry = entry_of(val, name)
+            if not (_is_optional(spec) if entry is ABSENT else spec.is_in(entry)):
+                return False
+        return True
+
     def _problems(self, value: object) -> Iterator[Problem]:
-        if not isinstance(value, TensorDictBase | Mapping):
-            yield (), f"expected a tensordict, got {type(value).__name__}"
+        if not is_data(value, self._data_cls):
+            expected = "tensordict" if self._data_cls is None else self._data_cls.__name__
+            yield (), f"expected a {expected}, got {type(value).__name__}"
             return
         for name, spec in self._specs.items():
-            if name not in value.keys():  # noqa: SIM118  # a tensordict iterates over its batch
-                yield (name,), f"expected {spec!r}, got nothing"
+            if spec is None:
                 continue
-            for path, what in spec._problems(value[name]):
-                yield (name, *path), what
+            entry = entry_of(value, name)
+            if entry is not ABSENT:
+                for path, what in spec._problems(entry):
+                    yield (name, *path), what
+            elif not _is_optional(spec):
+                yield (name,), f"expected {spec!r}, got nothing"
 
-    def type_check(self, value: Any, key: NestedKey | None = None) -> None:
-        """Check dtypes, and nothing else: of the entry `key`, or of every entry of a tensordict.
+    def type_check(self, value: Any, key: NestedKey | Sequence[NestedKey] | None = None) -> None:
+        """Check dtypes, and nothing else.
+
+        Args:
+            value: the value of the entry `key`; or a tensordict with all entries, or with those of several keys.
+            key: one key, or a list of keys.
 
         Raises:
             TypeError: if a dtype is another one.
             KeyError: if there is no such entry, in the spec or in the tensordict.
         """
-        if key is not None:
+        if key is None:
+            self._check_types(value, ())
+        elif is_key(key):
             spec = self[key]
-            spec.type_check(value, None if isinstance(spec, Composite) else key)
-            return
-        for path, spec in self.items(include_nested=True, leaves_only=True):
-            spec.type_check(value[path], path)
+            if isinstance(spec, Composite):
+                spec._check_types(value, as_path(key))
+            elif spec is not None:
+                spec.type_check(value[key] if is_data(value) and not is_non_tensor(value) else value, key)
+        else:
+            for each in key:
+                self.type_check(value[each], each)
+
+    def _check_types(self, value: Any, path: tuple[str, ...]) -> None:
+        for name, spec in self._specs.items():
+            if spec is None:
+                continue
+            entry = entry_of(value, name)
+            if entry is ABSENT:
+                if _is_optional(spec):
+                    continue
+                raise KeyError(f"key {(*path, name)!r}: expected {spec!r}, got nothing")
+            if isinstance(spec, Composite):
+                spec._check_types(entry, (*path, name))
+            else:
+                spec.type_check(entry, (*path, name) if path else name)
 
     def project(self, val: TensorDictBase) -> TensorDictBase:
         """Map every entry into its spec, in place; further entries are kept.
@@ -145,19 +160,29 @@ class Composite(SpecEntries):
             KeyError: if an entry is missing.
             ValueError: if an entry's shape does not fit.
         """
-        if not isinstance(val, TensorDictBase):
+        if not isinstance(val, TensorDictBase) and not is_tensor_collection(val):
             raise TypeError(f"expected a tensordict, got {type(val).__name__}")
         for name, spec in self._specs.items():
-            if name not in val.keys():  # noqa: SIM118  # a tensordict iterates over its batch
+            if spec is None:
+                continue
+            entry = entry_of(val, name)
+            if entry is ABSENT:
+                if _is_optional(spec):
+                    continue
                 raise KeyError(f"cannot project: no entry {name!r} in the tensordict, expected {spec!r}")
-            entry = val.get(name)
             projected = spec.project(entry)
             if projected is not entry:
                 val.set(name, projected)
         return val
 
-    def encode(self, val: Mapping[str, Any] | TensorDictBase, *, ignore_device: bool = False) -> TensorDict:
+    # NumPy and Python data
+
+    def encode(self, val: Mapping[Any, Any] | TensorDictBase, *, ignore_device: bool = False) -> TensorDict:
         """Turn a mapping of data into a tensordict; entries may be left out.
+
+        Args:
+            val: data by key; keys may be tuples. What the spec knows nothing of is left out.
+            ignore_device: leave the result on the CPU, to be moved later together with others.
 
         Raises:
             KeyError: if the mapping has an entry that the spec does not have.
@@ -165,60 +190,131 @@ class Composite(SpecEntries):
         """
         encoded = {}
         for name, entry in val.items():
-            spec = self._specs.get(name)
+            spec = self._specs.get(name, ABSENT)
             if spec is None:
+                continue
+            if spec is ABSENT:
+                if not isinstance(name, str):
+                    return self.encode(unflattened(val), ignore_device=ignore_device)
                 raise unknown_key(name, self._specs)
+            if entry is None:
+                raise RuntimeError(f"cannot encode: the entry {name!r} is missing, got None for {spec!r}")
             try:
                 encoded[name] = spec.encode(entry, ignore_device=ignore_device)
             except (RuntimeError, ValueError, TypeError, AssertionError) as error:
                 error.add_note(f"in the entry {name!r}")
                 raise
-        return self._filled(encoded, torch.Size())
+        device = None if ignore_device else self._device
+        return made(self._data_cls, encoded, self._encoded_batch(val, encoded), device, self._names)
 
-    def to_numpy(self, val: TensorDictBase, safe: bool | None = None) -> dict[str, Any]:
-        """Turn a tensordict into a (nested) dict of NumPy data: the inverse of `encode`."""
+    def _encoded_batch(self, val: object, encoded: Mapping[str, Any]) -> torch.Size:
+        """The batch size of what was encoded: a tensordict's own, or what the entries have in common."""
+        count = len(self._shape)
+        if (
+            isinstance(val, TensorDictBase)
+            and len(val.batch_size) > count
+            and fits(val.batch_size, self._shape)
+        ):
+            batch: torch.Size = val.batch_size
+            return batch
+        # Nested tensors have no shape; none has dimensions in front of its spec's.
+        shaped = {
+            name: entry for name, entry in encoded.items() if count and not getattr(entry, "is_nested", False)
+        }
+        if all(entry.shape[:count] == self._size for entry in shaped.values()):
+            return self._size
+        return common_batch(((name, entry, self[name]) for name, entry in shaped.items()), self._shape)
+
+    def to_numpy(self, val: Mapping[str, Any] | TensorDictBase, safe: bool | None = None) -> dict[str, Any]:
+        """Turn a tensordict into a (nested) dict of NumPy data: the inverse of `encode`.
+
+        What the spec knows nothing of is left out.
+
+        Raises:
+            KeyError: if the tensordict has an entry that the spec does not have.
+            AssertionError: if it does not belong to the spec and `safe` is set.
+        """
         if checks_encode() if safe is None else safe:
             self.assert_is_in(val)
-        return {name: self[name].to_numpy(entry, safe=False) for name, entry in val.items()}
+        return {
+            name: self[name].to_numpy(entry, safe=False)
+            for name, entry in val.items()
+            if self._specs.get(name, ABSENT) is not None
+        }
 
     # Copies and shapes
 
     def clone(self) -> Self:
         """Return an unlocked copy with cloned entries."""
-        return self._copied(
-            {name: spec.clone() for name, spec in self._specs.items()}, self._shape, self._device
-        )
+        return self._copied(self._each(lambda spec: spec.clone()))
 
-    def to(self, dest: torch.dtype | DEVICE_TYPING) -> Self:
-        """Return the spec with every entry on another device or in another dtype."""
-        specs = {name: spec.to(dest) for name, spec in self._specs.items()}
+    def to(self, dest: torch.dtype | DEVICE_TYPING | None) -> Self:
+        """Return the spec with every entry on another device or in another dtype (itself if nothing changes)."""
+        if dest is None:
+            return self
+        if not isinstance(dest, torch.dtype | torch.device | str | int):
+            raise ValueError(f"expected a dtype or a device, got {dest!r}")
         device = self._device if isinstance(dest, torch.dtype) else as_device(dest)
+        specs = self._each(lambda spec: spec.to(dest))
         if device == self._device and all(spec is self._specs[name] for name, spec in specs.items()):
             return self
-        return self._copied(specs, self._shape, device)
+        new = self._copied(specs)
+        new._device = device
+        return new
 
     @property
     def _free(self) -> torch.Size:
         return self._shape
 
     def _remap(self, change: Remap) -> Self:
-        specs = {name: spec._remap(change) for name, spec in self._specs.items()}
-        return self._copied(specs, change(self._probe()).shape, self._device)
-
-    def _copied(self, specs: dict[str, TensorSpec], shape: torch.Size, device: torch.device | None) -> Self:
-        """Make a composite of entries that are known to fit."""
-        new = type(self)(shape=shape, device=device)
-        new._specs = specs
+        new = self._copied(self._each(lambda spec: spec._remap(change)))
+        new._names = None  # the methods that change the shape know where they went
+        new._shape = changed_shape(change, self._shape)
+        new._size = drawn_size(new._shape)
         return new
+
+    def _vary(self, dim: int) -> Self:
+        new = self._copied(self._each(lambda spec: spec.make_neg_dim(dim)))
+        new._shape = torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
+        new._size = drawn_size(new._shape)
+        return new
+
+    def _copied(self, specs: dict[str, TensorSpec | None]) -> Self:
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new._specs = specs
+        new._holders = []
+        new._locked = new._holds = False
+        return new
+
+    def _nested(self) -> Composite:
+        return Composite(shape=self._shape, device=self._device, names=self._names)
 
     # Text and comparison
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Composite):
             return NotImplemented
-        return self._shape == other._shape and self._device == other._device and self._specs == other._specs
+        return (
+            type(self) is type(other)
+            and self._shape == other._shape
+            and self._device == other._device
+            and self._data_cls == other._data_cls
+            and self._specs == other._specs
+        )
 
     def __repr__(self) -> str:
         lines = [f"{name}: {spec!r}".replace("\n", "\n    ") for name, spec in self._specs.items()]
-        tail = f"device={self._device}, shape={tuple(self._shape)}"
-        return "Composite(\n" + "".join(f"    {line},\n" for line in lines) + f"    {tail})"
+        tail = [f"device={self._device}", f"shape={tuple(self._shape)}"]
+        if self._data_cls is not None:
+            tail.append(f"data_cls={self._data_cls.__name__}")
+        if self._names is not None:
+            tail.append(f"names={self.names}")
+        if self.step_mdp_static:
+            tail.append("step_mdp_static=True")
+        return "Composite(\n" + "".join(f"    {line},\n" for line in lines) + f"    {', '.join(tail)})"
+
+
+def _is_optional(spec: TensorSpec) -> bool:
+    """Whether values may lack the entry: a composite that knows nothing of what it holds."""
+    return isinstance(spec, CompositeValues) and not spec._counted()

@@ -8,28 +8,33 @@ from typing import TypeGuard
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["as_path", "is_key", "unknown_key"]
+__all__ = ["RESERVED", "as_path", "is_key", "unknown_key"]
+
+RESERVED = frozenset({"shape", "device", "dtype", "space"})
+"""Names that every spec has as an attribute; no entry may have one of them."""
 
 
 def is_key(value: object) -> TypeGuard[NestedKey]:
-    """Whether a value names an entry: a string, or a non-empty tuple of strings."""
+    """Whether a value names an entry: a string, or a non-empty tuple of such."""
     if isinstance(value, str):
         return True
-    return isinstance(value, tuple) and bool(value) and all(isinstance(part, str) for part in value)
+    return isinstance(value, tuple) and bool(value) and all(map(is_key, value))
 
 
 def as_path(key: NestedKey) -> tuple[str, ...]:
-    """Read a key as a path of names.
+    """Read a key as a path of names; tuples within tuples are joined.
 
     Raises:
         TypeError: if it is not a string or a non-empty tuple of strings.
     """
+    if isinstance(key, str):
+        return (key,)
     if not is_key(key):
         raise TypeError(f"a key must be a string or a tuple of strings, got {key!r}")
-    return (key,) if isinstance(key, str) else key
+    return tuple(name for part in key for name in as_path(part))
 
 
-def unknown_key(key: NestedKey, known: Iterable[NestedKey]) -> KeyError:
+def unknown_key(key: object, known: Iterable[NestedKey]) -> KeyError:
     """The error for a key that is not there, with the nearest known one."""
     names = [str(name) for name in known]
     close = difflib.get_close_matches(str(key), names, n=1)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
-from specgen_runtime.specs.base import Problem, Remap, TensorSpec
+from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.boxes import Box
-from specgen_runtime.specs.values import checks_encode, to_spec_array
+from specgen_runtime.specs.values import SAME_DTYPES, checks_encode, to_spec_array
+from specgen_runtime.specs.variable import (
+    Remap,
+    changed_shape,
+    changed_tensor,
+    drawn_size,
+    fits,
+    has_variable,
+)
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, NestedKey, ShapeLike
 
 __all__ = ["LeafSpec"]
@@ -22,16 +32,19 @@ class LeafSpec(TensorSpec):
     """The spec of one tensor.
 
     Subclasses name in `_tensors` the attributes that hold a tensor per element (bounds, masks): their
-    leading dimensions are the spec's free ones, and they follow it through every change of shape or device.
+    leading dimensions are the spec's free ones (with size 1 where they are variable), and they follow it
+    through every change of shape or device.
     """
 
     _tensors: ClassVar[tuple[str, ...]] = ()
     _fixed_dims: ClassVar[int] = 0
     """Trailing dimensions that belong to the domain (the classes of a one-hot spec) and never change."""
     _checks_encode: ClassVar[bool] = False
-    """Whether `encode` always checks the domain (class indices), or only on request (bounds)."""
+    """Whether values are classes: `encode` then always checks the domain, not only on request."""
 
     _shape: torch.Size
+    _size: torch.Size
+    """The shape of values drawn without dimensions in front: `_shape` with 1 for variable dimensions."""
     _device: torch.device
     _dtype: torch.dtype
 
@@ -41,13 +54,14 @@ class LeafSpec(TensorSpec):
         device: DEVICE_TYPING | None,
         dtype: torch.dtype | None,
     ) -> None:
-        self._shape = as_size(shape)
+        self._shape = as_size(shape, variable=True)
+        self._size = drawn_size(self._shape)
         self._device = as_device(device)
         self._dtype = as_dtype(dtype)
 
     @property
     def shape(self) -> torch.Size:
-        """Batch and feature dimensions."""
+        """Batch and feature dimensions; -1 for those of any size."""
         return self._shape
 
     @property
@@ -59,6 +73,11 @@ class LeafSpec(TensorSpec):
     def dtype(self) -> torch.dtype:
         """The dtype of the values."""
         return self._dtype
+
+    @property
+    def domain(self) -> str:
+        """`"continuous"` for floats, `"discrete"` for integers, bools and classes."""
+        return "continuous" if self._dtype.is_floating_point and not self._checks_encode else "discrete"
 
     @property
     @abstractmethod
@@ -103,7 +122,11 @@ class LeafSpec(TensorSpec):
         return True
 
     def _sized(self, shape: ShapeLike | None) -> torch.Size:
-        return self._shape if shape is None else as_size(shape) + self._shape
+        return self._size if shape is None else as_size(shape) + self._size
+
+    def cardinality(self) -> int | float:
+        """The number of members: exact for discrete domains, `math.inf` for continuous ones."""
+        return math.inf if self.domain == "continuous" else super().cardinality()
 
     # Membership
 
@@ -119,9 +142,26 @@ class LeafSpec(TensorSpec):
             return f"expected dtype {self._dtype}, got {value.dtype}"
         if value.device != self._device:
             return f"expected device {self._device}, got {value.device}"
-        if not self._ends_with(value.shape, self._shape):
+        if not fits(value.shape, self._shape):
             return f"expected {self._shape_text()}, got {tuple(value.shape)}"
         return self._outside(value)
+
+    def is_in(self, val: object) -> bool:
+        """Tell whether a tensor belongs to the spec: dtype, device, shape and domain.
+
+        Further dimensions in front are allowed. NaN belongs to no spec. Never raises.
+        """
+        return (
+            isinstance(val, torch.Tensor)
+            and val.dtype == self._dtype
+            and val.device == self._device
+            and fits(val.shape, self._shape)
+            and (val.is_meta or self._contains(val))  # nothing is known of the values of a meta tensor
+        )
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        """Whether a tensor of the right dtype, device and shape is in the domain: the fast `_outside`."""
+        return self._outside(value) is None
 
     @abstractmethod
     def _outside(self, value: torch.Tensor) -> str | None:
@@ -134,10 +174,6 @@ class LeafSpec(TensorSpec):
         place = tuple(inside.logical_not().nonzero()[0].tolist())
         where = f" at index {place}" if place else ""
         return f"expected {expected}, got {value[place].tolist()}{where}"
-
-    @staticmethod
-    def _ends_with(shape: torch.Size, end: torch.Size) -> bool:
-        return len(shape) >= len(end) and shape[len(shape) - len(end) :] == end
 
     def _shape_text(self) -> str:
         return f"shape {tuple(self._shape)} (or more dimensions in front)" if self._shape else "any shape"
@@ -159,11 +195,11 @@ class LeafSpec(TensorSpec):
             TypeError: if it is not a tensor.
             ValueError: if its shape does not end with the spec's.
         """
-        if self._problem(val) is None:
+        if self.is_in(val):
             return val
         if not isinstance(val, torch.Tensor):
             raise TypeError(f"expected a tensor, got {type(val).__name__}")
-        if not self._ends_with(val.shape, self._shape):
+        if not fits(val.shape, self._shape):
             raise ValueError(f"cannot project: expected {self._shape_text()}, got {tuple(val.shape)}")
         return self._project(val.to(self._device))
 
@@ -182,8 +218,10 @@ class LeafSpec(TensorSpec):
             AssertionError: if a class index is out of range; for other domains only when the environment
                 variable `CHECK_SPEC_ENCODE` is 1.
         """
-        if isinstance(val, torch.Tensor):
-            if not self._ends_with(val.shape, self._shape):
+        if type(val) is np.ndarray and val.dtype is SAME_DTYPES.get(self._dtype) and val.shape == self._size:
+            encoded = torch.from_numpy(val.copy())  # the usual case, without detours
+        elif isinstance(val, torch.Tensor):
+            if not fits(val.shape, self._shape):
                 raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.shape)}")
             encoded = val
         else:
@@ -192,9 +230,11 @@ class LeafSpec(TensorSpec):
 
     def _fitted(self, array: torch.Tensor, shape: torch.Size) -> torch.Tensor:
         """Reshape, if only singleton dimensions differ."""
-        if array.shape == shape:
+        if fits(array.shape, shape) and array.ndim == len(shape):
             return array
-        if [size for size in array.shape if size != 1] != [size for size in shape if size != 1]:
+        if has_variable(shape) or [size for size in array.shape if size != 1] != [
+            size for size in shape if size != 1
+        ]:
             raise RuntimeError(f"cannot encode: expected shape {tuple(shape)}, got {tuple(array.shape)}")
         return array.reshape(shape)
 
@@ -202,9 +242,9 @@ class LeafSpec(TensorSpec):
         if not ignore_device and encoded.device != self._device:
             encoded = encoded.to(self._device)
         if self._checks_encode or checks_encode():
-            problem = self._outside(encoded.to(self._device))
-            if problem is not None:
-                raise AssertionError(f"cannot encode: {problem}")
+            checked = encoded.to(self._device)
+            if not self._contains(checked):
+                raise AssertionError(f"cannot encode: {self._outside(checked)}")
         return encoded
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = None) -> Any:
@@ -231,13 +271,16 @@ class LeafSpec(TensorSpec):
             return self
         return self._replaced(lambda tensor: tensor.to(device), self._shape, device)
 
-    @abstractmethod
     def _to_dtype(self, dtype: torch.dtype) -> Self:
         """Return the spec with another dtype."""
+        new = self.clone()
+        new._dtype = dtype
+        return new
 
     def _replaced(self, change: Remap, shape: torch.Size, device: torch.device) -> Self:
         new = copy.copy(self)
         new._shape = shape
+        new._size = drawn_size(shape)
         new._device = device
         for name in self._tensors:
             tensor: torch.Tensor | None = getattr(self, name)
@@ -255,7 +298,23 @@ class LeafSpec(TensorSpec):
         return self._shape[: len(self._shape) - self._fixed_dims]
 
     def _remap(self, change: Remap) -> Self:
-        return self._replaced(change, change(self._probe()).shape, self._device)
+        free = self._free
+        fixed = self._shape[len(free) :]
+        return self._replaced(
+            lambda tensor: changed_tensor(change, tensor, free),
+            changed_shape(change, free) + fixed,
+            self._device,
+        )
+
+    def _vary(self, dim: int) -> Self:
+        for name in self._tensors:
+            tensor: torch.Tensor | None = getattr(self, name)
+            if tensor is not None and not torch.equal(tensor, tensor.narrow(dim, 0, 1).expand_as(tensor)):
+                raise ValueError(
+                    f"dimension {dim} of {self._text()} can't be variable: what is allowed differs along it"
+                )
+        shape = torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
+        return self._replaced(lambda tensor: tensor.narrow(dim, 0, 1), shape, self._device)
 
     def __getitem__(self, index: IndexLike) -> Self:
         return self._indexed(index)
@@ -281,7 +340,7 @@ class LeafSpec(TensorSpec):
         parts = [part for part in (self._domain_text(),) if part]
         dtype = str(self._dtype).removeprefix("torch.")
         parts += [f"shape={tuple(self._shape)}", f"dtype={dtype}", f"device={self._device}"]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        return f"{self._name()}({', '.join(parts)})"
 
     def _domain_text(self) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""Masks over classes: reading them, drawing among the allowed classes, finding the nearest one."""
+"""Masks over classes: reading them, drawing among the allowed classes, finding the nearest and the greatest."""
 
 from __future__ import annotations
 
@@ -8,24 +8,35 @@ import torch
 
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["draw_allowed", "nearest_allowed", "read_mask"]
+__all__ = ["draw_allowed", "greatest_allowed", "nearest_allowed", "read_mask"]
 
 
 def read_mask(mask: ArrayLike, shape: Sequence[int], device: torch.device) -> torch.Tensor:
     """Read a mask and broadcast it to `shape`, whose last dimension counts the classes.
 
+    A mask with one number per class may have further singleton dimensions.
+
     Raises:
-        ValueError: if it does not hold bools.
+        ValueError: if it holds anything but bools, or zeros and ones of an integer dtype.
         RuntimeError: if it does not broadcast.
     """
     allowed = torch.as_tensor(mask, device=device)
     if allowed.dtype != torch.bool:
-        raise ValueError(f"a mask must hold bools (True for allowed), got {allowed.dtype}")
+        if allowed.is_floating_point() or allowed.is_complex():
+            raise ValueError(f"a mask must hold bools (True for allowed), got {allowed.dtype}")
+        if bool(((allowed != 0) & (allowed != 1)).any()):
+            raise ValueError(
+                f"a mask must hold bools (True for allowed), got other numbers: {allowed.tolist()}"
+            )
+    wanted = tuple(shape)
+    if allowed.shape != wanted and allowed.numel() == wanted[-1] == max(allowed.shape, default=1):
+        allowed = allowed.reshape(-1)
     try:
-        return allowed.clone().expand(tuple(shape))
+        # A copy: what the caller does to its own mask later is not meant for the spec.
+        return allowed.clone().bool().expand(wanted)
     except RuntimeError:
         raise RuntimeError(
-            f"the mask's shape must broadcast to {tuple(shape)}, got {tuple(allowed.shape)}"
+            f"the mask's shape must broadcast to {wanted}, got {tuple(allowed.shape)}"
         ) from None
 
 
@@ -42,11 +53,17 @@ def draw_allowed(mask: torch.Tensor, size: torch.Size) -> torch.Tensor:
     Raises:
         RuntimeError: if a row allows no class.
     """
-    if not bool(mask.any(-1).all()):
+    # Elsewhere torch checks the weights as it draws; an accelerator would only stop, later and for good.
+    if mask.device.type != "cpu" and not bool(mask.any(-1).all()):
         raise RuntimeError("cannot draw: a row of the mask allows no class")
     classes = mask.shape[-1]
-    weights = mask.expand(*size, classes).reshape(-1, classes).float()
-    return torch.multinomial(weights, 1).reshape(size)
+    weights = (mask if mask.shape[:-1] == size else mask.expand(*size, classes)).reshape(-1, classes).float()
+    try:
+        return torch.multinomial(weights, 1).view(size)
+    except RuntimeError:
+        if bool(mask.any(-1).all()):
+            raise
+        raise RuntimeError("cannot draw: a row of the mask allows no class") from None
 
 
 def nearest_allowed(classes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -59,8 +76,35 @@ def nearest_allowed(classes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     Raises:
         ValueError: if a row allows no class.
     """
-    if not bool(mask.any(-1).all()):
-        raise ValueError("cannot project: a row of the mask allows no class")
+    _check_allows_each(mask)
     n = mask.shape[-1]
     distance = (torch.arange(n, device=classes.device) - classes.unsqueeze(-1)).abs()
     return distance.masked_fill(~mask, n).argmin(-1)
+
+
+def greatest_allowed(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """The allowed class with the greatest score, the first of several; NaN counts as the smallest.
+
+    Args:
+        scores: any real dtype, `(*lead, *batch, n)`.
+        mask: bool, `(*batch, n)`; None allows all.
+
+    Returns:
+        int64 classes of shape `(*lead, *batch)`.
+
+    Raises:
+        ValueError: if a row allows no class.
+    """
+    numbers = scores.double()
+    numbers = numbers.masked_fill(numbers.isnan(), -torch.inf)
+    if mask is None:
+        return numbers.argmax(-1)
+    _check_allows_each(mask)
+    # Ranks instead of scores: an allowed -inf must still win over whatever is masked.
+    ranks = numbers.argsort(dim=-1, descending=True, stable=True).argsort(-1)
+    return ranks.masked_fill(~mask, mask.shape[-1]).argmin(-1)
+
+
+def _check_allows_each(mask: torch.Tensor) -> None:
+    if not bool(mask.any(-1).all()):
+        raise ValueError("cannot project: a row of the mask allows no class")

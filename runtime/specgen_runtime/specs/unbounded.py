@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, cast
 
 import torch
 
-from specgen_runtime.specs.arguments import integer_range
+from specgen_runtime.specs.arguments import as_continuous, as_discrete, integer_range
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import saturate
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 
-__all__ = ["Unbounded"]
+__all__ = ["Unbounded", "UnboundedContinuous", "UnboundedDiscrete"]
 
 
 class Unbounded(LeafSpec):
@@ -25,6 +25,14 @@ class Unbounded(LeafSpec):
         device: the device; torch's default device if None.
         dtype: the dtype; torch's default dtype (float32) if None.
     """
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Choose the subclass: `UnboundedContinuous` for floats, `UnboundedDiscrete` for integers and bools."""
+        if cls is not Unbounded:
+            return super().__new__(cls)
+        dtype = kwargs.get("dtype", args[2] if len(args) > 2 else None)
+        whole = isinstance(dtype, torch.dtype) and not dtype.is_floating_point
+        return super().__new__(UnboundedDiscrete if whole else UnboundedContinuous)  # type: ignore[return-value]
 
     def __init__(
         self,
@@ -39,8 +47,8 @@ class Unbounded(LeafSpec):
         """The smallest and largest finite values of the dtype."""
         low, high = _limits(self._dtype)
         return ContinuousBox(
-            torch.tensor(low, dtype=self._dtype, device=self._device).expand(self._shape),
-            torch.tensor(high, dtype=self._dtype, device=self._device).expand(self._shape),
+            torch.tensor(low, dtype=self._dtype, device=self._device).expand(self._size),
+            torch.tensor(high, dtype=self._dtype, device=self._device).expand(self._size),
         )
 
     def rand(self, shape: ShapeLike | None = None) -> torch.Tensor:
@@ -62,6 +70,9 @@ class Unbounded(LeafSpec):
     def _draws_in_order(self) -> bool:
         return not self._dtype.is_floating_point  # normals are drawn in blocks
 
+    def _contains(self, value: torch.Tensor) -> bool:
+        return not (self._dtype.is_floating_point and bool(value.isnan().any()))
+
     def _outside(self, value: torch.Tensor) -> str | None:
         if not self._dtype.is_floating_point:
             return None
@@ -73,9 +84,47 @@ class Unbounded(LeafSpec):
         return saturate(val, *integer_range(self._dtype), self._dtype)
 
     def _to_dtype(self, dtype: torch.dtype) -> Self:
-        new = self.clone()
-        new._dtype = dtype
-        return new
+        return cast("Self", Unbounded(self._shape, self._device, dtype))
+
+    def _name(self) -> str:
+        return "Unbounded"
+
+
+class UnboundedContinuous(Unbounded):
+    """What `Unbounded` makes for floats; takes the same arguments.
+
+    Raises:
+        TypeError: if `dtype` is not a floating-point dtype.
+    """
+
+    def __init__(
+        self,
+        shape: ShapeLike = (1,),
+        device: DEVICE_TYPING | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(shape, device, as_continuous(dtype, self))
+
+
+class UnboundedDiscrete(Unbounded):
+    """What `Unbounded` makes for integers and bools; takes the same arguments, with int64 as the default dtype.
+
+    Raises:
+        TypeError: if `dtype` is a floating-point dtype.
+    """
+
+    def __init__(
+        self,
+        shape: ShapeLike = (1,),
+        device: DEVICE_TYPING | None = None,
+        dtype: torch.dtype | None = torch.int64,
+    ) -> None:
+        super().__init__(shape, device, as_discrete(dtype, self))
+
+    def cardinality(self) -> int:
+        """The number of members: that of the dtype's values, to the power of the number of elements."""
+        smallest, largest = integer_range(self._dtype)
+        return int((largest - smallest + 1) ** self._size.numel())
 
 
 def _limits(dtype: torch.dtype) -> tuple[float, float]:

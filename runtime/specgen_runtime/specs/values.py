@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +13,17 @@ from tensordict import TensorDict
 from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.typing import ArrayLike, SpecValue
 
-__all__ = ["checks_encode", "exact", "new_tensordict", "saturate", "to_spec_array"]
+__all__ = [
+    "NUMPY_DTYPES",
+    "SAME_DTYPES",
+    "checks_encode",
+    "exact",
+    "new_tensordict",
+    "saturate",
+    "to_spec_array",
+]
 
-# bfloat16 has no NumPy dtype; float32 holds all its values.
-_NUMPY_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {
+SAME_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {
     torch.bool: np.dtype(np.bool_),
     torch.uint8: np.dtype(np.uint8),
     torch.int8: np.dtype(np.int8),
@@ -23,25 +31,36 @@ _NUMPY_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {
     torch.int32: np.dtype(np.int32),
     torch.int64: np.dtype(np.int64),
     torch.float16: np.dtype(np.float16),
-    torch.bfloat16: np.dtype(np.float32),
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
 }
+"""The NumPy dtype with exactly the same values; bfloat16 has none."""
+
+NUMPY_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {**SAME_DTYPES, torch.bfloat16: np.dtype(np.float32)}
+"""The smallest NumPy dtype that holds all values."""
+
+_CHECKS_ENCODE = os.environ.get("CHECK_SPEC_ENCODE", "0").lower() in {"1", "true"}
 
 
 def checks_encode() -> bool:
-    """Whether `encode` and `to_numpy` check domains: environment variable `CHECK_SPEC_ENCODE=1`."""
-    return os.environ.get("CHECK_SPEC_ENCODE", "0").lower() in {"1", "true"}
+    """Whether `encode` and `to_numpy` check domains: environment variable `CHECK_SPEC_ENCODE=1`.
+
+    The variable is read once, when this package is imported: `encode` stands in the loop of every environment.
+    """
+    return _CHECKS_ENCODE
 
 
 def new_tensordict(
-    entries: Mapping[str, SpecValue], batch_size: torch.Size, device: torch.device | None
+    entries: Mapping[str, SpecValue],
+    batch_size: torch.Size,
+    device: torch.device | None,
+    names: list[str | None] | None = None,
 ) -> TensorDict:
     """Make a tensordict of entries that are known to fit, without checking them again.
 
     The one place in this package that uses tensordict's unchecked constructor.
     """
-    return TensorDict._new_unsafe(dict(entries), batch_size, device)
+    return TensorDict._new_unsafe(dict(entries), batch_size, device, names)
 
 
 def exact(value: ArrayLike, name: str) -> torch.Tensor:
@@ -75,20 +94,28 @@ def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tens
         TypeError: if they are not real numbers.
         ValueError: if `dtype` is an integer dtype and a value is fractional or does not fit.
     """
+    target = NUMPY_DTYPES[dtype]
+    if type(value) is np.ndarray and value.dtype.kind == target.kind == "f":
+        return _as_tensor(value, dtype, target)
     try:
         array = np.asarray(value)
     except ValueError:
         raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be numbers, got {value!r}")
-    target = _NUMPY_DTYPES[dtype]
     if target.kind != "f" and array.dtype != target and array.size:
         if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
             raise ValueError(f"{name} must be whole numbers for dtype {dtype}, got {value!r}")
         smallest, largest = integer_range(dtype)
         if int(array.min()) < smallest or int(array.max()) > largest:
             raise ValueError(f"{name} must be within {smallest} … {largest} for dtype {dtype}, got {value!r}")
-    return torch.from_numpy(np.array(array, dtype=target, order="C")).to(dtype)
+    return _as_tensor(array, dtype, target)
+
+
+def _as_tensor(
+    array: np.ndarray[Any, np.dtype[Any]], dtype: torch.dtype, target: np.dtype[Any]
+) -> torch.Tensor:
+    return torch.from_numpy(array.astype(target, order="C")).to(dtype)
 
 
 def saturate(
@@ -104,13 +131,21 @@ def saturate(
         high: largest results, representable in `dtype`; broadcasts with `value`.
         dtype: the dtype of the result.
     """
+    if value.dtype == dtype and dtype != torch.bool:
+        if dtype.is_floating_point:
+            value = torch.nan_to_num(value, 0.0, torch.inf, -torch.inf)
+        if isinstance(low, torch.Tensor) and isinstance(high, torch.Tensor):
+            return torch.clamp(value, low, high)
+        if not isinstance(low, torch.Tensor) and not isinstance(high, torch.Tensor):
+            return torch.clamp(value, low, high)
     if value.is_floating_point():
         value = torch.where(value.isnan(), 0, value)
     low = torch.as_tensor(low, dtype=dtype, device=value.device)
     high = torch.as_tensor(high, dtype=dtype, device=value.device)
     if dtype.is_floating_point:
         return value.to(dtype).clamp(low, high)
-    if value.is_floating_point():
-        value = value.round()
+    # A limit without dimensions would be read in the dtype of the value, and wrap around there.
+    wide = torch.promote_types(value.dtype, dtype)
+    value = value.round() if value.is_floating_point() else value.to(wide)
     # Compared before the cast, which would wrap around.
     return torch.where(value >= high, high, torch.where(value <= low, low, value.to(dtype)))

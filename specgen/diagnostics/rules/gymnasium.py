@@ -75,10 +75,12 @@ UNSUPPORTED_SPACE = Rule(
     "SG705",
     "Gymnasium space without a spec",
     """
-An observation or action space of this environment has no counterpart among the specs: `Sequence`,
-`Graph` and `OneOf` have no fixed shape.
+An observation or action space of this environment has no counterpart among the specs that can be
+declared: `Sequence`, `Graph` and `OneOf` have no fixed shape, `Text` is no tensor, a `Tuple` has no
+keys, a `Box` of `bool` has no bounds, and the actions of a `Dict` are several.
 
-Wrap the environment in one with spaces of fixed shape, and register that.
+Wrap the environment in one with spaces of fixed shape, and register that; or use `GymEnv` of the
+runtime, which reads `Text`, `Tuple`, `Sequence` and `Dict` when it is constructed.
 """,
 )
 
@@ -90,5 +92,17 @@ BROKEN_LOCK = Rule(
 wrote (a merge conflict, perhaps).
 
 Delete the file and run `specgen build` where Gymnasium is installed.
+""",
+)
+
+UNUSABLE_KEY = Rule(
+    "SG707",
+    "observation key that can't be a name",
+    """
+The keys of a `Dict` observation become keys of the tensordict and fields of the generated records, so they
+are Python names, and none of those that every environment has (`action`, `reward`, `done`, `terminated`,
+`truncated`).
+
+Wrap the environment in one with other keys, and register that.
 """,
 )

@@ -8,7 +8,8 @@ EMPTY_DOMAIN = Rule(
     "SG201",
     "empty domain",
     """
-The lower bound is above the upper one, so no value is allowed. TorchRL samples one anyway.
+The lower bound is above the upper one, or infinite on the wrong side, so no value is allowed.
+TorchRL samples one anyway.
 
     action: float32[1] in [1, -1]      # SG201
 
@@ -21,9 +22,9 @@ NOT_A_TYPE = Rule(
     "not a type",
     """
 A type is a dtype or a kind, its arguments, its shape and its domain:
-`float32[3] in [-1, 1]`, `categorical(4)`, `onehot(4)`, `multi_categorical(3, 2)`, `binary[8]`,
-`bool[1]`, `uint8[84, 84, 3]`, `text`. Patterns for transforms: `number[...]`, `any[...]`,
-`float32[3, H, W]`, `like(x)`.
+`float32[3] in [-1, 1]`, `categorical(4)`, `onehot(4)`, `multi_categorical(3, 2)`,
+`multi_onehot(3, 2)`, `binary[8]`, `bool[1]`, `uint8[84, 84, 3]`. Patterns for transforms:
+`number[...]`, `any[...]`, `float32[3, H, W]`, `like(x)`.
 
     obs: flaot32[3]      # SG202
 
@@ -68,6 +69,20 @@ until something compares it with the spec, or lose digits where nobody looks.
 """,
 )
 
+NO_TENSOR = Rule(
+    "SG206",
+    "type that is not a spec",
+    """
+A key and a named spec say what a tensor looks like: its dtype and every one of its dimensions.
+Patterns (`float[...]`, `number`, `float32[3, H, W]`, `like(x)`) say what a transform can be applied
+to, and `text` is no tensor.
+
+    observation: float32[...]      # SG206
+
+    observation: float32[3]
+""",
+)
+
 OUTSIDE_DOMAIN = Rule(
     "SG207",
     "expression outside its domain",
@@ -80,12 +95,24 @@ The key is declared with a domain and the expression provably leaves it.
 """,
 )
 
+CLASSES_OUTSIDE_DTYPE = Rule(
+    "SG208",
+    "more classes than the dtype can number",
+    """
+Classes are numbered from 0, and the dtype must hold the last one. TorchRL lets the numbers wrap around.
+
+    action: categorical(300, dtype=uint8)      # SG208, uint8 ends at 255
+
+    action: categorical(300, dtype=int16)
+""",
+)
+
 BAD_SHAPE = Rule(
     "SG209",
     "not a shape",
     """
 Dimensions are positive whole numbers, names of `dims:` or sums, differences, products and whole
-quotients of them.
+quotients of them, and so are numbers of classes. One value has at most 2**40 elements.
 
     obs: float32[0]        # SG209
     obs: float32[n / 2]    # SG209, write n // 2

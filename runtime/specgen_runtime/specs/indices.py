@@ -1,0 +1,276 @@
+"""Specs whose values are class indices: what `Categorical`, `Binary` and `MultiCategorical` share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+
+from specgen_runtime.specs.arguments import integer_range
+from specgen_runtime.specs.classes import ClassSpec, choose, holds_classes
+from specgen_runtime.specs.masks import nearest_allowed
+from specgen_runtime.specs.onehot import OneHot
+from specgen_runtime.specs.values import NUMPY_DTYPES, saturate
+from specgen_runtime.specs.variable import fits
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ElementSpec", "IndexSpec"]
+
+_USUAL = frozenset({torch.int64, torch.float32, torch.float64})
+_EXACT = 2**24
+"""All whole numbers up to this are exact in the usual dtypes."""
+
+
+def _as_array(data: list[Any]) -> NDArray[Any] | list[Any]:
+    try:
+        return np.asarray(data)
+    except ValueError:  # not of one shape; what reads it next says so
+        return data
+
+
+class IndexSpec(ClassSpec):
+    """Class indices."""
+
+    @property
+    @abstractmethod
+    def _most(self) -> int | torch.Tensor | None:
+        """The largest indices (int64 on the spec's device, per element, if they differ); None if unknown."""
+
+    _count: int = 0
+    """The number of classes, if it is known and the same for all elements."""
+    _limits: NDArray[np.generic] | None = None
+    """The numbers of classes to compare arrays with, unsigned; None if they are not known or differ by row."""
+
+    # Membership
+
+    def _not_classes(self, value: torch.Tensor) -> str | None:
+        if self._are_classes(value):
+            return None
+        most = self._most
+        inside = value >= 0
+        if most is not None:
+            # Compared as they are: casting first would let 1.5 pass for 1.
+            inside &= value <= most
+        if value.is_floating_point():
+            inside &= (value == value.floor()) & value.isfinite()
+        if bool(inside.all()):
+            return None
+        if isinstance(most, torch.Tensor):
+            most = int(most.expand(value.shape)[tuple(inside.logical_not().nonzero()[0].tolist())])
+        return self._first_outside(value, inside, "classes" if most is None else f"classes 0 … {most}")
+
+    def _are_classes(self, value: torch.Tensor) -> bool:
+        """A quick answer for the usual dtypes; False does not mean no."""
+        if value.dtype not in _USUAL:
+            return False
+        most = self._most
+        nearest = value.floor() if value.is_floating_point() else value
+        if isinstance(most, torch.Tensor):
+            nearest = torch.minimum(nearest.clamp(min=0), most.to(value.dtype))
+        elif most is not None and most < _EXACT:
+            nearest = nearest.clamp(0, most)
+        else:
+            return False
+        return torch.equal(nearest, value)
+
+    def _outside(self, value: torch.Tensor) -> str | None:
+        problem = self._not_classes(value)
+        if problem is not None or self._mask is None:
+            return problem
+        classes = self._grouped(value.long())
+        mask = self._mask.expand(*classes.shape[:-1], self._mask.shape[-1])
+        allowed = self._ungrouped(mask.gather(-1, self._places(classes)))
+        return self._first_outside(value, allowed, "classes that the mask allows")
+
+    def project(self, val: torch.Tensor) -> torch.Tensor:
+        """Map a tensor into the spec: the nearest allowed classes; a member comes back as the same object.
+
+        Raises:
+            TypeError: if it is not a tensor.
+            ValueError: if its shape does not end with the spec's, or a mask allows no class.
+        """
+        if not isinstance(val, torch.Tensor) or val.is_meta or not fits(val.shape, self._shape):
+            return super().project(val)
+        # Members are what does not change: looking for the reason why a tensor is none takes much longer.
+        projected = self._project(val.to(self._device))
+        same = val.dtype == self._dtype and val.device == self._device and torch.equal(projected, val)
+        return val if same else projected
+
+    def _project(self, val: torch.Tensor) -> torch.Tensor:
+        classes = self._nearest(val)
+        if self._mask is not None:
+            masks = self._mask.split_with_sizes(self._widths, -1)
+            groups = zip(self._grouped(classes).unbind(-1), masks, strict=True)
+            classes = self._ungrouped(torch.stack([nearest_allowed(*group) for group in groups], -1))
+        return self._from_indices(classes)
+
+    def _nearest(self, val: torch.Tensor) -> torch.Tensor:
+        """The nearest classes, int64, masked or not."""
+        most = self._most
+        if isinstance(most, int) and most < _EXACT and val.dtype in _USUAL:
+            nearest = val if val.dtype == torch.int64 else val.nan_to_num(0.0).round_()
+            return nearest.clamp(0, most).long()
+        if isinstance(most, torch.Tensor) and val.dtype == torch.int64:
+            return torch.minimum(val.clamp(min=0), most)
+        return saturate(val, 0, torch.iinfo(torch.int64).max if most is None else most, torch.int64)
+
+    # NumPy and Python data
+
+    def encode(self, val: ArrayLike, *, ignore_device: bool = False) -> torch.Tensor:
+        """Turn class indices into a tensor of the spec; a tensor comes back as it is.
+
+        Raises:
+            RuntimeError: if the shape is another one (singleton dimensions may differ for arrays).
+            ValueError: if a number cannot be represented in the spec's dtype.
+            AssertionError: if a class is out of range or masked.
+        """
+        quick = self._encode_quickly(val) if self._mask is None else None
+        if quick is None:
+            return super().encode(val, ignore_device=ignore_device)
+        return quick if ignore_device or quick.device == self._device else quick.to(self._device)
+
+    def _encode_quickly(self, val: Any) -> torch.Tensor | None:
+        """Whole numbers and arrays of integers, if they are classes; None for the rest and for what is wrong."""
+        if isinstance(val, list):
+            val = _as_array(val)
+        if isinstance(val, np.ndarray):
+            if val.ndim:
+                if val.shape != self._size or self._limits is None or not holds_classes(val, self._limits):
+                    return None
+                encoded = torch.from_numpy(val.astype(NUMPY_DTYPES[self._dtype], "C"))
+                return encoded if encoded.dtype == self._dtype else encoded.to(self._dtype)
+            val = val.item()
+        is_whole = type(val) is int or isinstance(val, np.integer)
+        if is_whole and 0 <= val < self._count and self._size.numel() == 1:
+            return torch.full(self._size, int(val), dtype=self._dtype)
+        return None
+
+    # Conversions
+
+    def _from_classes(self, classes: torch.Tensor) -> torch.Tensor:
+        return self._from_indices(self._ungrouped(classes))
+
+    def _from_indices(self, indices: torch.Tensor) -> torch.Tensor:
+        return indices if self._dtype == torch.int64 else indices.to(self._dtype)
+
+    def _convertible(self, val: torch.Tensor, safe: bool | None) -> torch.Tensor:
+        """Classes as int64, after the checks that the conversion to vectors needs."""
+        self._check(val, safe)
+        problem = None if val.is_meta else self._not_classes(val)
+        if problem is not None:
+            raise RuntimeError(f"cannot convert: {problem}")
+        return val.long()
+
+    def to_categorical(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
+        """Return the value: it holds class indices already.
+
+        Raises:
+            AssertionError: if `safe` is set and `val` does not belong to the spec.
+        """
+        self._check(val, safe)
+        return val
+
+    def to_categorical_spec(self) -> Self:
+        """Return the spec: its values are class indices already."""
+        return self
+
+    # Copies, text and comparison
+
+    def _check_dtype(self, dtype: torch.dtype) -> None:
+        count = max(self._widths)
+        if not dtype.is_floating_point and count - 1 > integer_range(dtype)[1]:
+            raise ValueError(
+                f"dtype {dtype} holds at most {integer_range(dtype)[1] + 1} classes, got {self._domain_text()}"
+            )
+
+
+class ElementSpec(IndexSpec):
+    """Class indices with the same number of classes for every element."""
+
+    _n: int
+
+    def __init__(
+        self, n: int, shape: ShapeLike, device: DEVICE_TYPING | None, dtype: torch.dtype | None
+    ) -> None:
+        super().__init__(shape, device, dtype)
+        self._n = n
+        if n >= 0:
+            self._count = n
+            self._limits = np.array(n, np.uint64)
+        self._mask = None
+        self._check_dtype(self._dtype)
+
+    @property
+    def n(self) -> int:
+        """The number of classes of each element."""
+        return self._n
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    @property
+    def _rows(self) -> torch.Size:
+        return self._size
+
+    @property
+    def _most(self) -> int | None:
+        return self._n - 1
+
+    def _drawn(self, shape: ShapeLike | None) -> torch.Tensor:
+        return torch.randint(self.n, self._sized(shape), dtype=self._dtype, device=self._device)
+
+    def index(self, index: Any, tensor_to_index: SpecValue) -> SpecValue:
+        """Choose from a tensor, along its last dimension, what belongs to classes.
+
+        ```python
+        Categorical(4).index(torch.tensor(2), values)  # values[..., 2]
+        Categorical(4, (2,)).index(torch.tensor([3, 1]), values)  # values[..., [3, 1]]
+        ```
+
+        Args:
+            index: classes. Those of a spec of shape `()` choose one entry for each place of the batch; otherwise
+                their last dimension lists the classes, and those in front broadcast to the batch.
+            tensor_to_index: `(*batch, n)`.
+
+        Returns:
+            `(*batch,)` for a spec of shape `()`, else `(*batch, k)` for `k` classes along the last dimension.
+
+        Raises:
+            ValueError: if `index` does not hold classes of the spec, or the tensor has fewer entries than there
+                are classes.
+        """
+        problem = self._index_problem(index)
+        if problem is not None:
+            raise ValueError(f"cannot index: {problem}")
+        if self.ndim:
+            return choose(tensor_to_index, index.long(), self._n)
+        places = index.long().expand(tensor_to_index.shape[:-1]).unsqueeze(-1)
+        chosen: SpecValue = choose(tensor_to_index, places, self._n).squeeze(-1)
+        return chosen
+
+    def to_one_hot(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
+        """Turn classes into one-hot vectors.
+
+        Args:
+            val: classes, any shape.
+            safe: check that `val` belongs to the spec; by default the environment variable
+                `CHECK_SPEC_ENCODE`.
+
+        Returns:
+            bool, `(*val.shape, n)`.
+
+        Raises:
+            AssertionError: if `safe` is set and `val` does not belong to the spec.
+            RuntimeError: if a class is out of range.
+        """
+        return self._vectors(self._grouped(self._convertible(val, safe)), torch.bool)
+
+    def to_one_hot_spec(self) -> OneHot:
+        """The spec of what `to_one_hot` returns, with the same mask: a `OneHot` of shape `(*shape, n)`."""
+        return OneHot(self.n, (*self._shape, self.n), self._device, mask=self._mask)

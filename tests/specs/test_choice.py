@@ -1,0 +1,564 @@
+"""`Choice`: the spec of values of one of several specs, or of one of several data."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from specgen_runtime.specs.base import TensorSpec
+from specgen_runtime.specs.binary import Binary
+from specgen_runtime.specs.bounded import Bounded
+from specgen_runtime.specs.categorical import Categorical
+from specgen_runtime.specs.choice import Choice
+from specgen_runtime.specs.composite import Composite
+from specgen_runtime.specs.multi_categorical import MultiCategorical
+from specgen_runtime.specs.non_tensor import NonTensor
+from specgen_runtime.specs.onehot import OneHot
+from specgen_runtime.specs.unbounded import Unbounded
+from tensordict import NonTensorData, NonTensorStack, TensorDict, assert_close
+
+laws = settings(max_examples=60, deadline=None)
+leads = st.lists(st.integers(0, 3), max_size=2).map(tuple)
+MASK = torch.tensor([True, False, True])
+
+
+def intervals() -> Choice:
+    return Choice([Bounded(0, 1, ()), Bounded(3, 4, ())])
+
+
+def words() -> Choice:
+    return Choice([NonTensorData(word) for word in ("left", "right", "stay")])
+
+
+def pairs() -> Choice:
+    return Choice([NonTensorStack("a", "b"), NonTensorStack("c", "d")])
+
+
+def dicts() -> Choice:
+    return Choice(
+        [Composite(x=Bounded(at, at + 1, (2, 3)), y=Categorical(at + 1, (2,)), shape=(2,)) for at in (0, 4)]
+    )
+
+
+CHOICES: dict[str, Any] = {
+    "intervals": intervals,
+    "rows": lambda: Choice([Bounded(at, at + 1, (2, 3)) for at in (0, 2, 9)]),
+    "integers": lambda: Choice(
+        [Bounded(-9, -5, (3,), dtype=torch.int64), Bounded(1, 2, (3,), dtype=torch.int64)]
+    ),
+    "unbounded": lambda: Choice([Unbounded((2,))]),
+    "classes": lambda: Choice([Categorical(2, (3,)), Categorical(5, (3,))]),
+    "onehot": lambda: Choice([OneHot(3, (2, 3)), OneHot(3, (2, 3), mask=MASK)]),
+    "multi": lambda: Choice([MultiCategorical([2, 9]), MultiCategorical([9, 2])]),
+    "binary": lambda: Choice([Binary(3)]),
+    "composites": dicts,
+    "words": words,
+    "wide words": lambda: Choice([NonTensorData(word, batch_size=(2,), device="cpu") for word in "ab"]),
+    "pairs": pairs,
+    "non-tensors": lambda: Choice([NonTensor((2,), example_data=word) for word in "ab"]),
+    "nested": lambda: Choice([words(), Choice([NonTensorData("up")])]),
+}
+
+
+@pytest.fixture(params=CHOICES)
+def spec(request: pytest.FixtureRequest) -> Choice:
+    made: Choice = CHOICES[request.param]()
+    return made
+
+
+any_choice = st.sampled_from(list(CHOICES)).map(lambda name: CHOICES[name]())
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right)
+    if isinstance(left, NonTensorData | NonTensorStack):
+        return left.batch_size == right.batch_size and left.tolist() == right.tolist()
+    return not assert_close(left, right, rtol=0, atol=0) or True
+
+
+class TestConstruction:
+    def test_fields(self) -> None:
+        spec = Choice([Bounded(0, 1, (2,)), Bounded(5, 6, (2,))])
+        assert isinstance(spec, TensorSpec)
+        assert (spec.shape, spec.ndim, spec.num_choices) == ((2,), 1, 2)
+        assert (spec.device, spec.dtype, spec.space) == (torch.device("cpu"), torch.float32, None)
+        assert spec.domain == "continuous"
+        assert spec.choices[1] == Bounded(5, 6, (2,))
+        assert (words().shape, words().device, words().dtype, words().domain) == ((), None, None, "")
+        assert [choice.data for choice in words().choices] == ["left", "right", "stay"]
+        assert pairs().shape == (2,)
+        assert dicts().shape == (2,)
+
+    @pytest.mark.parametrize(
+        ("choices", "error", "says"),
+        [
+            ([], ValueError, "at least one"),
+            ((Bounded(0, 1, ()),), TypeError, "must be a list, got tuple"),
+            ("ab", TypeError, "must be a list, got str"),
+            (["a"], TypeError, "choice 0 must be a spec, NonTensorData or NonTensorStack, got str"),
+            ([Categorical(2), 3], TypeError, "choice 1 must be a spec"),
+            ([torch.zeros(1)], TypeError, "got Tensor"),
+            ([Bounded(0, 1, ()), Unbounded(())], TypeError, "choice 0 is a Bounded.*, choice 1 a Unbounded"),
+            ([NonTensorData("a"), NonTensorStack("a", "b")], TypeError, "one class"),
+            ([Bounded(0, 1, ()), NonTensorData("a")], TypeError, "one class"),
+            ([Categorical(2), Categorical(2, (1,))], ValueError, r"choice 0 has \(\), choice 1 \(1,\)"),
+            ([Categorical(2), Categorical(2, dtype=torch.int32)], ValueError, "one dtype.*int64.*int32"),
+            ([Categorical(2), Categorical(2, device="meta")], ValueError, "one device.*cpu.*meta"),
+            ([NonTensorData("a"), NonTensorData("a", device="cpu")], ValueError, "one device"),
+            (
+                [NonTensorStack(NonTensorData(1, batch_size=(1,)), NonTensorData(1, batch_size=(2,)))],
+                ValueError,
+                "one shape",
+            ),
+        ],
+        ids=str,
+    )
+    def test_errors(self, choices: Any, error: type[Exception], says: str) -> None:
+        with pytest.raises(error, match=says):
+            Choice(choices)
+
+    def test_choices_are_copied(self) -> None:
+        given = [Categorical(3), Categorical(4)]
+        spec = Choice(given)
+        given[0].update_mask(MASK)
+        given.pop()
+        assert spec == Choice([Categorical(3), Categorical(4)])
+        value = NonTensorData("a")
+        word = Choice([value])
+        value.data = "b"
+        word.rand().data = "c"
+        assert word.rand().data == "a"
+
+
+class TestValues:
+    def test_each_choice_is_drawn(self) -> None:
+        torch.manual_seed(0)
+        drawn = [float(intervals().rand()) for _ in range(40)]
+        assert all(0 <= number <= 1 or 3 <= number <= 4 for number in drawn)
+        assert 5 < sum(number > 2 for number in drawn) < 35
+        assert {words().rand().data for _ in range(40)} == {"left", "right", "stay"}
+
+    def test_one_choice_for_all_places(self) -> None:
+        for _ in range(9):
+            value = intervals().rand((50,))
+            assert (value > 2).all() or (value < 2).all()
+
+    def test_zero_and_one(self) -> None:
+        assert intervals().zero((2,)).tolist() == [0, 0]
+        assert intervals().one((2,)).tolist() == [1, 1]
+        assert words().zero().data == "left"
+        assert words().one().data == "right"
+        assert words().zeros((2,)).tolist() == ["left", "left"]
+        assert words().ones((2,)).tolist() == ["right", "right"]
+        assert Choice([NonTensorData("a")]).one().data == "a"
+
+    def test_non_tensor_data(self) -> None:
+        wide = CHOICES["wide words"]()
+        assert isinstance(wide.rand(), NonTensorData)
+        assert wide.rand().batch_size == (2,)
+        assert wide.rand((3,)).batch_size == (3, 2)
+        assert wide.rand((3,)).device == torch.device("cpu")
+        assert isinstance(pairs().rand(), NonTensorStack)
+        assert pairs().zero((2,)).tolist() == [["a", "b"]] * 2
+
+    def test_sequences_are_successive_draws(self, spec: Choice) -> None:
+        for length in (0, 1, 5):
+            torch.manual_seed(3)
+            expected = [spec.rand() for _ in range(length)]
+            after = torch.rand(1)
+            torch.manual_seed(3)
+            value = spec.rand_sequence(length)
+            assert value.shape == (length, *spec.shape)
+            assert torch.equal(torch.rand(1), after)
+            assert spec.is_in(value)
+            assert all(map(same, value.unbind(0), expected))
+
+
+class TestMembership:
+    def test_any_choice(self) -> None:
+        spec = intervals()
+        for inside in (0.0, 0.5, 1.0, 3.0, 4.0):
+            assert spec.is_in(torch.tensor(inside)) is True
+        for outside in (-0.1, 1.1, 2.9, math.nan, math.inf):
+            assert spec.is_in(torch.tensor(outside)) is False
+
+    def test_parts_in_front_choose_on_their_own(self) -> None:
+        spec = intervals()
+        assert spec.is_in(torch.tensor([0.5, 3.5]))
+        assert not spec.is_in(torch.tensor([[0.5, 3.5], [0.5, 2.0]]))
+        assert spec.is_in(torch.empty(0, 4))
+        assert not spec.is_in(torch.empty(0, 4, dtype=torch.int64))
+        row = Choice([Bounded(0, 1, (2,)), Bounded(3, 4, (2,))])
+        assert not row.is_in(torch.tensor([0.5, 3.5]))
+        assert row.is_in(torch.tensor([[0.5, 0.5], [3.5, 3.5]]))
+        assert words().is_in(NonTensorStack("left", "stay"))
+        assert not words().is_in(NonTensorStack("left", "up"))
+        td = torch.stack([spec.zero() for spec in dicts().choices])
+        assert dicts().is_in(td)
+        td["x"][1] = 4.5
+        assert dicts().is_in(td)
+        td["x"][1, 0] = 0.5  # its other row belongs to another choice
+        assert not dicts().is_in(td)
+
+    @pytest.mark.parametrize(
+        "value", ["text", None, 3, [1.0], [torch.zeros(())], torch.zeros((), dtype=torch.int64)]
+    )
+    def test_never_raises(self, spec: Choice, value: object) -> None:
+        assert spec.is_in(value) in (True, False)
+        assert intervals().is_in(value) is False
+
+    def test_data(self) -> None:
+        assert words().is_in(NonTensorData("right"))
+        assert not words().is_in(NonTensorData("up"))
+        assert pairs().is_in(NonTensorStack("c", "d"))
+        assert not pairs().is_in(NonTensorStack("a", "d"))
+        assert not pairs().is_in(NonTensorData("a"))
+        assert Choice([NonTensorData("a", batch_size=(2,))]).is_in(NonTensorStack("a", "a"))
+        arrays = Choice([NonTensorData(np.zeros(2)), NonTensorData({"x": torch.ones(2)})])
+        assert arrays.is_in(NonTensorData(np.zeros(2)))
+        assert arrays.is_in(NonTensorData({"x": torch.ones(2)}))
+        assert not arrays.is_in(NonTensorData(np.ones(2)))
+
+    def test_bare_data(self) -> None:
+        td = torch.stack([TensorDict(a=words().rand()) for _ in range(3)])
+        assert words().is_in(td[0]["a"])
+        assert words().is_in(td["a"])
+        assert not words().is_in("up")
+        assert not words().is_in(["left", "up"])
+        assert pairs().is_in(["a", "b"])
+        assert not pairs().is_in(["a"])
+        assert pairs().is_in([["a", "b"], ["c", "d"]])
+
+    def test_messages(self) -> None:
+        with pytest.raises(AssertionError, match=r"none of the 2 choices allows it: .*1.*; .*3.*"):
+            intervals().assert_is_in(torch.tensor(2.0))
+        with pytest.raises(AssertionError, match="in part 1: none of the 2 choices"):
+            intervals().assert_is_in(torch.tensor([0.5, 2.0, 0.5]))
+        with pytest.raises(AssertionError, match="expected 'left', got 'up'; expected 'right', got 'up'"):
+            words().assert_is_in(NonTensorData("up"))
+        many = Choice([NonTensorData(number) for number in range(9)])
+        with pytest.raises(AssertionError, match=r"expected 3, got 'up'; …$"):
+            many.assert_is_in("up")
+        with pytest.raises(AssertionError, match=r"none of the 2 choices.*key x: expected"):
+            dicts().assert_is_in(TensorDict(batch_size=(2,)))
+
+    def test_type_check(self) -> None:
+        intervals().type_check(torch.zeros(7))
+        with pytest.raises(TypeError, match=r"key 'a': expected dtype torch.float32"):
+            intervals().type_check(torch.zeros(7, dtype=torch.int64), "a")
+        with pytest.raises(TypeError, match="not tensors"):
+            words().type_check(torch.zeros(1))
+
+
+class TestProject:
+    def test_nearest(self) -> None:
+        spec = intervals()
+        values = torch.tensor([-1.0, 0.5, 1.9, 2.0, 2.1, 3.5, 9.0, math.nan, math.inf, -math.inf])
+        expected = [0.0, 0.5, 1.0, 1.0, 3.0, 3.5, 4.0, 0.0, 4.0, 0.0]
+        assert spec.project(values).tolist() == expected
+        assert [float(spec.project(value)) for value in values] == expected
+
+    def test_whole_rows(self) -> None:
+        spec = Choice([Bounded(0, 1, (2,)), Bounded(3, 4, (2,))])
+        assert spec.project(torch.tensor([[0.0, 4.0], [0.5, 4.0], [3.0, 3.5]])).tolist() == [
+            [0, 1],
+            [3, 4],
+            [3.0, 3.5],
+        ]
+
+    def test_other_dtypes(self) -> None:
+        assert intervals().project(torch.tensor(7, dtype=torch.int64)).tolist() == 4.0
+        spec = CHOICES["integers"]()
+        assert spec.project(torch.tensor([0.7, 1.6, 9.0])).tolist() == [1, 2, 2]
+
+    def test_data(self) -> None:
+        value = NonTensorData("right")
+        assert words().project(value) is value
+        assert words().project("right") == "right"
+        with pytest.raises(
+            ValueError, match="cannot project: none of the 3 choices can: expected 'left', got 'up'"
+        ):
+            words().project(NonTensorData("up"))
+        with pytest.raises(TypeError, match="got Tensor"):
+            words().project(torch.zeros(()))
+        with pytest.raises(ValueError, match=r"shape \(2,\)"):
+            Choice([NonTensor((2,))]).project(NonTensorData("a"))
+
+    def test_wrong_shapes_and_types(self) -> None:
+        spec = Choice([Bounded(0, 1, (2,)), Bounded(3, 4, (2,))])
+        with pytest.raises(ValueError, match=r"shape \(2,\).*got \(3,\)"):
+            spec.project(torch.zeros(3))
+        with pytest.raises(TypeError, match="got str"):
+            spec.project("text")
+
+    def test_composites_are_projected_in_place(self) -> None:
+        spec = dicts()
+        td = TensorDict(
+            x=torch.full((2, 3), 3.9), y=torch.tensor([0, 9]), more=torch.ones(2), batch_size=(2,)
+        )
+        assert spec.project(td) is td
+        assert td["x"].tolist() == [[4.0] * 3] * 2
+        assert td["y"].tolist() == [0, 4]
+        assert td["more"].tolist() == [1, 1]
+        rows = TensorDict(x=torch.zeros(2, 2, 3), y=torch.tensor([[0, 9], [9, 0]]), batch_size=(2, 2))
+        rows["x"][1] = 8
+        assert spec.project(rows) is rows
+        assert rows["x"][:, 0, 0].tolist() == [0, 5]
+        assert spec.is_in(rows)
+
+    @laws
+    @given(
+        st.sampled_from(["intervals", "rows", "integers", "classes", "onehot", "multi", "binary"]),
+        leads,
+        st.integers(0, 99),
+    )
+    def test_laws(self, name: str, lead: tuple[int, ...], seed: int) -> None:
+        spec = CHOICES[name]()
+        generator = torch.Generator().manual_seed(seed)
+        value = torch.randn((*lead, *spec.shape), generator=generator) * 9
+        before = value.clone()
+        state = torch.get_rng_state()
+        projected = spec.project(value)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert torch.equal(value, before)
+        assert projected.shape == value.shape
+        assert spec.is_in(projected)
+        assert spec.project(projected) is projected
+
+
+class TestEncode:
+    def test_first_choice_that_holds_it(self) -> None:
+        assert intervals().encode(3.5).tolist() == 3.5
+        assert intervals().encode(2.0).tolist() == 2.0  # bounds are checked on request, as for Bounded
+        classes = Choice([Categorical(2), Categorical(5)])
+        assert classes.encode(3).tolist() == 3
+        with pytest.raises(AssertionError, match="none of the 2 choices"):
+            classes.encode(7)
+        with pytest.raises(RuntimeError, match=r"cannot encode: none of the 2 choices can: .*shape"):
+            Choice([Bounded(0, 1, (2,)), Bounded(3, 4, (2,))]).encode([1.0, 2.0, 3.0])
+        assert dicts().encode({"y": [0, 4]})["y"].tolist() == [0, 4]
+        with pytest.raises(KeyError, match="z"):
+            dicts().encode({"z": 1})
+
+    def test_bounds_on_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("specgen_runtime.specs.values._CHECKS_ENCODE", True)
+        assert intervals().encode(3.5).tolist() == 3.5
+        with pytest.raises(AssertionError, match="none of the 2 choices"):
+            intervals().encode(2.0)
+
+    def test_data(self) -> None:
+        value = words().encode("stay")
+        assert (value.data, value.batch_size) == ("stay", ())
+        assert words().encode(value) is value
+        assert CHOICES["wide words"]().encode("a").batch_size == (2,)
+        assert pairs().encode(["c", "d"]).tolist() == ["c", "d"]
+        with pytest.raises(
+            AssertionError, match="cannot encode: none of the 3 choices can: expected 'left', got 'up'"
+        ):
+            words().encode("up")
+        with pytest.raises(AssertionError, match="expected 'left'"):
+            words().encode(NonTensorData("up"))
+
+    def test_to_numpy(self) -> None:
+        assert intervals().to_numpy(torch.tensor([0.5, 3.5])).tolist() == [0.5, 3.5]
+        assert words().to_numpy(NonTensorStack("left", "stay")) == ["left", "stay"]
+        onehot = Choice([OneHot(3, mask=MASK), OneHot(3)])
+        assert onehot.to_numpy(torch.eye(3, dtype=torch.bool)).tolist() == [0, 1, 2]
+        with pytest.raises(AssertionError, match="none of"):
+            intervals().to_numpy(torch.tensor(2.0), safe=True)
+
+    @laws
+    @given(any_choice, st.integers(0, 99))
+    def test_round_trip(self, spec: Choice, seed: int) -> None:
+        torch.manual_seed(seed)
+        value = spec.rand()
+        encoded = spec.encode(spec.to_numpy(value))
+        assert spec.is_in(encoded)
+        assert same(encoded, value)
+
+
+class TestMembers:
+    def test_cardinality(self) -> None:
+        assert words().cardinality() == 3
+        assert intervals().cardinality() == math.inf
+        with pytest.raises(NotImplementedError):
+            Choice([NonTensor()]).cardinality()
+
+    def test_enumerate(self) -> None:
+        assert words().enumerate().tolist() == ["left", "right", "stay"]
+        assert pairs().enumerate().tolist() == [["a", "b"], ["c", "d"]]
+        with pytest.raises(NotImplementedError):
+            intervals().enumerate()
+
+    def test_classes(self) -> None:
+        spec = Choice([Categorical(2), Categorical(3)])
+        assert spec.cardinality() == 5
+        assert spec.enumerate().tolist() == [0, 1, 0, 1, 2]
+        assert Choice([Categorical(2), Categorical(3, mask=MASK)]).enumerate(True).tolist() == [0, 1, 0, 2]
+
+    def test_index(self) -> None:
+        with pytest.raises(NotImplementedError, match="Choice"):
+            words().index(0, torch.zeros(2))
+
+
+class TestShapes:
+    @laws
+    @given(any_choice, leads, st.integers(0, 99))
+    def test_commute_with_drawing(self, spec: Choice, lead: tuple[int, ...], seed: int) -> None:
+        free = len(spec._free)
+        changes: list[Any] = [
+            lambda it: it.unsqueeze(0),
+            lambda it: it.unsqueeze(free),
+            lambda it: it.expand(2, *it.shape),
+            lambda it: it.reshape(1, *it.shape),
+            lambda it: it[None],
+        ]
+        if free and spec.shape[0]:
+            changes += [
+                lambda it: it[-1],
+                lambda it: it.unbind(0)[0],
+                lambda it: it[[0, 0, 1]],
+                lambda it: it.unflatten(0, (1, -1)),
+                lambda it: it.unsqueeze(0).flatten(0, 1),
+                lambda it: it.unsqueeze(0).squeeze(0),
+            ]
+        for change in changes:
+            changed = change(spec)
+            assert changed.shape == change(torch.empty(spec.shape)).shape
+            assert changed.num_choices == spec.num_choices
+            torch.manual_seed(seed)
+            value = changed.rand(lead)
+            assert value.shape == (*lead, *changed.shape)
+            assert changed.is_in(value)
+
+    def test_stacks_keep_their_places(self) -> None:
+        spec = pairs()
+        assert [part.choices[1].data for part in spec.unbind(0)] == ["c", "d"]
+        assert spec[1].is_in(NonTensorData("b"))
+        assert not spec[1].is_in(NonTensorData("a"))
+        assert spec.expand(3, 2).is_in(NonTensorStack(*[NonTensorStack("a", "b")] * 3))
+        assert spec[[1, 0]].zero().tolist() == ["b", "a"]
+        assert isinstance(spec.reshape(2, 1).zero(), NonTensorStack)
+
+    def test_variable_dimensions(self) -> None:
+        spec = Choice([Bounded(0, 1, (2,)), Bounded(3, 4, (2,))]).make_neg_dim(0)
+        assert spec.shape == (-1,)
+        assert spec.is_in(torch.full((7,), 3.5))
+        word = CHOICES["wide words"]().make_neg_dim(0)
+        assert word.shape == (-1,)
+        assert word.rand().batch_size == (1,)
+        assert word.is_in(NonTensorData("a", batch_size=(5,)))
+        assert word.unsqueeze(0).shape == (1, -1)
+        with pytest.raises(ValueError, match="can't be variable"):
+            pairs().make_neg_dim(0)
+        equal = Choice([NonTensorStack("a", "a")]).make_neg_dim(0)
+        assert equal.is_in(NonTensorStack("a", "a", "a"))
+        assert not equal.is_in(NonTensorStack("a", "b"))
+
+    def test_columns_stay(self) -> None:
+        spec = CHOICES["onehot"]()
+        with pytest.raises(ValueError, match="columns"):
+            spec.reshape(3, 2)
+        with pytest.raises(IndexError):
+            spec[0, 0]
+
+
+class TestCopies:
+    def test_equal(self, spec: Choice) -> None:
+        for copied in (spec.clone(), pickle.loads(pickle.dumps(spec)), copy.deepcopy(spec)):
+            assert copied == spec
+            assert copied is not spec
+
+    def test_different(self) -> None:
+        assert words() != Choice([NonTensorData(word) for word in ("left", "right", "up")])
+        assert words() != Choice([NonTensorData(word) for word in ("left", "right")])
+        assert pairs() != Choice([NonTensorStack("a", "b"), NonTensorStack("d", "c")])
+        assert intervals() != Choice([Bounded(0, 1, ()), Bounded(3, 5, ())])
+        assert Choice([NonTensorData("a", batch_size=(2,))]) != Choice([NonTensorStack("a", "a")])
+        assert intervals() != words()
+        assert Choice([Categorical(2)]) != Categorical(2)
+        arrays = [Choice([NonTensorData(np.zeros(2)), NonTensorData(np.full(2, last))]) for last in (1, 1, 2)]
+        assert (arrays[0] == arrays[1], arrays[0] == arrays[2]) == (True, False)
+
+    def test_devices_and_dtypes(self) -> None:
+        assert intervals().to("cpu").num_choices == 2
+        spec = intervals()
+        assert spec.to("cpu") is spec
+        assert spec.to(torch.float64).rand().dtype == torch.float64
+        assert words().to(torch.float64) == words()
+        moved = words().to("cpu")
+        assert moved.device == torch.device("cpu")
+        assert moved.rand().device == torch.device("cpu")
+        assert words().device is None
+        assert words() != moved
+        assert intervals().to("meta") != intervals()
+        nested = Choice([Composite(x=Bounded(at, at + 1, ()), device="cpu") for at in (0, 1)])
+        assert nested.device == torch.device("cpu")
+        assert nested.clear_device_() is nested
+        assert nested.device is None
+
+    def test_text(self) -> None:
+        assert repr(intervals()) == (
+            f"Choice(\n    {Bounded(0, 1, ())!r},\n    {Bounded(3, 4, ())!r},\n    shape=(), device=cpu)"
+        )
+        assert "'left'" in repr(words())
+        assert "        x: Bounded" in repr(dicts())
+
+
+class TestInComposites:
+    def test_draws(self) -> None:
+        spec = Composite(
+            word=Choice([NonTensorData(word, batch_size=(2,)) for word in "ab"]),
+            x=Choice([Bounded(0, 1, (2, 3)), Bounded(4, 5, (2, 3))]),
+            shape=(2,),
+        )
+        td = spec.rand()
+        assert td["word"] in ("a", "b")
+        assert spec.is_in(td)
+        assert spec.is_in(spec.rand((3,)))
+        assert spec.is_in(torch.stack([spec.rand() for _ in range(5)]))
+        td["word"] = "c"
+        with pytest.raises(AssertionError, match="key 'word': none of the 2 choices"):
+            spec.assert_is_in(td)
+        assert spec[0]["word"].shape == ()
+        assert spec.expand(3, 2).rand().get("word").batch_size == (3, 2)
+        assert spec.clone() == spec
+        assert pickle.loads(pickle.dumps(spec)) == spec
+
+    def test_encode(self) -> None:
+        spec = Composite(word=words(), x=intervals())
+        td = spec.encode({"word": "stay", "x": 3.5})
+        assert spec.is_in(td)
+        assert spec.to_numpy(td) == {"word": "stay", "x": 3.5}
+        with pytest.raises(AssertionError, match="none of the 3 choices"):
+            spec.encode({"word": "up"})
+
+    def test_takes_the_device(self) -> None:
+        spec = Composite(word=words(), x=intervals(), device="cpu")
+        assert spec["word"].device == torch.device("cpu")
+        assert spec.rand().get("word").device == torch.device("cpu")
+        assert spec.is_in(spec.rand())
+
+    def test_project(self) -> None:
+        spec = Composite(word=words(), x=intervals())
+        td = TensorDict(word="stay", x=torch.tensor(9.0))
+        assert spec.project(td) is td
+        assert td["x"].tolist() == 4.0
+
+
+def test_stacks(spec: Choice) -> None:
+    stacked = torch.stack([spec, spec.clone()])
+    assert stacked.shape == (2, *spec.shape)
+    assert isinstance(stacked, Choice)
+    assert stacked.is_in(stacked.rand())
+    other = torch.stack([words(), Choice([NonTensorData("up")])])
+    assert other.rand().tolist()[1] == "up"
+    assert other.is_in(other.rand())
