@@ -23,6 +23,8 @@ from specgen_runtime.specs import (
 )
 from tensordict import NonTensorData
 
+from tests.specs.peer import stack
+
 FLOATS = [torch.float16, torch.float32, torch.float64]
 INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 
@@ -176,7 +178,7 @@ def stacked_leaves(draw: Any) -> Any:
         parts: list[LeafSpec] = [Bounded(0, number, shape) for number in numbers]
     else:
         parts = [Categorical(number, shape) for number in numbers]
-    return torch.stack(parts, draw(st.integers(0, len(shape))))  # type: ignore[call-overload]
+    return stack(parts, draw(st.integers(0, len(shape))))
 
 
 @st.composite
@@ -185,8 +187,8 @@ def stacked_sizes(draw: Any) -> Any:
     shape = draw(small)
     numbers = draw(st.lists(st.integers(1, 5), min_size=2, max_size=3, unique=True))
     if draw(st.booleans()):
-        return torch.stack([OneHot(number, (*shape, number)) for number in numbers], 0)  # type: ignore[list-item]
-    return torch.stack([Unbounded((*shape, number)) for number in numbers], 0)  # type: ignore[list-item]
+        return stack([OneHot(number, (*shape, number)) for number in numbers], 0)
+    return stack([Unbounded((*shape, number)) for number in numbers], 0)
 
 
 @st.composite
@@ -201,7 +203,7 @@ def stacked_composites(draw: Any) -> Any:
         if draw(st.booleans()):
             entries[f"only {place}"] = draw(tensor_specs(small))
         parts.append(batched(entries, batch))
-    return torch.stack(parts, draw(st.integers(0, len(batch))))  # type: ignore[call-overload]
+    return stack(parts, draw(st.integers(0, len(batch))))
 
 
 stacks = stacked_leaves() | stacked_composites()

@@ -10,15 +10,15 @@ import torch
 from tensordict import TensorDict
 
 from tests.specs.composite_samples import after, put, tree
-from tests.specs.peer import Differs, Expression, compare, stack
+from tests.specs.peer import Differs, Expression, assigned, compare, stack
 
 pytestmark = pytest.mark.peers
 
 BATCH: dict[str, Expression] = {
     "shape =": after(put("shape", ()), lambda spec: (spec.shape, spec["agents"].shape)),
-    "shape = longer": lambda lib: (lambda spec: (setattr(spec, "shape", (2,)), spec.shape, spec["n"].shape))(
-        lib.Composite(n=lib.Composite(x=lib.Unbounded((2, 3))))
-    )[1:],
+    "shape = longer": lambda lib: assigned(
+        lib.Composite(n=lib.Composite(x=lib.Unbounded((2, 3)))), "shape", (2,)
+    ),
     "shape = wrong": after(put("shape", (3,))),
     "batch_size =": after(put("batch_size", ()), lambda spec: spec.shape),
     "device =": after(put("device", "cpu")),
@@ -100,15 +100,11 @@ LOCKS: dict[str, Expression] = {
     "set nested": lambda lib: locked(lib).set(("agents", "new"), lib.Unbounded((2,))),
     "set in a child": lambda lib: locked(lib)["agents"].set("new", lib.Unbounded((2,))),
     "update": lambda lib: locked(lib).update({"new": lib.Unbounded((2,))}),
-    "shape": lambda lib: setattr(locked(lib), "shape", ()),
+    "shape": lambda lib: assigned(locked(lib), "shape", ()),
     "del": lambda lib: locked(lib).__delitem__("obs"),
     "pop": lambda lib: locked(lib).pop("obs"),
-    "is_locked =": lambda lib: (lambda spec: (setattr(spec, "is_locked", True), spec.is_locked))(tree(lib))[
-        1
-    ],
-    "is_locked = False": lambda lib: (lambda spec: (setattr(spec, "is_locked", False), spec.is_locked))(
-        locked(lib)
-    )[1],
+    "is_locked =": lambda lib: assigned(tree(lib), "is_locked", True).is_locked,
+    "is_locked = False": lambda lib: assigned(locked(lib), "is_locked", False).is_locked,
     "child cannot unlock": lambda lib: (lambda levels: levels[3].unlock_())(graph(lib)),
     "child cannot unlock, not recursive": lambda lib: (lambda levels: levels[2].unlock_(recurse=False))(
         graph(lib)
@@ -144,11 +140,9 @@ def named(lib: Any, names: Any = ("batch", "time"), shape: Any = (4, 1)) -> Any:
 NAMES: dict[str, Expression] = {
     "names": lambda lib: named(lib).names,
     "no names": lambda lib: named(lib, None).names,
-    "setter": lambda lib: (lambda spec: (setattr(spec, "names", ["a", "b"]), spec.names))(named(lib, None))[
-        1
-    ],
-    "setter None": lambda lib: (lambda spec: (setattr(spec, "names", None), spec.names))(named(lib))[1],
-    "setter too many": lambda lib: setattr(named(lib), "names", ["a", "b", "c"]),
+    "setter": lambda lib: assigned(named(lib, None), "names", ["a", "b"]).names,
+    "setter None": lambda lib: assigned(named(lib), "names", None).names,
+    "setter too many": lambda lib: assigned(named(lib), "names", ["a", "b", "c"]),
     "constructor too many": lambda lib: named(lib, ["a", "b", "c"]),
     "nested": lambda lib: named(lib)["in"].names,
     "deeper": lambda lib: (

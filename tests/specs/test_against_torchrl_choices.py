@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ pytestmark = pytest.mark.peers
 
 NON_TENSORS: dict[str, Expression] = {
     **{
-        f"{method}": lambda lib, method=method: (
-            getattr(lib.NonTensor((3, 4), example_data="x"), method)((2,)).shape
+        f"{method}": partial(
+            lambda lib, method: getattr(lib.NonTensor((3, 4), example_data="x"), method)((2,)).shape,
+            method=method,
         )
         for method in ("rand", "zero", "one", "sample", "zeros", "ones")
     },
@@ -89,38 +91,58 @@ def choice(lib: Any, kind: str = "bounds") -> Any:
 KINDS = ("bounds", "classes", "data", "stacks", "composites")
 CHOICES: dict[str, Expression] = {
     **{
-        f"{kind}: rand is in": lambda lib, kind=kind: bool(choice(lib, kind).is_in(choice(lib, kind).rand()))
-        for kind in KINDS
-    },
-    **{f"{kind}: cardinality": lambda lib, kind=kind: choice(lib, kind).cardinality() for kind in KINDS},
-    **{f"{kind}: enumerate": lambda lib, kind=kind: choice(lib, kind).enumerate() for kind in KINDS},
-    **{
-        f"{kind}: fields": lambda lib, kind=kind: (
-            choice(lib, kind).shape,
-            choice(lib, kind).device,
-            choice(lib, kind).num_choices,
+        f"{kind}: rand is in": partial(
+            lambda lib, kind: bool(choice(lib, kind).is_in(choice(lib, kind).rand())), kind=kind
         )
         for kind in KINDS
     },
     **{
-        f"{kind}: expand": lambda lib, kind=kind: (
-            choice(lib, kind).expand([3, *choice(lib, kind).shape]).shape
+        f"{kind}: cardinality": partial(lambda lib, kind: choice(lib, kind).cardinality(), kind=kind)
+        for kind in KINDS
+    },
+    **{
+        f"{kind}: enumerate": partial(lambda lib, kind: choice(lib, kind).enumerate(), kind=kind)
+        for kind in KINDS
+    },
+    **{
+        f"{kind}: fields": partial(
+            lambda lib, kind: (
+                choice(lib, kind).shape,
+                choice(lib, kind).device,
+                choice(lib, kind).num_choices,
+            ),
+            kind=kind,
         )
         for kind in KINDS
     },
     **{
-        f"{kind}: clone": lambda lib, kind=kind: (lambda spec: (spec.clone() == spec, spec.clone() is spec))(
-            choice(lib, kind)
+        f"{kind}: expand": partial(
+            lambda lib, kind: choice(lib, kind).expand([3, *choice(lib, kind).shape]).shape, kind=kind
         )
         for kind in KINDS
     },
-    **{f"{kind}: to": lambda lib, kind=kind: choice(lib, kind).to("cpu").device for kind in KINDS},
     **{
-        f"{kind}: stack": lambda lib, kind=kind: stack([choice(lib, kind), choice(lib, kind)], 0)
+        f"{kind}: clone": partial(
+            lambda lib, kind: (lambda spec: (spec.clone() == spec, spec.clone() is spec))(choice(lib, kind)),
+            kind=kind,
+        )
         for kind in KINDS
     },
-    **{f"{kind}: zero": lambda lib, kind=kind: choice(lib, kind).zero() for kind in KINDS},
-    **{f"{kind}: in front": lambda lib, kind=kind: choice(lib, kind).rand((3,)).shape for kind in KINDS},
+    **{
+        f"{kind}: to": partial(lambda lib, kind: choice(lib, kind).to("cpu").device, kind=kind)
+        for kind in KINDS
+    },
+    **{
+        f"{kind}: stack": partial(
+            lambda lib, kind: stack([choice(lib, kind), choice(lib, kind)], 0), kind=kind
+        )
+        for kind in KINDS
+    },
+    **{f"{kind}: zero": partial(lambda lib, kind: choice(lib, kind).zero(), kind=kind) for kind in KINDS},
+    **{
+        f"{kind}: in front": partial(lambda lib, kind: choice(lib, kind).rand((3,)).shape, kind=kind)
+        for kind in KINDS
+    },
     "is_in": lambda lib: [
         bool(choice(lib).is_in(torch.tensor(value))) for value in (11.0, 9.0, 0.0, 2.5, 12.5)
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,20 @@ pytestmark = pytest.mark.peers
 
 MAPPING: dict[str, Expression] = {
     **{
-        f"keys({nested}, {leaves})": lambda lib, nested=nested, leaves=leaves: sorted(
-            map(str, tree(lib).keys(nested, leaves))
+        f"keys({nested}, {leaves})": partial(
+            lambda lib, nested, leaves: sorted(map(str, tree(lib).keys(nested, leaves))),
+            nested=nested,
+            leaves=leaves,
         )
         for nested in (False, True)
         for leaves in (False, True)
     },
     **{
-        f"order of {method}({nested}, {leaves})": lambda lib, method=method, nested=nested, leaves=leaves: (
-            list(getattr(tree(lib), method)(nested, leaves))
+        f"order of {method}({nested}, {leaves})": partial(
+            lambda lib, method, nested, leaves: list(getattr(tree(lib), method)(nested, leaves)),
+            method=method,
+            nested=nested,
+            leaves=leaves,
         )
         for method in ("keys", "items", "values")
         for nested in (False, True)
@@ -47,7 +53,7 @@ MAPPING: dict[str, Expression] = {
         )
     ],
     "keys contain, flat": lambda lib: [
-        key in tree(lib).keys() for key in ("obs", ("obs",), ("agents", "deep"))
+        key in tree(lib).keys(False) for key in ("obs", ("obs",), ("agents", "deep"))
     ],
     "keys contain, leaves": lambda lib: [
         key in tree(lib).keys(True, True) for key in ("agents", ("agents", "action"), ("agents", "deep"))

@@ -210,8 +210,8 @@ OTHERS: dict[str, Expression] = {
 BOXES: dict[str, Expression] = {
     "ContinuousBox": lambda lib: lib.ContinuousBox(torch.zeros(2), torch.ones(2)),
     "ContinuousBox equality": lambda lib: [
-        bool(lib.ContinuousBox(torch.zeros(2), torch.ones(2)) == lib.ContinuousBox(torch.zeros(2), high))
-        for high in (torch.ones(2), torch.zeros(2), torch.ones(2, dtype=torch.float64))
+        bool(lib.ContinuousBox(torch.zeros(2), torch.ones(2)) == lib.ContinuousBox(low, low + 1))
+        for low in (torch.zeros(2), torch.ones(2), torch.zeros(2).double(), torch.zeros(3))
     ],
     "CategoricalBox": lambda lib: (lib.CategoricalBox(3) == lib.CategoricalBox(3), lib.CategoricalBox(3).n),
     "CategoricalBox registers": lambda lib: lib.CategoricalBox(3).register is not None,

@@ -220,7 +220,7 @@ MASKS: dict[str, Expression] = {
     ),
     "indexed": lambda lib: lib.Categorical(2, (2,), mask=bits(1, 0, 0, 1).view(2, 2))[1].mask,
     "index_select": lambda lib: (
-        torch.index_select(lib.OneHot(2, (2, 2), mask=bits(1, 0, 0, 1).view(2, 2)), 0, torch.tensor([1])).mask
+        selected(lib.OneHot(2, (2, 2), mask=bits(1, 0, 0, 1).view(2, 2)), torch.tensor([1])).mask
     ),
     "expanded": lambda lib: lib.OneHot(4, mask=MASK).expand(2, 4).mask,
     "unbound": lambda lib: [
@@ -234,6 +234,10 @@ MASKS: dict[str, Expression] = {
 def masked(spec: Any, mask: Any) -> Any:
     spec.update_mask(mask)
     return spec
+
+
+def selected(spec: Any, index: torch.Tensor) -> Any:
+    return torch.index_select(spec, 0, index)
 
 
 def provisional(spec: Any, n: int) -> Any:
@@ -260,6 +264,7 @@ DIFFERENCES: dict[str, Differs] = {
         "tensors may have further dimensions in front, as for OneHot"
     ),
     "index: one hot index": Differs("an index is no one-hot vector", ValueError),
+    "index: multi": Differs("the columns have tables of their own, side by side", ValueError),
     "index: multi one hot": Differs("works: a column for each class", torch.tensor([2.0, 3.0])),
     "mask: update floats": Differs("a mask is made of bools", ValueError),
     "mask: indexed": Differs("a mask outlives indexing", torch.tensor([False, True])),
@@ -270,12 +275,16 @@ DIFFERENCES: dict[str, Differs] = {
 }
 
 CASES: dict[str, Expression] = {
-    f"encode {kind}: {label}": partial(lambda lib, make, value: make(lib).encode(value), make=make, value=value)
+    f"encode {kind}: {label}": partial(
+        lambda lib, make, value: make(lib).encode(value), make=make, value=value
+    )
     for kind, (make, values) in ENCODED.items()
     for label, value in values.items()
 }
 CASES |= {
-    f"to_numpy {kind}: {label}": partial(lambda lib, make, value: make(lib).to_numpy(value), make=make, value=value)
+    f"to_numpy {kind}: {label}": partial(
+        lambda lib, make, value: make(lib).to_numpy(value), make=make, value=value
+    )
     for kind, (make, values) in OUT.items()
     for label, value in values.items()
 }

@@ -8,11 +8,11 @@ import pytest
 import torch
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.bounded import Bounded
-from specgen_runtime.specs.categorical import Categorical
 from specgen_runtime.specs.choice import Choice
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.non_tensor import NonTensor
-from specgen_runtime.specs.onehot import OneHot
+from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.onehot import OneHot
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from tensordict import NonTensorData, NonTensorStack, TensorDict, assert_close
 
 pytestmark = pytest.mark.peers

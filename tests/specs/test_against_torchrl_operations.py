@@ -255,7 +255,6 @@ DIFFERENCES: dict[str, dict[str, Differs | None]] = {
     "torch.index_select last": {
         "bounded_scalar categorical": Differs("there is no dimension", IndexError),
         "binary*": Differs("the last dimension holds no columns"),
-        MULTI: Differs("the last dimension holds the columns", ValueError),
     },
     "[numpy int]": {"*": Differs("an integer is an index"), MULTI: None},
     "[empty slice]": {"composite": Differs("works")},

@@ -239,12 +239,16 @@ DIFFERENCES: dict[str, Differs] = {
 }
 
 CASES: dict[str, Expression] = {
-    f"is_in {kind}: {label}": partial(lambda lib, make, value: bool(make(lib).is_in(value)), make=make, value=value)
+    f"is_in {kind}: {label}": partial(
+        lambda lib, make, value: bool(make(lib).is_in(value)), make=make, value=value
+    )
     for kind, (make, values) in MEMBERS.items()
     for label, value in values.items()
 }
 CASES |= {
-    f"project {kind}: {label}": partial(lambda lib, make, value: make(lib).project(value.clone()), make=make, value=value)
+    f"project {kind}: {label}": partial(
+        lambda lib, make, value: make(lib).project(value.clone()), make=make, value=value
+    )
     for kind, (make, values) in PROJECTIONS.items()
     for label, value in values.items()
 }

@@ -13,14 +13,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.binary import Binary
 from specgen_runtime.specs.bounded import Bounded
-from specgen_runtime.specs.categorical import Categorical
 from specgen_runtime.specs.choice import Choice
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.multi_categorical import MultiCategorical
-from specgen_runtime.specs.non_tensor import NonTensor
-from specgen_runtime.specs.onehot import OneHot
+from specgen_runtime.specs.classes.binary import Binary
+from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
+from specgen_runtime.specs.classes.onehot import OneHot
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from specgen_runtime.specs.unbounded import Unbounded
 from tensordict import NonTensorData, NonTensorStack, TensorDict, assert_close
 

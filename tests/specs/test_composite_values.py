@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.specs.from_tensordict import make_composite_from_td
-from specgen_runtime.specs.non_tensor import NonTensor
+from specgen_runtime.specs.composites.from_tensordict import make_composite_from_td
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from tensordict import (
     LazyStackedTensorDict,
     NonTensorStack,

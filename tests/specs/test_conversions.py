@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from specgen_runtime.specs import Binary, Categorical, MultiCategorical, MultiOneHot, OneHot
-from specgen_runtime.specs.classes import ClassSpec
+from specgen_runtime.specs.classes.spec import ClassSpec
 
 laws = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DTYPES = [torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]

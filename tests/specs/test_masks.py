@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from specgen_runtime.specs import Categorical, LeafSpec, MultiCategorical, MultiOneHot, OneHot
-from specgen_runtime.specs.classes import ClassSpec
-from specgen_runtime.specs.masks import draw_allowed, greatest_allowed, nearest_allowed, read_mask
+from specgen_runtime.specs.classes.masks import draw_allowed, greatest_allowed, nearest_allowed, read_mask
+from specgen_runtime.specs.classes.spec import ClassSpec
 
 CPU = torch.device("cpu")
 # The mask of each spec allows classes 0 and 2 of three, and class 1 of two.

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.non_tensor import NonTensor
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from specgen_runtime.specs.unbounded import Unbounded
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 

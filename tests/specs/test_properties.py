@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -179,7 +180,7 @@ def test_shape_round_trips(spec: LeafSpec, rows: int, columns: int) -> None:
 @given(leaf_specs | composites, st.integers(1, 3))
 def test_stack_and_unbind_are_inverse(spec: TensorSpec, count: int) -> None:
     grown = spec.expand(count, *spec.shape)
-    assert torch.stack([spec] * count) == grown  # type: ignore[comparison-overlap, list-item]
+    assert torch.stack([spec] * count) == grown  # type: ignore[list-item]
     for place in range(len(spec.shape[: len(spec._free)]) + 1):
         joined: Any = torch.stack(grown.unbind(0), place)  # type: ignore[arg-type]
         assert joined.shape == torch.stack([torch.zeros(spec.shape)] * count, place).shape
@@ -208,18 +209,18 @@ def test_operations_commute_with_draws(spec: TensorSpec, data: Any) -> None:
     grown = spec.expand(3, 1, *spec.shape)
     drawn: Any = grown.rand()
     place = data.draw(st.integers(0, len(grown._free)))
-    operations = {
-        "unsqueeze": (lambda x: x.unsqueeze(place)),
-        "squeeze": (lambda x: x.squeeze(1)),
-        "flatten": (lambda x: x.flatten(0, 1)),
-        "view": (lambda x: x.view(3, *x.shape[1:])),
-        "reshape": (lambda x: x.reshape(1, 3, *x.shape[2:])),
-        "unbind": (lambda x: x.unbind(0)[1]),
-        "index": (lambda x: x[data_index]),
-    }
-    data_index = data.draw(
+    index = data.draw(
         st.sampled_from([0, -1, slice(1, None), None, ..., [0, 2], torch.tensor([True, False, True])])
     )
+    operations: dict[str, Callable[[Any], Any]] = {
+        "unsqueeze": lambda x: x.unsqueeze(place),
+        "squeeze": lambda x: x.squeeze(1),
+        "flatten": lambda x: x.flatten(0, 1),
+        "view": lambda x: x.view(3, *x.shape[1:]),
+        "reshape": lambda x: x.reshape(1, 3, *x.shape[2:]),
+        "unbind": lambda x: x.unbind(0)[1],
+        "index": lambda x: x[index],
+    }
     name = data.draw(st.sampled_from(sorted(operations)))
     changed, value = operations[name](grown), operations[name](drawn)
     assert changed.shape == value.shape
@@ -276,7 +277,7 @@ def test_copies_are_equal_and_independent(spec: TensorSpec) -> None:
         assert twin == spec
         assert spec == twin
         assert repr(twin) == repr(spec)
-        assert not (twin != spec)
+        assert (twin != spec) is False
     assert spec == spec
     assert spec != "another thing"
 

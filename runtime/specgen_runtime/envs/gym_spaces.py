@@ -16,10 +16,10 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from specgen_runtime.specs import Composite, OneHot, TensorSpec
+from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.gymnasium import space_kind
-from specgen_runtime.specs.multi_onehot import MultiOneHot
-from specgen_runtime.specs.stack_values import join
-from specgen_runtime.specs.stacked import Stacked
+from specgen_runtime.specs.stacks.stacked import Stacked
+from specgen_runtime.specs.stacks.values import join
 
 __all__ = ["action_decoder", "actions_decoder", "value_encoder"]
 

@@ -11,7 +11,7 @@ import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_non_tensor, is_tensor_collection
 
 from specgen_runtime.specs.base import Problem, TensorSpec
-from specgen_runtime.specs.constant import Constant
+from specgen_runtime.specs.non_tensors.constant import Constant
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import Remap
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike, SpecValue

@@ -36,7 +36,9 @@ def find_torch_function(cls: type[Shaped], function: Callable[..., Any]) -> Call
 def _stack(tensors: Sequence[TensorSpec], dim: int = 0, *, out: object = None) -> TensorSpec:
     if out is not None:
         raise NotImplementedError("torch.stack of specs makes a new spec: it can't write into out=…")
-    from specgen_runtime.specs.stacking import stack_specs  # it builds specs, which stand on this module
+    from specgen_runtime.specs.stacks.stacking import (
+        stack_specs,  # it builds specs, which stand on this module
+    )
 
     return stack_specs(tensors, dim)
 

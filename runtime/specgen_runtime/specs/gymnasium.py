@@ -15,17 +15,17 @@ import torch
 
 from specgen_runtime.specs.arguments import as_dtype
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.binary import Binary
 from specgen_runtime.specs.bounded import Bounded
-from specgen_runtime.specs.categorical import Categorical
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.multi_categorical import MultiCategorical
-from specgen_runtime.specs.multi_onehot import MultiOneHot
-from specgen_runtime.specs.non_tensor import NonTensor
-from specgen_runtime.specs.onehot import OneHot
-from specgen_runtime.specs.stacked import Stacked
-from specgen_runtime.specs.stacked_composite import StackedComposite
-from specgen_runtime.specs.stacking import stack_specs
+from specgen_runtime.specs.classes.binary import Binary
+from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
+from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
+from specgen_runtime.specs.classes.onehot import OneHot
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
+from specgen_runtime.specs.stacks.stacked import Stacked
+from specgen_runtime.specs.stacks.stacked_composite import StackedComposite
+from specgen_runtime.specs.stacks.stacking import stack_specs
 from specgen_runtime.specs.unbounded import Unbounded
 from specgen_runtime.specs.variable import has_variable
 from specgen_runtime.typing import DEVICE_TYPING

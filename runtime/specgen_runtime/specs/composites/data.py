@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase, TypedTensorDict, is_tensor_collection, is_tensorclass
 
 from specgen_runtime.specs.base import TensorSpec
+from specgen_runtime.specs.composites.names import Names
 from specgen_runtime.specs.keys import as_path
-from specgen_runtime.specs.names import Names
 from specgen_runtime.specs.values import new_tensordict
 
 __all__ = ["ABSENT", "as_data_cls", "common_batch", "entry_of", "is_data", "made", "unflattened"]

@@ -13,8 +13,8 @@ import torch
 
 from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import TensorSpec
+from specgen_runtime.specs.classes.masks import draw_allowed, read_mask
 from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.masks import draw_allowed, read_mask
 from specgen_runtime.specs.values import checks_encode, exact
 from specgen_runtime.specs.variable import has_variable
 from specgen_runtime.typing import ArrayLike, ShapeLike, SpecValue

@@ -10,12 +10,12 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_
 
 from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.entries import SpecLike
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.composites.entries import SpecLike
+from specgen_runtime.specs.composites.names import NamedDims, Names
 from specgen_runtime.specs.keys import as_path, unknown_key
-from specgen_runtime.specs.names import NamedDims, Names
-from specgen_runtime.specs.stack_base import SpecStack
-from specgen_runtime.specs.stack_shapes import check_alike, with_dim
+from specgen_runtime.specs.stacks.base import SpecStack
+from specgen_runtime.specs.stacks.shapes import check_alike, with_dim
 from specgen_runtime.specs.variable import drawn_size
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
 
@@ -262,7 +262,7 @@ class StackedComposite(SpecStack[Composite], Composite):
         return self._stack([item.exclude(*keys) for item in self._items])
 
     def _stack(self, items: list[Composite]) -> TensorSpec:
-        from specgen_runtime.specs.stacking import stack_specs  # it makes stacks such as this
+        from specgen_runtime.specs.stacks.stacking import stack_specs  # it makes stacks such as this
 
         return stack_specs(items, self._stack_dim)
 
@@ -353,7 +353,7 @@ class _Common(Mapping[str, TensorSpec | None]):
             return None
         if None in specs:
             raise KeyError(name)
-        from specgen_runtime.specs.stacking import stack_specs  # it makes stacks such as this
+        from specgen_runtime.specs.stacks.stacking import stack_specs  # it makes stacks such as this
 
         try:
             return stack_specs(specs, self._dim)

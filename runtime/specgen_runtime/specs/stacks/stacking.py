@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.stack_shapes import check_alike, with_dim
-from specgen_runtime.specs.stacked import Stacked
-from specgen_runtime.specs.stacked_composite import StackedComposite
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.stacks.shapes import check_alike, with_dim
+from specgen_runtime.specs.stacks.stacked import Stacked
+from specgen_runtime.specs.stacks.stacked_composite import StackedComposite
 
 __all__ = ["stack_specs"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar, overload
 
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.batch import SpecBatch
-from specgen_runtime.specs.entries_view import Viewed
+from specgen_runtime.specs.composites.batch import SpecBatch
+from specgen_runtime.specs.composites.views import Viewed
 from specgen_runtime.specs.keys import RESERVED, as_path, is_key, unknown_key
-from specgen_runtime.specs.non_tensor import NonTensor
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike
 
 __all__ = ["SpecEntries", "SpecLike"]

@@ -6,7 +6,7 @@ import torch
 
 from specgen_runtime.specs.arguments import as_count
 from specgen_runtime.specs.boxes import CategoricalBox
-from specgen_runtime.specs.indices import ElementSpec
+from specgen_runtime.specs.classes.indices import ElementSpec
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 

@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase, TypedTensorDict, is_non_tensor, is_tensor_collection
 
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.non_tensor import NonTensor
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from specgen_runtime.specs.unbounded import Unbounded
 
 __all__ = ["make_composite_from_td"]

@@ -11,8 +11,8 @@ from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composite_data import made
-from specgen_runtime.specs.entries import SpecEntries
+from specgen_runtime.specs.composites.data import made
+from specgen_runtime.specs.composites.entries import SpecEntries
 from specgen_runtime.specs.variable import fits
 from specgen_runtime.typing import ShapeLike
 

@@ -11,11 +11,11 @@ import torch
 from specgen_runtime.specs.arguments import as_index, as_size, integer_range
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import BoxList
-from specgen_runtime.specs.classes import choose, read_counts, row_offsets
-from specgen_runtime.specs.indices import IndexSpec
+from specgen_runtime.specs.classes.indices import IndexSpec
+from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
+from specgen_runtime.specs.classes.spec import choose, read_counts, row_offsets
 from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.multi_onehot import MultiOneHot
-from specgen_runtime.specs.stacking import stack_specs
+from specgen_runtime.specs.stacks.stacking import stack_specs
 from specgen_runtime.specs.variable import changed_shape, changed_tensor, drawn_size, fits, has_variable
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, ShapeLike, SpecValue
 

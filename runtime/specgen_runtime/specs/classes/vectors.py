@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from specgen_runtime.specs.arguments import as_size
-from specgen_runtime.specs.classes import ClassSpec, choose, holds_classes, row_offsets
+from specgen_runtime.specs.classes.masks import greatest_allowed
+from specgen_runtime.specs.classes.register import Register
+from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes, row_offsets
 from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.masks import greatest_allowed
-from specgen_runtime.specs.register import Register
 from specgen_runtime.specs.values import NUMPY_DTYPES, to_spec_array
 from specgen_runtime.specs.variable import fits
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue

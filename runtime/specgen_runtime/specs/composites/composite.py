@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensor_coll
 
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.specs.base import Problem, TensorSpec
-from specgen_runtime.specs.composite_data import (
+from specgen_runtime.specs.composites.data import (
     ABSENT,
     as_data_cls,
     common_batch,
@@ -19,8 +19,8 @@ from specgen_runtime.specs.composite_data import (
     made,
     unflattened,
 )
-from specgen_runtime.specs.composite_values import CompositeValues
-from specgen_runtime.specs.entries import SpecLike
+from specgen_runtime.specs.composites.entries import SpecLike
+from specgen_runtime.specs.composites.values import CompositeValues
 from specgen_runtime.specs.keys import as_path, is_key, unknown_key
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import Remap, changed_shape, drawn_size, fits

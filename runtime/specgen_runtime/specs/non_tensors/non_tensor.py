@@ -9,8 +9,16 @@ import torch
 from tensordict import is_non_tensor
 
 from specgen_runtime.specs.arguments import as_count, as_dtype
-from specgen_runtime.specs.opaque import OpaqueSpec
-from specgen_runtime.specs.opaque_data import Opaque, data_text, filled, has_sizes, nested, plain, same_data
+from specgen_runtime.specs.non_tensors.data import (
+    Opaque,
+    data_text,
+    filled,
+    has_sizes,
+    nested,
+    plain,
+    same_data,
+)
+from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import Remap, changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from specgen_runtime.specs.arguments import integer_range
-from specgen_runtime.specs.classes import ClassSpec, choose, holds_classes
-from specgen_runtime.specs.masks import nearest_allowed
-from specgen_runtime.specs.onehot import OneHot
+from specgen_runtime.specs.classes.masks import nearest_allowed
+from specgen_runtime.specs.classes.onehot import OneHot
+from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
 from specgen_runtime.specs.values import NUMPY_DTYPES, saturate
 from specgen_runtime.specs.variable import fits
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue

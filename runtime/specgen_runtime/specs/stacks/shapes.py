@@ -10,7 +10,7 @@ import torch
 
 from specgen_runtime.specs.arguments import as_index
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composite import Composite
+from specgen_runtime.specs.composites.composite import Composite
 from specgen_runtime.specs.variable import Remap
 from specgen_runtime.typing import IndexLike
 
@@ -157,7 +157,9 @@ class StackShapes(TensorSpec, Generic[_Item]):
             raise ValueError(
                 f"cannot join the stack dimension of {self._text()} with one whose size differs among the items"
             )
-        from specgen_runtime.specs.stacking import stack_specs  # it makes the classes that stand on this one
+        from specgen_runtime.specs.stacks.stacking import (
+            stack_specs,  # it makes the classes that stand on this one
+        )
 
         parts = [
             self._gathered(

@@ -9,8 +9,8 @@ import torch
 
 from specgen_runtime.specs.arguments import as_device, as_size
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.locks import Lockable
-from specgen_runtime.specs.names import NamedDims, as_names
+from specgen_runtime.specs.composites.locks import Lockable
+from specgen_runtime.specs.composites.names import NamedDims, as_names
 from specgen_runtime.specs.variable import drawn_size
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 

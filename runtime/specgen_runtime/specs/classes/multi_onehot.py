@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from specgen_runtime.specs.boxes import BoxList, CategoricalBox
-from specgen_runtime.specs.classes import read_counts
-from specgen_runtime.specs.vectors import VectorSpec
+from specgen_runtime.specs.classes.spec import read_counts
+from specgen_runtime.specs.classes.vectors import VectorSpec
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
 if TYPE_CHECKING:
-    from specgen_runtime.specs.multi_categorical import MultiCategorical
+    from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
 
 __all__ = ["MultiOneHot"]
 
@@ -72,7 +72,9 @@ class MultiOneHot(VectorSpec):
 
     def to_categorical_spec(self) -> MultiCategorical:
         """The spec of what `to_categorical` returns, with the same mask: `MultiCategorical` of int64."""
-        from specgen_runtime.specs.multi_categorical import MultiCategorical  # it stands on this module
+        from specgen_runtime.specs.classes.multi_categorical import (
+            MultiCategorical,  # it stands on this module
+        )
 
         return MultiCategorical(self._widths, self._class_shape, self._device, mask=self._mask)
 

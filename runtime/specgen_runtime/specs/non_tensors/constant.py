@@ -8,8 +8,16 @@ from typing import Any, Self
 import torch
 from tensordict import NonTensorStack, is_non_tensor
 
-from specgen_runtime.specs.opaque import OpaqueSpec
-from specgen_runtime.specs.opaque_data import Opaque, data_text, elements, filled, nested, plain, same_data
+from specgen_runtime.specs.non_tensors.data import (
+    Opaque,
+    data_text,
+    elements,
+    filled,
+    nested,
+    plain,
+    same_data,
+)
+from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import Remap, changed_shape, changed_tensor
 

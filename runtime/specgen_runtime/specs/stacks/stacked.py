@@ -9,8 +9,8 @@ import torch
 
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import Box, BoxList
-from specgen_runtime.specs.composite import Composite
-from specgen_runtime.specs.stack_base import SpecStack
+from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.stacks.base import SpecStack
 from specgen_runtime.typing import IndexLike
 
 __all__ = ["Stacked"]

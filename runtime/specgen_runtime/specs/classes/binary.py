@@ -6,7 +6,7 @@ import torch
 
 from specgen_runtime.specs.arguments import as_count, as_size
 from specgen_runtime.specs.boxes import BinaryBox
-from specgen_runtime.specs.indices import ElementSpec
+from specgen_runtime.specs.classes.indices import ElementSpec
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 
 __all__ = ["Binary"]

@@ -11,8 +11,8 @@ from tensordict import is_tensor_collection
 
 from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
-from specgen_runtime.specs.stack_shapes import StackShapes
-from specgen_runtime.specs.stack_values import join, join_arrays, split, split_data
+from specgen_runtime.specs.stacks.shapes import StackShapes
+from specgen_runtime.specs.stacks.values import join, join_arrays, split, split_data
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
 

@@ -8,11 +8,11 @@ import torch
 
 from specgen_runtime.specs.arguments import as_count
 from specgen_runtime.specs.boxes import CategoricalBox
-from specgen_runtime.specs.vectors import VectorSpec
+from specgen_runtime.specs.classes.vectors import VectorSpec
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
 if TYPE_CHECKING:
-    from specgen_runtime.specs.categorical import Categorical
+    from specgen_runtime.specs.classes.categorical import Categorical
 
 __all__ = ["OneHot"]
 
@@ -59,7 +59,7 @@ class OneHot(VectorSpec):
 
     def to_categorical_spec(self) -> Categorical:
         """The spec of what `to_categorical` returns, with the same mask: `Categorical` of int64."""
-        from specgen_runtime.specs.categorical import Categorical  # it stands on this module
+        from specgen_runtime.specs.classes.categorical import Categorical  # it stands on this module
 
         return Categorical(self.n, self._shape[:-1], self._device, mask=self._mask)
 

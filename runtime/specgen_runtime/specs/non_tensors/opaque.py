@@ -12,7 +12,7 @@ from tensordict import is_non_tensor, is_tensor_collection
 
 from specgen_runtime.specs.arguments import as_device, as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
-from specgen_runtime.specs.opaque_data import Opaque
+from specgen_runtime.specs.non_tensors.data import Opaque
 from specgen_runtime.specs.variable import drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike
 

@@ -1,0 +1,1 @@
+"""Specs whose values are classes: as indices, or as one-hot vectors."""

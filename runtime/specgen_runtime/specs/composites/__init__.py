@@ -1,0 +1,1 @@
+"""The spec of a tensordict."""

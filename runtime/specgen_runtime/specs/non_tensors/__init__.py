@@ -1,0 +1,1 @@
+"""Specs of what is not a tensor."""

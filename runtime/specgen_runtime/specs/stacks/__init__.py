@@ -1,0 +1,1 @@
+"""What `torch.stack` makes of specs, alike or not."""
