@@ -156,6 +156,8 @@ def _atom(cursor: Cursor, token: Token) -> int | float:
             return cursor.dims[token.text]
         if token.text in _NAMED:
             return _NAMED[token.text]
+        if token.text == "nan":
+            cursor.fail(token, "`nan` is not a number: nothing is above or below it")
         cursor.undefined(token)
     if token.kind == "op" and token.text == "(":
         value = number(cursor)

@@ -253,6 +253,7 @@ def test_the_runtime_refuses_most_of_them_too(fields: Fields) -> None:
         {"kind": "categorical", "n": -1},
         {"kind": "categorical", "n": 2**24 + 2, "dtype": "float32"},
         {"kind": "categorical", "n": 2**63},
+        {"kind": "multi_categorical", "nvec": [1, 2**63 - 1, 2]},
     ]
     assert fields in stricter
 

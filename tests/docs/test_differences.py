@@ -1,30 +1,52 @@
-"""Each intended difference names a test that exists."""
+"""Each intended difference names a test that exists; if it names a case, that case is listed as a difference."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMED = re.findall(
-    r"`(tests/[\w/]+\.py)((?:::\w+)+)`", (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
-)
+TEXT = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+ID = re.compile(r"`(?P<file>tests/[\w/]+\.py)(?P<path>(?:::\w+)+)(?:\[(?P<case>[^`]+)\])?`")
 
 
-def test_the_ledger_is_read() -> None:
-    rows = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8").splitlines()
-    entries = [row for row in rows if row.startswith("| ") and not row.startswith("| the peer")]
-    assert len(NAMED) == len(entries)
+class Named(NamedTuple):
+    file: str
+    path: str
+    case: str | None
 
 
-@pytest.mark.parametrize(("file", "path"), NAMED, ids=[path.rpartition("::")[2] for _, path in NAMED])
-def test_the_test_exists(file: str, path: str) -> None:
-    scope: ast.AST = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    for part in path.strip(":").split("::"):
-        named = (ast.FunctionDef, ast.ClassDef)
-        found = [n for n in ast.iter_child_nodes(scope) if isinstance(n, named) and n.name == part]
-        assert found, f"no {part} in {file}"
+def last_cells() -> list[str]:
+    """The last cell of each row of the tables."""
+    rows = [line for line in TEXT.splitlines() if line.startswith("|")]
+    cells = [row.strip("| ").split(" | ")[-1].removeprefix("| ") for row in rows]
+    return [cell for cell in cells if cell != "test" and set(cell) != {"-", "|"}]
+
+
+NAMED = [Named(*found.groups()) for cell in last_cells() if (found := ID.fullmatch(cell))]
+
+
+def test_each_row_names_one_test() -> None:
+    assert [cell for cell in last_cells() if not ID.fullmatch(cell)] == []
+    assert len(NAMED) == len(ID.findall(TEXT))
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.case or named.path.rpartition("::")[2])
+def test_the_test_exists(named: Named) -> None:
+    scope: ast.AST = ast.parse((ROOT / named.file).read_text(encoding="utf-8"))
+    for part in named.path.strip(":").split("::"):
+        found = [
+            node
+            for node in ast.iter_child_nodes(scope)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == part
+        ]
+        assert found, f"no {part} in {named.file}"
         scope = found[0]
+    if named.case is not None:
+        module = importlib.import_module(named.file.removesuffix(".py").replace("/", "."))
+        assert named.case in module.DIFFERENCES

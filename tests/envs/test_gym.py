@@ -369,6 +369,18 @@ class PendulumGym(GeneratedGymEnv):
         return next_._asdict()
 
 
+def test_the_declared_specs_are_made_once() -> None:
+    class Counted(PendulumGym):
+        made = 0
+
+        def _specs(self) -> EnvSpecs:
+            type(self).made += 1
+            return super()._specs()
+
+    Counted()
+    assert Counted.made == 1
+
+
 def test_continuous_actions() -> None:
     env = PendulumGym()
     check_env_specs(env, seed=0)

@@ -117,6 +117,19 @@ def test_values_of_another_shape_are_refused(space: Any, value: Any, message: st
         value_encoder(space, space_to_spec(space))(value)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [np.array([1.5, 2.0]), np.array([1, 300]), np.array([-1, 2])],
+    ids=["fraction", "too large", "negative"],
+)
+def test_numbers_that_the_dtype_does_not_hold_are_refused(value: Any) -> None:
+    space = spaces.Box(0, 255, (2,), np.uint8)
+    encode = value_encoder(space, space_to_spec(space))
+    assert encode(np.array([1.0, 2.0])).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="what Gymnasium gives must be"):
+        encode(value)
+
+
 def test_many_classes_take_no_memory() -> None:
     many = spaces.Discrete(2**40)
     spec = space_to_spec(many, categorical_action_encoding=True)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from specgen_runtime import specs
 
-from tests.specs.peer import Differs, disagreement, outcome
+from tests.specs.peer import Differs, compare, disagreement, outcome
 from tests.specs.samples import PLAIN
 
 pytestmark = pytest.mark.peers
@@ -306,6 +306,48 @@ def test_operation(name: str) -> None:
         if problem is not None:
             wrong.append(f"{sample}\n      {problem}")
     assert not wrong, f"{name}:\n  " + "\n  ".join(wrong)
+
+
+# Applied to a shape of five dimensions.
+MIXED: list[Any] = [
+    ((0, 1), (0, 1)),
+    (slice(None, 2), (0, 1)),
+    (slice(None, 2), range(3)),
+    (slice(None, 2), np.array([[1, 2]])),
+    ([[[[0, 1]]]], [[0]]),
+    (0, [[[[0, 1]]]]),
+    (slice(2, None), [[[0, 1]]], slice(None, 3)),
+    (slice(2, None), [[[0, 1]]], [[0, 1]], slice(None, 3)),
+    (slice(2, None), [[[0, 1]]], 0, slice(None, 3)),
+    (slice(2, None), [[[0, 1]]], slice(None, 3), 0),
+    (None, 1, ..., None),
+    (1, ..., 2),
+    (..., slice(None, 2), None, None),
+    (..., [0, 1], [0]),
+    (slice(None), None, ..., None, slice(None)),
+    (slice(-5, -1), slice(10, 1, -1)),
+    range(10),
+    np.array([[2, 10]]),
+    (1, ..., 2, ..., 3),
+    (1,) * 6,
+    (slice(None), 5),
+]
+
+
+@pytest.mark.parametrize("index", MIXED, ids=str)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda lib: lib.Unbounded((5, 3, 4, 6, 7)),
+        lambda lib: lib.Categorical(7, (5, 3, 4, 6, 7)),
+        lambda lib: lib.OneHot(8, (5, 3, 4, 6, 7, 8)),
+        lambda lib: lib.Composite(a=lib.Unbounded((5, 3, 4, 6, 7, 2)), shape=(5, 3, 4, 6, 7)),
+    ],
+    ids=["unbounded", "categorical", "one hot", "composite"],
+)
+def test_mixed_indices(make: Operation, index: Any) -> None:
+    problem = compare(lambda lib: make(lib)[index].shape, pytest.importorskip("torchrl.data"))
+    assert problem is None, problem
 
 
 def test_every_listed_difference_is_a_case() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from specgen_runtime.specs import Binary, OneHot
+from specgen_runtime.specs import Binary, CategoricalBox, OneHot
 
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int64, torch.float32, torch.bfloat16]
 
@@ -48,6 +48,12 @@ def test_refused() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values(dtype: torch.dtype) -> None:
     spec = Binary(3, dtype=dtype)
+    assert spec.space == CategoricalBox(2)
+    assert (
+        Binary(1, dtype=dtype).encode(True).tolist()
+        == Binary(1, dtype=dtype).encode(np.True_).tolist()
+        == [1]
+    )
     for value in ([0, 1, 1], np.array([0, 1, 1]), np.array([False, True, True]), np.array([0.0, 1, 1])):
         encoded = spec.encode(value)
         assert encoded.dtype == dtype

@@ -133,6 +133,8 @@ def test_provisional_n() -> None:
     assert spec.cardinality() == 8
     assert len(spec.enumerate()) == 8
     assert spec.is_in(torch.tensor([5, 6, 7]))
+    with pytest.raises(RuntimeError, match="expected classes 0 … 1, got 5"):
+        spec.to_one_hot(torch.tensor([0, 5, 1]))
     assert spec.space.n == -1
     spec.update_mask([True, False])
     assert spec.rand((20,)).sum() == 0

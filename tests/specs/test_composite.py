@@ -73,6 +73,13 @@ class TestMapping:
             spec.pop("zz")
         del spec["agents", "action"]
         assert "agents" in spec
+        nested = spec["agents"]
+        assert spec.pop("agents") is nested
+        spec["agents"] = nested
+        separated = spec.separates("agents")
+        assert separated is not None
+        assert separated["agents"] == nested
+        assert "agents" not in spec
 
     def test_bad_keys(self) -> None:
         for key in (3, (), ("a", 3)):
@@ -98,6 +105,39 @@ class TestMapping:
         with pytest.raises(ValueError, match="key 'x'"):
             spec.set(("fresh", "x"), Unbounded((3,)))
         assert "fresh" not in spec
+
+    def test_a_refused_update_changes_nothing(self) -> None:
+        spec, locked = tree(), Composite(x=Unbounded((2,)), shape=(2,)).lock_()
+        spec["locked"] = locked
+        before = spec.clone()
+        fine = {"agents": {"x": Unbounded((2,)), "deep": {"y": Unbounded((2,))}}, "done": None}
+        for wrong, error in (
+            ({"b": 3}, TypeError),
+            ({"agents": {"b": Unbounded((3,))}}, ValueError),
+            ({("done", "b"): Unbounded((2,))}, TypeError),
+            ({"locked": {"b": Unbounded((2,))}}, RuntimeError),
+        ):
+            with pytest.raises(error):
+                spec.update({**fine, "more": Unbounded((2,)), ("agents", "y"): None, **wrong})
+            assert spec == before
+            assert list(spec.keys(True)) == list(before.keys(True))
+        assert spec.update(fine)["agents", "deep", "y"].shape == (2,)
+
+    def test_no_composite_holds_itself(self) -> None:
+        spec = tree()
+        before = spec.clone()
+        for key in ("x", ("agents", "x"), ("fresh", "x")):
+            for whole in (
+                spec,
+                Composite(a=spec, shape=2),
+                {"a": {"b": spec}},
+                torch.stack([spec, Composite(shape=2)]),
+            ):
+                with pytest.raises(ValueError, match="a composite cannot hold itself"):
+                    spec.set(key, whole)  # type: ignore[arg-type]  # torch.stack of specs
+                assert spec == before
+        spec["x"] = spec.clone()
+        assert spec["x", "done"] == spec["done"]
 
     def test_batch_dimensions(self) -> None:
         with pytest.raises(ValueError, match=re.escape("must start with the batch dimensions (2,)")):
@@ -189,7 +229,7 @@ class TestValues:
             spec.encode({"dones": 0})
         with pytest.raises(AssertionError) as caught:
             spec.encode({"agents": {"action": np.full((2, 3), 9)}})
-        assert caught.value.__notes__ == ["in the entry 'action'", "in the entry 'agents'"]
+        assert str(caught.value).startswith("key 'agents': key 'action': ")
 
     def test_to_dtype(self) -> None:
         spec = Composite(a=Unbounded((2,)), b=Bounded(0, 1, (1,))).to(torch.float64)
@@ -206,6 +246,14 @@ class TestShapes:
             tree().expand(3)
         with pytest.raises(ValueError, match="cannot expand"):
             tree().expand(-1, 2)
+
+    def test_empty_composites_follow(self) -> None:
+        spec = Composite(a={"b": {}}, shape=(2,))
+        for made in (
+            spec.expand(7, 2), spec.unsqueeze(0), spec[0], spec.reshape(1, 2), spec.unsqueeze(-1).flatten(0, 1),
+            spec.unbind(0)[1], torch.stack([spec, spec]), torch.stack([spec, Composite(a={"b": {}}, c={}, shape=2)]),
+        ):  # fmt: skip
+            assert made["a"].shape == made["a", "b"].shape == made.shape
 
     def test_index(self) -> None:
         spec = tree().expand(7, 2)

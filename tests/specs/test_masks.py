@@ -218,6 +218,8 @@ class TestFunctions:
         assert greatest_allowed(scores, None).tolist() == [1, 0]
         assert greatest_allowed(scores, torch.tensor([True, False, True])).tolist() == [2, 0]
         assert greatest_allowed(scores, torch.tensor([False, False, True])).tolist() == [2, 2]
+        # What is masked never wins, however small the others are.
+        assert greatest_allowed(scores, torch.tensor([False, True, True])).tolist() == [1, 1]
 
 
 @pytest.mark.peers

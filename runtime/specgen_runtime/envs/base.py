@@ -325,15 +325,10 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
         """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""
         root: D = TensorDict({}, batch_size=self.batch_size, device=self.device)
         following = root.empty()
-        for spec in (
-            self.full_state_spec,
-            self.full_observation_spec,
-            self.full_done_spec,
-            self.full_action_spec,
-        ):
-            root.update(spec.zero())
-        for spec in (self.full_observation_spec, self.full_reward_spec, self.full_done_spec):
-            following.update(spec.zero())
+        for name in ("full_state_spec", "full_observation_spec", "full_done_spec", "full_action_spec"):
+            root.update(self._settled(name).zero())
+        for name in ("full_observation_spec", "full_reward_spec", "full_done_spec"):
+            following.update(self._settled(name).zero())
         root.set("next", following)
         return root
 
@@ -351,7 +346,10 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
         return self
 
     def _move_specs(self, device: torch.device) -> None:
-        self._groups = {name: spec.to(device).lock_() for name, spec in self._groups.items()}
+        self._groups = {
+            name: spec.to(device).lock_() if spec.is_locked else spec.to(device)
+            for name, spec in self._groups.items()
+        }
         self._cache.clear()
 
     def append_transform(

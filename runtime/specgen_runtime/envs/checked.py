@@ -42,29 +42,33 @@ def check_entries(
         KeyError: an entry is missing.
         RuntimeError: an entry differs.
     """
-    size = tensordict.batch_size
+    whole = tensordict.batch_size
     for e in expected:
-        value = tensordict.get(e.key, None)
+        value = e.leaf.find(tensordict)
         if value is None:
             name = f"{type(env).__name__}.{method}"
             wanted = "the tensordict has no" if method == "step" else "the result has no"
             found = sorted(show_key(key) for key in tensordict.keys(True, True))
-            raise MissingKeyError(
-                f"{name}: {wanted} {show_key(e.key)} ({e.source}); found {', '.join(found)}"
-            )
-        if not isinstance(value, torch.Tensor) or value.is_nested:
-            continue  # a nested tensor has no shape to compare
-        if (
+            raise MissingKeyError(f"{name}: {wanted} {e.leaf} ({e.source}); found {', '.join(found)}")
+        size = whole if not e.leaf.items else e.leaf.batch_of(whole)
+        if not isinstance(value, torch.Tensor):
+            if e.dtype is None:
+                continue
+            found_text = type(value).__name__
+        elif value.is_nested:
+            continue  # it has no shape to compare
+        elif (
             e.fits(value.shape, size)
             and value.dtype is e.dtype
             and (e.device is None or value.device == e.device)
         ):
             continue
-        name = f"{type(env).__name__}.{method}"
-        expected_text = f"{e.dtype} {[*size, *e.shape]}" + ("" if e.device is None else f" on {e.device}")
-        found_text = f"{value.dtype} {list(value.shape)}" + (
-            "" if e.device is None else f" on {value.device}"
-        )
+        else:
+            place = "" if e.device is None else f" on {value.device}"
+            found_text = f"{value.dtype} {list(value.shape)}{place}"
+        expected_text = "no tensor" if e.dtype is None else f"{e.dtype} {[*size, *e.shape]}"
+        if e.dtype is not None and e.device is not None:
+            expected_text += f" on {e.device}"
         raise RuntimeError(
-            f"{name}: {show_key(e.key)} must be {expected_text} ({e.source}), found {found_text}"
+            f"{type(env).__name__}.{method}: {e.leaf} must be {expected_text} ({e.source}), found {found_text}"
         )

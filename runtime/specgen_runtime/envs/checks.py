@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDictBase, is_leaf_nontensor
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.done import governing_set, rootmost_sets, rows_mask
+from specgen_runtime.envs.done import DoneSet, governing_set, rootmost_sets
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
+from specgen_runtime.envs.leaves import Leaf, leaves_of
+from specgen_runtime.envs.policy import shown
 from specgen_runtime.specs import Composite
+from specgen_runtime.specs.non_tensors.data import same_data
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["check_env_specs"]
@@ -140,41 +143,44 @@ def _check_entries(
     check_dtype: bool,
     ignored: Collection[NestedKey] = (),
 ) -> None:
-    leaves: dict[NestedKey, Any] = {}
+    known = {join_key(as_tuple(key)) for spec in specs for key in spec.keys(True, True)}
+    known.update(leaf.key for spec in specs for leaf in leaves_of(spec))
+    for key in sorted(set(_keys_of(found)), key=show_key):
+        assert key in known or key in ignored, f"key {show_key(key)} is in the {where} but in no spec"
     for spec in specs:
-        leaves.update({join_key(as_tuple(key)): leaf for key, leaf in spec.items(True, True)})
-    present = {join_key(as_tuple(key)) for key in found.keys(True, True, is_leaf=is_leaf_nontensor)}
-    for key in leaves:
-        assert key in present, f"key {show_key(key)} is in the specs but missing in the {where}"
-    for key in sorted(present, key=show_key):
-        assert key in leaves or key in ignored, f"key {show_key(key)} is in the {where} but in no spec"
-    for key, leaf in leaves.items():
-        value = found.get(key)
-        if not isinstance(value, torch.Tensor):
-            continue
-        if value.dtype is not leaf.dtype:
-            assert not check_dtype, (
-                f"key {show_key(key)} in the {where}: expected dtype {leaf.dtype}, found {value.dtype}"
-            )
-            value = value.to(leaf.dtype)
-        if value.is_nested:
-            assert leaf.is_in(value), (
-                f"key {show_key(key)} in the {where}: the value is outside its spec {leaf}"
-            )
-            continue
-        fits = value.ndim == leaf.ndim and all(
-            want in (-1, size) for want, size in zip(leaf.shape, value.shape, strict=True)
+        for leaf in leaves_of(spec):
+            value = leaf.find(found)
+            assert value is not None, f"key {leaf} is in the specs but missing in the {where}"
+            _check_value(value, leaf, f"key {leaf} in the {where}", check_dtype)
+
+
+def _keys_of(found: Any, path: tuple[str, ...] = ()) -> Iterator[NestedKey]:
+    """The keys of all leaves, those that only some items of a lazy stack have included."""
+    if isinstance(found, LazyStackedTensorDict):
+        for item in found.tensordicts:
+            yield from _keys_of(item, path)
+        return
+    for name, value in found.items():
+        if is_tensor_collection(value) and not is_non_tensor(value):
+            yield from _keys_of(value, (*path, name))
+        else:
+            yield join_key((*path, name))
+
+
+def _check_value(value: Any, leaf: Leaf, where: str, check_dtype: bool) -> None:
+    spec = leaf.spec
+    if isinstance(value, torch.Tensor) and spec.dtype is not None and not value.is_nested:
+        if value.dtype is not spec.dtype:
+            assert not check_dtype, f"{where}: expected dtype {spec.dtype}, found {value.dtype}"
+            value = value.to(spec.dtype)
+        fits = value.ndim == spec.ndim and all(
+            want in (-1, size) for want, size in zip(spec.shape, value.shape, strict=True)
         )
-        assert fits, (
-            f"key {show_key(key)} in the {where}: expected shape {list(leaf.shape)}, found {list(value.shape)}"
+        assert fits, f"{where}: expected shape {list(spec.shape)}, found {list(value.shape)}"
+        assert spec.device is None or value.device == spec.device, (
+            f"{where}: expected device {spec.device}, found {value.device}"
         )
-        assert leaf.device is None or value.device == leaf.device, (
-            f"key {show_key(key)} in the {where}: expected device {leaf.device}, found {value.device}"
-        )
-        assert leaf.is_in(value), (
-            f"key {show_key(key)} in the {where}: the value is outside its spec {leaf}; found"
-            f" values in [{value.min()}, {value.max()}]"
-        )
+    assert spec.is_in(value), f"{where}: the value is outside its spec {spec}; found {shown(value)}"
 
 
 def _check_next_is_fed_back(env: EnvBase[Any]) -> None:
@@ -195,38 +201,45 @@ def _check_partial_reset(env: EnvBase[Any]) -> None:
     with _as_assertion():
         _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
     roots = rootmost_sets(env._done_sets)
-    masks = {}
+    kept = torch.ones(env.batch_size, dtype=torch.bool, device=env.device)
+    kept[(0,) * n] = False
     for s in roots:
-        mask = torch.zeros((*env.batch_size, *s.shape), dtype=torch.bool, device=env.device)
-        mask[(0,) * n] = True
-        masks[s] = mask
-        root.set(s.reset, mask.clone())
+        mask = ~kept.reshape(*kept.shape, *(1,) * len(s.shape)).expand(*kept.shape, *s.shape)
+        root.set(s.reset, mask)
     before = root.clone()
     with _as_assertion():
         if not env.state_keys:
-            _check_mask_is_used(env, before, masks)
+            leaves = leaves_of(env.full_observation_spec)
+            changed = _changed(env._reset(before.clone()), before, kept, leaves, roots)
+            assert changed is None, (
+                f"key {changed}: _reset ignores its '_reset' mask. The environment has no state spec, so it"
+                " keeps its state itself and must leave the rows outside the mask alone"
+            )
         after = env.reset(root)
-    for key in env.observation_keys + env.done_keys:
-        governing = governing_set(key, roots)
-        if governing is None:
-            continue
-        kept = ~rows_mask(masks[governing], after.get(key), n).expand_as(after.get(key))
-        assert torch.equal(after.get(key)[kept], before.get(key)[kept]), (
-            f"key {show_key(key)}: a partial reset changed rows outside its '_reset' mask"
-        )
+    leaves = leaves_of(env.full_observation_spec) + leaves_of(env.full_done_spec)
+    changed = _changed(after, before, kept, leaves, roots)
+    assert changed is None, f"key {changed}: a partial reset changed rows outside its '_reset' mask"
 
 
-def _check_mask_is_used(env: EnvBase[Any], before: TensorDictBase, masks: dict[Any, torch.Tensor]) -> None:
-    """With state outside the tensordict, rows outside the mask must come back as they were last observed."""
-    n = len(env.batch_size)
-    fresh = env._reset(before.clone())
-    for key in env.observation_keys:
-        s = governing_set(key, tuple(masks))
-        value = fresh.get(key, None)
-        if s is None or value is None:
+def _changed(
+    after: TensorDictBase,
+    before: TensorDictBase,
+    kept: torch.Tensor,
+    leaves: Iterable[Leaf],
+    roots: Sequence[DoneSet],
+) -> Leaf | None:
+    """The first leaf under a done set that differs in a row that is kept, if there is one."""
+    for leaf in leaves:
+        value, old = leaf.find(after), leaf.find(before)
+        if governing_set(leaf.key, roots) is None or value is None or old is None:
             continue
-        kept = ~rows_mask(masks[s], value, n).expand_as(value)
-        assert torch.equal(value[kept], before.get(key)[kept]), (
-            f"key {show_key(key)}: _reset ignores its '_reset' mask. The environment has no state spec, so it"
-            " keeps its state itself and must leave the rows outside the mask alone"
-        )
+        rows = leaf.rows(kept)
+        if isinstance(value, torch.Tensor) and not value.is_nested:
+            same = torch.equal(value[rows], old[rows])
+        else:
+            same = all(
+                same_data(value[place], old[place]) for place in map(tuple, rows.nonzero().tolist()) if place
+            )
+        if not same:
+            return leaf
+    return None

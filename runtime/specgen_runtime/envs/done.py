@@ -25,6 +25,7 @@ __all__ = [
     "complete_dones",
     "done_sets",
     "governing_set",
+    "item_mask",
     "mark_truncated",
     "pop_reset_masks",
     "rootmost_sets",
@@ -64,8 +65,9 @@ def check_done_spec(spec: Composite) -> None:
         *prefix, name = as_tuple(key)
         if name not in _FLAGS:
             raise ValueError(f"done spec: {show_key(key)} is not a done flag; flags are {', '.join(_FLAGS)}")
-        if leaf.dtype is not torch.bool:
-            raise ValueError(f"done spec: {show_key(key)} must be torch.bool, found {leaf.dtype}")
+        if leaf is None or leaf.dtype is not torch.bool:
+            found = None if leaf is None else leaf.dtype
+            raise ValueError(f"done spec: {show_key(key)} must be torch.bool, found {found}")
         other, shape = shapes.setdefault(tuple(prefix), (key, leaf.shape))
         if shape != leaf.shape:
             raise ValueError(
@@ -218,6 +220,19 @@ def rows_mask(mask: Tensor, value: Tensor, batch_ndim: int) -> Tensor:
     while rows.ndim > batch_ndim and rows.shape != value.shape[: rows.ndim]:
         rows = rows.any(-1)
     return rows.reshape(rows.shape + (1,) * (value.ndim - rows.ndim))
+
+
+def item_mask(mask: Tensor, batch_size: torch.Size, dim: int, place: int) -> Tensor:
+    """The part of a done set's mask that is about one item of a stack.
+
+    Args:
+        mask: `(*batch, 1)`, or with further dimensions for a nested set.
+        batch_size: the batch dimensions of the stack.
+        dim: the stack dimension. If the mask does not reach it, it is about all items.
+        place: which item.
+    """
+    reaches = mask.ndim > dim + 1 and mask.shape[: dim + 1] == batch_size[: dim + 1]
+    return mask.select(dim, place) if reaches else mask
 
 
 def masks_for_key(masks: Mapping[DoneSet, Tensor], key: NestedKey, batch_ndim: int) -> Tensor:

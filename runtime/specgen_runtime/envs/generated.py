@@ -121,12 +121,15 @@ class GeneratedEnv(EnvBase[D]):
     # specs and seeds
 
     def _build(self) -> None:
-        """Set the specs of `_specs`, with the batch size in front.
+        """Set the specs of `_specs`; see `_declare`."""
+        self._declare(self._specs())
+
+    def _declare(self, specs: EnvSpecs) -> None:
+        """Set the specs, with the batch size in front.
 
         Raises:
             ValueError: there is no action, no done set of shape [1] at the root, or a state key is not observed.
         """
-        specs = self._specs()
         if "done" not in specs.done.keys():  # noqa: SIM118
             raise ValueError(f"{type(self).__name__} needs 'done' at the root of its done spec")
         if not list(specs.action.keys(True, True)):

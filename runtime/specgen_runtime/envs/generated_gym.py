@@ -50,7 +50,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
 
     A subclass sets `_gym_id`. Its `_fresh` calls `self._gym_reset()` and its `_advance` calls
     `self._gym_step(action)`; Root holds the observation as Gymnasium gave it. The spaces are compared with
-    `_gym_specs()` at construction.
+    the declared specs at construction.
 
     Args:
         device: the device of all data; None leaves it open (tensors are on the CPU).
@@ -80,16 +80,17 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         self._true = torch.tensor([True], device=self._device)
         self._false = torch.tensor([False], device=self._device)
 
-    def _gym_specs(self) -> EnvSpecs:
+    def _gym_specs(self) -> EnvSpecs | None:
         """The specs of the Gymnasium environment itself: what `_gym_reset` and `_gym_step` give and take.
 
-        Where transforms are fused in, `_specs` says what they make of it and this method is overridden.
+        Overridden where transforms are fused in and `_specs` says what they make of it. None: they are the same.
         """
-        return self._specs()
+        return None
 
     def _build(self) -> None:
-        super()._build()
-        specs = self._gym_specs()
+        declared = self._specs()
+        self._declare(declared)
+        specs = self._gym_specs() or declared
         self._check_gym(specs)
         observations, actions = specs.observation, specs.action
         self._single_observation = _is_leaf(self._gym.observation_space)

@@ -20,6 +20,7 @@ from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.gymnasium import space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.values import join
+from specgen_runtime.specs.values import to_spec_array
 
 __all__ = ["action_decoder", "actions_decoder", "value_encoder"]
 
@@ -32,8 +33,8 @@ def value_encoder(space: Any, spec: TensorSpec) -> Convert:
     Classes are counted from 0, whatever the `start` of the space. Tensors never share memory with what
     Gymnasium holds. A Dict gives a dict of values.
 
-    The function raises ValueError where Gymnasium gives a value of another shape than its space says, or a
-    class that the space does not have.
+    The function raises ValueError where Gymnasium gives a value of another shape than its space says, a number
+    that the dtype of the space does not hold, or a class that the space does not have.
     """
     kind = space_kind(space)
     if kind == "Dict":
@@ -55,14 +56,14 @@ def value_encoder(space: Any, spec: TensorSpec) -> Convert:
 
 def _array_encoder(space: Any, spec: TensorSpec) -> Convert:
     """For a Box or a MultiBinary."""
-    numpy_dtype, device = _numpy_dtype(spec), _other_device(spec)
+    dtype, device = spec.dtype, _other_device(spec)
+    assert dtype is not None
     shape = tuple(space.shape)
 
     def encode(value: Any) -> Tensor:
-        array = np.array(value).astype(numpy_dtype, copy=False)
-        if array.shape != shape:
-            raise _wrong_shape(array, shape)
-        tensor = torch.from_numpy(array)
+        tensor = to_spec_array(value, dtype, "what Gymnasium gives")
+        if tensor.shape != shape:
+            raise _wrong_shape(tensor, shape)
         return tensor if device is None else tensor.to(device)
 
     return encode

@@ -8,6 +8,7 @@ import torch
 
 from specgen_runtime.envs.done import DoneSet, done_sets
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key
+from specgen_runtime.envs.leaves import Leaf, leaves_of
 from specgen_runtime.envs.spec_access import SpecAccess
 from specgen_runtime.typing import NestedKey
 
@@ -19,11 +20,14 @@ class Expected:
     """What a spec says about an entry before its values are looked at.
 
     Attributes:
+        leaf: where the entry is.
         shape: without the environment's batch dimensions; -1 stands for any size.
+        dtype: None for data that are not tensors.
         device: None if the spec leaves it open.
+        source: which of the environment's specs says so.
     """
 
-    key: NestedKey
+    leaf: Leaf
     shape: tuple[int, ...]
     dtype: torch.dtype | None
     device: torch.device | None
@@ -44,7 +48,7 @@ class KeyAccess(SpecAccess):
         name = f"keys:{group}"
         found: list[NestedKey] | None = self._cache.get(name)
         if found is None:
-            found = [join_key(as_tuple(key)) for key in self._group(group).keys(True, True)]
+            found = [join_key(as_tuple(key)) for key in self._settled(group).keys(True, True)]
             self._cache[name] = found
         return found
 
@@ -111,7 +115,7 @@ class KeyAccess(SpecAccess):
     def _done_sets(self) -> tuple[DoneSet, ...]:
         found: tuple[DoneSet, ...] | None = self._cache.get("done_sets")
         if found is None:
-            found = done_sets(self.full_done_spec, len(self._batch_size))
+            found = done_sets(self._settled("full_done_spec"), len(self._batch_size))
             self._cache["done_sets"] = found
         return found
 
@@ -120,18 +124,17 @@ class KeyAccess(SpecAccess):
         name = "expected:" + ",".join(groups)
         found: tuple[Expected, ...] | None = self._cache.get(name)
         if found is None:
-            n = len(self._batch_size)
+            size = self._batch_size
             found = tuple(
                 Expected(
-                    key=join_key(as_tuple(key)),
-                    shape=tuple(leaf.shape[n:]),
-                    dtype=leaf.dtype,
-                    device=leaf.device if self._device is not None else None,
+                    leaf=leaf,
+                    shape=tuple(leaf.spec.shape[len(leaf.batch_of(size)) :]),
+                    dtype=leaf.spec.dtype,
+                    device=leaf.spec.device if self._device is not None else None,
                     source=group.removeprefix("full_"),
                 )
                 for group in groups
-                for key, leaf in self._group(group).items(True, True)
-                if leaf is not None
+                for leaf in leaves_of(self._settled(group))
             )
             self._cache[name] = found
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensordict import LazyStackedTensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, key_list, show_key
 from specgen_runtime.typing import NestedKey
@@ -122,7 +122,7 @@ def _merge(
         path = (*prefix, name)
         if path in excluded:
             continue
-        if isinstance(value, TensorDictBase):
+        if isinstance(value, TensorDictBase) and not is_non_tensor(value):
             inner = result.get(name, None)
             if not isinstance(inner, TensorDictBase):
                 inner = value.empty()

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 from torch import nn
 
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.specs.non_tensors.data import data_text, plain
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import KeyAccess
 
-__all__ = ["as_policy", "check_actions", "on_policy_device"]
+__all__ = ["as_policy", "check_actions", "on_policy_device", "shown"]
 
 
 def as_policy(env: KeyAccess, policy: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -89,14 +91,16 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase) -> None:
     """
     time = rollout.batch_dims - 1
     lazy = isinstance(rollout, LazyStackedTensorDict)  # sizes may differ from step to step
-    for key, spec in env.full_action_spec.items(True, True):
-        if not lazy and _allowed(spec, rollout.get(key).movedim(time, 0)):
+    for leaf in leaves_of(env.full_action_spec):
+        spec = leaf.spec
+        actions = None if lazy or leaf.items else rollout.get(leaf.key)
+        if isinstance(actions, torch.Tensor) and _allowed(spec, actions.movedim(time, 0)):
             continue
         for t, step in enumerate(rollout.unbind(time)):
-            value = step.get(key)
+            value = leaf.find(step)
             if not _allowed(spec, value):
                 raise ValueError(
-                    f"the policy's {show_key(key)} at step {t} is not in its spec {spec}: found {_shown(value)}"
+                    f"the policy's {leaf} at step {t} is not in its spec {spec}: found {shown(value)}"
                 )
 
 
@@ -108,9 +112,10 @@ def _allowed(spec: Any, action: Any) -> bool:
     return torch.allclose(action, spec.project(action.clone()), rtol=1e-5, atol=1e-6)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as messages print it: a tensor by its dtype, shape and range."""
     if not isinstance(value, torch.Tensor) or value.is_nested:
-        return repr(value)
+        return data_text(plain(value, 0) if is_non_tensor(value) else value)
     return f"{value.dtype} {list(value.shape)} in [{value.min()}, {value.max()}]"
 
 

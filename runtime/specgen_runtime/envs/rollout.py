@@ -109,7 +109,10 @@ def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) ->
     """
     lazy = LazyStackedTensorDict
     join: Any = lazy.maybe_dense_stack if contiguous else lazy.lazy_stack
-    stacked = join(records, time)
+    try:
+        stacked = join(records, time)
+    except NotImplementedError:  # torch stacks no nested tensor (several count as tensors of different sizes)
+        stacked = lazy.lazy_stack(records, time)
     stacked.names = [*[None] * time, "time"]
     return stacked
 
@@ -153,7 +156,7 @@ def step_through(
             following = None if last else env.step_mdp(record)
         else:
             record, following = env.step_and_maybe_reset(current)
-        if finished is not None:
+        if finished is not None and bool(finished.any()):
             merged: Any = torch.where(finished, records[-1], record)
             record = merged
         records.append(record)

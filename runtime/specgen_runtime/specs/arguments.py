@@ -57,13 +57,12 @@ def as_size(shape: ShapeLike, name: str = "shape", *, variable: bool = False) ->
         size = shape
     else:
         try:
-            size = torch.Size(
-                [operator.index(entry) for entry in (shape if isinstance(shape, Sequence) else (shape,))]
-            )
+            # The usual types first: asking for a Sequence takes longer.
+            entries = shape if isinstance(shape, (tuple, list, Sequence)) else (shape,)
+            size = torch.Size(tuple(map(operator.index, entries)))
         except TypeError:
             raise TypeError(f"{name} must be an integer or a sequence of integers, got {shape!r}") from None
-    smallest = min(size, default=0)
-    if smallest < 0 and not (variable and smallest == -1):
+    if size and min(size) < (-1 if variable else 0):
         allowed = "no negative dimension (but -1 for a variable one)" if variable else "no negative dimension"
         raise ValueError(f"{name} must have {allowed}, got {tuple(size)}")
     return size
@@ -243,7 +242,7 @@ def _as_index_item(entry: object) -> _Item:
         return entry
     if isinstance(entry, torch.Tensor):
         item = entry.cpu()
-    elif isinstance(entry, list | range | np.ndarray):
+    elif isinstance(entry, list | tuple | range | np.ndarray):
         item = torch.as_tensor(np.asarray(entry))
         if item.numel() == 0 and not isinstance(entry, np.ndarray):
             item = item.long()

@@ -19,7 +19,6 @@ __all__ = ["Bounded", "BoundedContinuous", "BoundedDiscrete"]
 # Integers up to here are exact in float64, and so are draws among them.
 _EXACT_SPAN = 2.0**53
 
-
 _Way: TypeAlias = Literal["uniform", "open", "integer", "long"]
 
 
@@ -27,6 +26,10 @@ class _Drawing(NamedTuple):
     way: _Way
     width: torch.Tensor
     """high - low, or the number of integers, broadcasting with the bounds."""
+    span: torch.Tensor
+    """high - low, as a float."""
+    whole: torch.dtype
+    """The dtype in which whole numbers up to the span are added to the lower bounds."""
 
 
 class Bounded(LeafSpec):
@@ -72,7 +75,8 @@ class Bounded(LeafSpec):
         self._drawing: _Drawing | None = None
 
     def _spread(self, bound: torch.Tensor) -> torch.Tensor:
-        bound = bound.to(self._device)
+        if bound.device != self._device:
+            bound = bound.to(self._device)
         return bound if bound.shape == self._size else bound.expand(self._size)
 
     @property
@@ -101,9 +105,12 @@ class Bounded(LeafSpec):
         way: _Way
         if self._dtype.is_floating_point:
             way = "uniform" if math.isfinite(widest) else "open"
+            self._drawing = _Drawing(way, width, width, self._dtype)
         else:
             way = "long" if widest > _EXACT_SPAN else "integer"
-        self._drawing = _Drawing(way, width)
+            # A fraction becomes True as a bool, and the span of all int8 does not fit into one.
+            held = self._dtype != torch.bool and widest - 1 <= integer_range(self._dtype)[1]
+            self._drawing = _Drawing(way, width, width - 1, self._dtype if held else torch.int64)
         return self._drawing
 
     def rand(self, shape: ShapeLike | None = None) -> torch.Tensor:
@@ -113,7 +120,7 @@ class Bounded(LeafSpec):
             shape: dimensions to put in front of the spec's own.
         """
         size = self._sized(shape)
-        way, width = self._drawing or self._prepared()
+        way, width, span, whole = self._drawing or self._prepared()
         if way == "uniform":
             # bfloat16 has too few values between 0 and 1 to draw from.
             dtype = torch.get_default_dtype() if self._dtype == torch.bfloat16 else self._dtype
@@ -125,8 +132,9 @@ class Bounded(LeafSpec):
             return self._rand_open(size)
         offset = torch.rand(size, dtype=width.dtype, device=self._device).mul_(width)
         if way == "long":
-            return self._rand_long(offset, width - 1)
-        return torch.minimum(offset.long().add_(self._low), self._high).to(self._dtype)
+            return self._rand_long(offset, span)
+        # The product may have been rounded up to the width.
+        return torch.minimum(offset, span, out=offset).to(whole).add_(self._low).to(self._dtype)
 
     def _rand_open(self, size: torch.Size) -> torch.Tensor:
         """Draw floats where a bound is infinite, or so far from the other that the width overflows."""

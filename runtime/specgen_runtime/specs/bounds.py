@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from specgen_runtime.specs.arguments import integer_range
-from specgen_runtime.specs.values import exact
+from specgen_runtime.specs.values import SAME_DTYPES, exact
 from specgen_runtime.specs.variable import drawn_size
 from specgen_runtime.typing import ArrayLike
 
@@ -53,11 +54,14 @@ def _bound(value: ArrayLike, name: str, dtype: torch.dtype) -> torch.Tensor:
     if isinstance(value, int | float):
         return _number(value, name, dtype)
     if isinstance(value, torch.Tensor) and value.dtype == dtype:
-        return value.detach().to("cpu", copy=True)
+        return value.detach().clone().cpu()
+    if type(value) is np.ndarray and value.dtype is SAME_DTYPES.get(dtype):
+        return torch.from_numpy(value.copy())
     numbers = exact(value, name)
     if dtype.is_floating_point:
         bound = numbers.to(dtype, copy=True)
-        if bool((bound.isinf() & numbers.isfinite()).any()):
+        infinite = bound.isinf()
+        if bool(infinite.any()) and bool((infinite & numbers.isfinite()).any()):
             raise ValueError(f"{name}={range_text(numbers)} is too large for dtype {dtype}")
         return bound
     smallest, largest = integer_range(dtype)
@@ -93,7 +97,8 @@ def _common_shape(low: torch.Tensor, high: torch.Tensor, shape: torch.Size | Non
     if shape is None and not given:
         raise RuntimeError("Bounded needs a shape: pass shape=…, or low or high as an array")
     size = given[0] if shape is None else shape
-    if any(bound != drawn_size(size) for bound in given):
+    drawn = drawn_size(size)
+    if any(bound != drawn for bound in given):
         text = "not given" if shape is None else str(tuple(shape))
         raise RuntimeError(
             f"the shapes of low, high and shape differ: low has {tuple(low.shape)}, high has "

@@ -84,7 +84,11 @@ class CategoricalBox(Box):
 
 @dataclass(frozen=True)
 class BinaryBox(Box):
-    """Vectors of `n` zeros and ones."""
+    """Vectors of `n` zeros and ones.
+
+    No spec has it as its space: that of `Binary` is `CategoricalBox(2)`, as each element is by itself. It is here
+    for code that makes such boxes of its own.
+    """
 
     n: int
 

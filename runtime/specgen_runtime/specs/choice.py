@@ -12,6 +12,7 @@ from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_non_ten
 
 from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.non_tensors.constant import Constant
+from specgen_runtime.specs.stacks.values import join
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import Remap
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike, SpecValue
@@ -133,7 +134,7 @@ class Choice(TensorSpec):
 
     def rand_sequence(self, length: int) -> SpecValue:
         """Draw `length` values, in front: those of `length` successive calls of `rand`."""
-        return _stacked([self.rand() for _ in range(length)]) if length else self.zero((0,))
+        return join([self.rand() for _ in range(length)], 0) if length else self.zero((0,))
 
     def cardinality(self) -> int | float:
         """The sum over the choices: a member of two of them counts twice."""
@@ -143,7 +144,7 @@ class Choice(TensorSpec):
         """Return the members of all choices, one choice after the other, along a new dimension in front."""
         members = [spec.enumerate(use_mask) for spec in self._choices]
         if is_non_tensor(members[0]):
-            return _stacked([row for rows in members for row in rows.unbind(0)])
+            return join([row for rows in members for row in rows.unbind(0)], 0)
         joined: SpecValue = torch.cat(members)
         return joined
 
@@ -202,7 +203,7 @@ class Choice(TensorSpec):
         if self._allows(val):
             return val
         parts = self._parts(val)
-        result = _stacked([self.project(part) for part in parts]) if parts else self._nearest(val)
+        result = join([self.project(part) for part in parts], 0) if parts else self._nearest(val)
         if isinstance(val, TensorDictBase) and not is_non_tensor(val):
             val.update(result)
             return val
@@ -313,11 +314,6 @@ class Choice(TensorSpec):
 
 def _plainly(value: object) -> object:
     return tuple(value) if isinstance(value, torch.Size) else value
-
-
-def _stacked(values: list[Any]) -> SpecValue:
-    stacked: SpecValue = NonTensorStack(*values) if is_non_tensor(values[0]) else torch.stack(values)
-    return stacked
 
 
 def _copied(value: Any) -> Any:

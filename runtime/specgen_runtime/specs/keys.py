@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["RESERVED", "as_path", "is_key", "unknown_key"]
+__all__ = ["RESERVED", "as_path", "is_key", "say_where", "unknown_key"]
 
 RESERVED = frozenset({"shape", "device", "dtype", "space"})
 """Names that every spec has as an attribute; no entry may have one of them."""
@@ -40,3 +40,9 @@ def unknown_key(key: object, known: Iterable[NestedKey]) -> KeyError:
     close = difflib.get_close_matches(str(key), names, n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; the keys are {', '.join(names) or 'none'}"
     return KeyError(f"no entry {key!r}{hint}")
+
+
+def say_where(error: Exception, place: str) -> None:
+    """Put a place (`key 'reward'`) in front of an error's message; from the inside out, they form a path."""
+    message = error.args[0] if error.args else ""
+    error.args = (f"{place}: {message}", *error.args[1:])

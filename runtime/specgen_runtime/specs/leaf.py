@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -14,12 +13,13 @@ import torch
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.boxes import Box
-from specgen_runtime.specs.values import SAME_DTYPES, checks_encode, to_spec_array
+from specgen_runtime.specs.values import SAME_DTYPES, checks_encode, equal, to_spec_array
 from specgen_runtime.specs.variable import (
     Remap,
     changed_shape,
     changed_tensor,
     drawn_size,
+    first_of_equal,
     fits,
     has_variable,
 )
@@ -39,8 +39,8 @@ class LeafSpec(TensorSpec):
     _tensors: ClassVar[tuple[str, ...]] = ()
     _fixed_dims: ClassVar[int] = 0
     """Trailing dimensions that belong to the domain (the classes of a one-hot spec) and never change."""
-    _checks_encode: ClassVar[bool] = False
-    """Whether values are classes: `encode` then always checks the domain, not only on request."""
+    _always_checked: ClassVar[bool] = False
+    """Whether `encode` always checks the domain, not only on request."""
 
     _shape: torch.Size
     _size: torch.Size
@@ -76,8 +76,8 @@ class LeafSpec(TensorSpec):
 
     @property
     def domain(self) -> str:
-        """`"continuous"` for floats, `"discrete"` for integers, bools and classes."""
-        return "continuous" if self._dtype.is_floating_point and not self._checks_encode else "discrete"
+        """`"continuous"` for floats, `"discrete"` for integers and bools."""
+        return "continuous" if self._dtype.is_floating_point else "discrete"
 
     @property
     @abstractmethod
@@ -144,7 +144,7 @@ class LeafSpec(TensorSpec):
             return f"expected device {self._device}, got {value.device}"
         if not fits(value.shape, self._shape):
             return f"expected {self._shape_text()}, got {tuple(value.shape)}"
-        return self._outside(value)
+        return None if value.is_meta else self._outside(value)
 
     def is_in(self, val: object) -> bool:
         """Tell whether a tensor belongs to the spec: dtype, device, shape and domain.
@@ -241,20 +241,20 @@ class LeafSpec(TensorSpec):
     def _checked(self, encoded: torch.Tensor, ignore_device: bool) -> torch.Tensor:
         if not ignore_device and encoded.device != self._device:
             encoded = encoded.to(self._device)
-        if self._checks_encode or checks_encode():
+        if self._always_checked or checks_encode():
             checked = encoded.to(self._device)
-            if not self._contains(checked):
+            if not (checked.is_meta or self._contains(checked)):
                 raise AssertionError(f"cannot encode: {self._outside(checked)}")
         return encoded
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = None) -> Any:
         """Return the tensor as a NumPy array: the inverse of `encode`."""
-        if checks_encode() if safe is None else safe:
+        if checks_encode(safe):
             self.assert_is_in(val)
-        return self._to_numpy(val.detach().cpu())
+        return self._to_numpy(val)
 
     def _to_numpy(self, val: torch.Tensor) -> Any:
-        return (val.float() if val.dtype == torch.bfloat16 else val).numpy()
+        return (val.float() if val.dtype == torch.bfloat16 else val).numpy(force=True)
 
     # Copies
 
@@ -278,7 +278,8 @@ class LeafSpec(TensorSpec):
         return new
 
     def _replaced(self, change: Remap, shape: torch.Size, device: torch.device) -> Self:
-        new = copy.copy(self)
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
         new._shape = shape
         new._size = drawn_size(shape)
         new._device = device
@@ -307,14 +308,17 @@ class LeafSpec(TensorSpec):
         )
 
     def _vary(self, dim: int) -> Self:
-        for name in self._tensors:
-            tensor: torch.Tensor | None = getattr(self, name)
-            if tensor is not None and not torch.equal(tensor, tensor.narrow(dim, 0, 1).expand_as(tensor)):
+        def first(tensor: torch.Tensor) -> torch.Tensor:
+            found = first_of_equal(tensor, dim)
+            if found is None:
                 raise ValueError(
-                    f"dimension {dim} of {self._text()} can't be variable: what is allowed differs along it"
+                    f"dimension {dim} of {self._text()} can't be variable: what is allowed differs along it, "
+                    "or it has size 0"
                 )
+            return found
+
         shape = torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
-        return self._replaced(lambda tensor: tensor.narrow(dim, 0, 1), shape, self._device)
+        return self._replaced(first, shape, self._device)
 
     def __getitem__(self, index: IndexLike) -> Self:
         return self._indexed(index)
@@ -322,19 +326,23 @@ class LeafSpec(TensorSpec):
     # Text and comparison
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LeafSpec):
-            return NotImplemented
+        if type(self) is not type(other):
+            return False if isinstance(other, LeafSpec) else NotImplemented
+        same = cast("Self", other)
         return (
-            type(self) is type(other)
-            and self._shape == other._shape
-            and self._device == other._device
-            and self._dtype == other._dtype
-            and self._same_domain(other)
+            self._shape == same._shape
+            and self._device == same._device
+            and self._dtype == same._dtype
+            and self._same_domain(same)
         )
 
-    def _same_domain(self, other: LeafSpec) -> bool:
+    def _same_domain(self, other: Self) -> bool:
         """Compare the domain with that of a spec of the same class, shape, device and dtype."""
-        return all(_same_tensor(getattr(self, name), getattr(other, name)) for name in self._tensors)
+        for name in self._tensors:
+            left, right = getattr(self, name), getattr(other, name)
+            if left is not right and (left is None or right is None or not equal(left, right)):
+                return False
+        return True
 
     def __repr__(self) -> str:
         parts = [part for part in (self._domain_text(),) if part]
@@ -344,9 +352,3 @@ class LeafSpec(TensorSpec):
 
     def _domain_text(self) -> str:
         return ""
-
-
-def _same_tensor(left: torch.Tensor | None, right: torch.Tensor | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return torch.equal(left, right)

@@ -103,12 +103,21 @@ class Shaped(ABC):
 
         Raises:
             IndexError: if a dimension is out of range.
-            ValueError: if the last dimension of a spec whose classes lie along it would be joined.
+            RuntimeError: if `start_dim` comes after `end_dim`.
+            ValueError: if the size of the last dimension of a spec whose classes lie along it would change.
         """
+        if not self.ndim and {start_dim, end_dim} <= {0, -1}:
+            return self.unsqueeze(0)  # so does torch
         start, end = self._dim(start_dim), self._dim(end_dim)
-        if start < end:
-            self._new_free(self._tried(lambda tensor: tensor.flatten(start, end), "flatten"))
-        return self._changed(lambda tensor: tensor.flatten(start, end), f"flatten {self._text()}")
+        what = f"flatten {self._text()} from dimension {start_dim} to {end_dim}"
+        kept = len(self._free)
+        if start > end:
+            raise RuntimeError(f"cannot {what}: the first dimension comes after the last one")
+        if end < kept:
+            return self._changed(lambda tensor: tensor.flatten(start, end), what)
+        # Nothing but singletons can be joined with the columns.
+        self._new_free(self._tried(lambda tensor: tensor.flatten(start, end), what))
+        return self._remap(lambda tensor: tensor.squeeze(tuple(range(start, kept))))
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
         """Return the spec with dimension `dim` split into `sizes`; one entry may be -1.
@@ -116,13 +125,15 @@ class Shaped(ABC):
         Raises:
             IndexError: if `dim` is out of range.
             RuntimeError: if the sizes do not make up the dimension.
-            ValueError: if the last dimension of a spec whose classes lie along it would be split.
+            ValueError: if the size of the last dimension of a spec whose classes lie along it would change.
         """
         place, parts = self._dim(dim), tuple(sizes)
         what = f"unflatten dimension {dim} of {self._text()} into {parts}"
         if place >= len(self._free):
-            self._new_free(self._tried(lambda tensor: torch.unflatten(tensor, place, parts), what))
-            return self
+            # Nothing but singletons can be split off the columns.
+            new = self._new_free(self._tried(lambda tensor: torch.unflatten(tensor, place, parts), what))
+            index = (slice(None),) * place + (None,) * (len(new) - place)
+            return self._remap(lambda tensor: tensor[index])
         return self._changed(lambda tensor: torch.unflatten(tensor, place, parts), what)
 
     def unsqueeze(self, dim: int) -> Self:
@@ -135,9 +146,7 @@ class Shaped(ABC):
         if not 0 <= position <= self.ndim:
             raise ValueError(f"dim {dim} is out of range: expected -{self.ndim + 1} … {self.ndim}")
         if position > len(self._free):
-            raise ValueError(
-                f"the last dimension of a {type(self).__name__} holds its columns and stays last"
-            )
+            raise self._columns_stay()
         return self._remap(lambda tensor: tensor.unsqueeze(position))
 
     def squeeze(self, dim: int | None = None) -> Self:
@@ -156,7 +165,7 @@ class Shaped(ABC):
         if self.shape[position] != 1:
             return self
         if position >= len(self._free):
-            raise ValueError(f"the last dimension of a {type(self).__name__} holds its columns and stays")
+            raise self._columns_stay()
         return self._remap(lambda tensor: tensor.squeeze(position))
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
@@ -176,12 +185,13 @@ class Shaped(ABC):
         """Return the spec with dimension `dim` of variable size: its entry of the shape is -1.
 
         Raises:
-            IndexError: if `dim` is out of range.
-            ValueError: if it holds the columns of the spec, or the domain differs along it.
+            ValueError: if `dim` is out of range, holds the columns of the spec, or the domain differs along it.
         """
-        position = self._dim(dim)
+        position = dim + self.ndim if dim < 0 else dim
+        if not 0 <= position < self.ndim:
+            raise ValueError(f"dim {dim} is out of range: the spec has {self.ndim} dimensions")
         if position >= len(self._free):
-            raise ValueError(f"the last dimension of a {type(self).__name__} holds its columns and stays")
+            raise self._columns_stay()
         return self if self.shape[position] == -1 else self._vary(position)
 
     def _selected(self, dim: int, index: torch.Tensor) -> Self:
@@ -190,7 +200,7 @@ class Shaped(ABC):
             raise IndexError(f"index must have one dimension, got shape {tuple(index.shape)}")
         position = self._dim(dim)
         if position >= len(self._free):
-            raise ValueError(f"the last dimension of {self._text()} holds its columns and stays")
+            raise self._columns_stay()
         before: tuple[slice, ...] = (slice(None),) * position
         return self._indexed((*before, index.reshape(-1)))
 
@@ -202,11 +212,11 @@ class Shaped(ABC):
         """The free part of a new shape, after checking that the fixed part is the same."""
         fixed = tuple(self.shape[len(self._free) :])
         if fixed and tuple(shape[-len(fixed) :]) != fixed:
-            raise ValueError(
-                f"the last dimension of a {type(self).__name__} holds its columns and must stay {fixed[-1]}, "
-                f"got shape {tuple(shape)}"
-            )
+            raise ValueError(f"{self._columns_stay()}: it must be {fixed[-1]}, got shape {tuple(shape)}")
         return tuple(shape[: len(shape) - len(fixed)])
+
+    def _columns_stay(self) -> ValueError:
+        return ValueError(f"the last dimension of {self._text()} holds its columns and stays last")
 
     def _tried(self, change: Remap, what: str) -> torch.Size:
         """The shape after a change, if torch allows it for a tensor of this shape."""

@@ -17,6 +17,7 @@ __all__ = [
     "NUMPY_DTYPES",
     "SAME_DTYPES",
     "checks_encode",
+    "equal",
     "exact",
     "new_tensordict",
     "saturate",
@@ -42,12 +43,20 @@ NUMPY_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {**SAME_DTYPES, torch.bf
 _CHECKS_ENCODE = os.environ.get("CHECK_SPEC_ENCODE", "0").lower() in {"1", "true"}
 
 
-def checks_encode() -> bool:
+def checks_encode(safe: bool | None = None) -> bool:
     """Whether `encode` and `to_numpy` check domains: environment variable `CHECK_SPEC_ENCODE=1`.
 
     The variable is read once, when this package is imported: `encode` stands in the loop of every environment.
+
+    Args:
+        safe: what the caller of `to_numpy` and the like wants instead.
     """
-    return _CHECKS_ENCODE
+    return _CHECKS_ENCODE if safe is None else safe
+
+
+def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors on one device have the same shape and values; those of meta tensors are not known."""
+    return left.shape == right.shape if left.is_meta else torch.equal(left, right)
 
 
 def new_tensordict(
@@ -95,8 +104,11 @@ def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tens
         ValueError: if `dtype` is an integer dtype and a value is fractional or does not fit.
     """
     target = NUMPY_DTYPES[dtype]
-    if type(value) is np.ndarray and value.dtype.kind == target.kind == "f":
-        return _as_tensor(value, dtype, target)
+    if type(value) is np.ndarray:  # the usual cases, without detours
+        if value.dtype is SAME_DTYPES.get(dtype):
+            return torch.from_numpy(value.copy())
+        if value.dtype.kind == target.kind == "f":
+            return _as_tensor(value, dtype, target)
     try:
         array = np.asarray(value)
     except ValueError:

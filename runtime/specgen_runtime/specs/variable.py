@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-__all__ = ["changed_shape", "changed_tensor", "drawn_size", "fits", "has_variable"]
+from specgen_runtime.specs.values import equal
+
+__all__ = ["changed_shape", "changed_tensor", "drawn_size", "first_of_equal", "fits", "has_variable"]
 
 Remap = Callable[[torch.Tensor], torch.Tensor]
 
@@ -49,7 +51,10 @@ def changed_shape(change: Remap, shape: Sequence[int]) -> torch.Size:
         change: a function that changes the dimensions of a tensor, such as `lambda t: t.unsqueeze(0)`.
         shape: the shape before, with -1 for variable dimensions.
     """
-    return torch.Size(_outcome(change, torch.empty((), dtype=torch.bool), shape)[0])
+    probe = torch.empty((), dtype=torch.bool, device="cpu")
+    if not has_variable(shape):
+        return change(probe.expand(shape)).shape
+    return torch.Size(_outcome(change, probe, shape)[0])
 
 
 def changed_tensor(change: Remap, tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
@@ -68,8 +73,8 @@ def changed_tensor(change: Remap, tensor: torch.Tensor, shape: Sequence[int]) ->
     sizes, changed = _outcome(change, tensor, shape)
     for dim, size in enumerate(sizes):
         if size == -1:
-            first = changed.narrow(dim, 0, 1)
-            if not torch.equal(changed, first.expand_as(changed)):
+            first = first_of_equal(changed, dim)
+            if first is None:
                 raise ValueError(
                     f"cannot join the dimensions of shape {tuple(shape)}: one is of variable size, and along "
                     "the other the bounds, classes or masks differ"
@@ -78,12 +83,19 @@ def changed_tensor(change: Remap, tensor: torch.Tensor, shape: Sequence[int]) ->
     return changed
 
 
+def first_of_equal(tensor: torch.Tensor, dim: int) -> torch.Tensor | None:
+    """The tensor with size 1 along a dimension; None if its values differ there, or there are none."""
+    if not tensor.shape[dim]:
+        return None
+    first = tensor.narrow(dim, 0, 1)
+    return first if equal(tensor, first.expand_as(tensor)) else None
+
+
 def _outcome(change: Remap, tensor: torch.Tensor, shape: Sequence[int]) -> tuple[list[int], torch.Tensor]:
     """The shape after a change, with -1 where it is variable, and the changed tensor for one of the sizes."""
-    rest = tensor.shape[len(shape) :] if tensor.ndim else ()
-    results = [
-        change(tensor.expand((*(tried if size == -1 else size for size in shape), *rest)))
-        for tried in (_TRIED if has_variable(shape) else _TRIED[:1])
-    ]
-    first, last = results[0].shape, results[-1].shape
-    return [size if size == other else -1 for size, other in zip(first, last, strict=True)], results[0]
+    rest = tensor.shape[len(shape) :]
+    first, last = (
+        change(tensor.expand((*(tried if size == -1 else size for size in shape), *rest))) for tried in _TRIED
+    )
+    sizes = zip(first.shape, last.shape, strict=True)
+    return [size if size == other else -1 for size, other in sizes], first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from specgen_runtime.specs.arguments import as_count, as_size
-from specgen_runtime.specs.boxes import BinaryBox
+from specgen_runtime.specs.boxes import CategoricalBox
 from specgen_runtime.specs.classes.indices import ElementSpec
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 
@@ -43,9 +43,9 @@ class Binary(ElementSpec):
         super().__init__(2, size, device, dtype)
 
     @property
-    def space(self) -> BinaryBox:
-        """Vectors of zeros and ones, as long as the last dimension."""
-        return BinaryBox(self._shape[-1] if self._shape else 1)
+    def space(self) -> CategoricalBox:
+        """The two classes, 0 and 1."""
+        return CategoricalBox(2)
 
     def _domain_text(self) -> str:
         return self._masked_text().removeprefix(", ")

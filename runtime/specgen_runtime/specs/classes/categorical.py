@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 
 from specgen_runtime.specs.arguments import as_count
 from specgen_runtime.specs.boxes import CategoricalBox
 from specgen_runtime.specs.classes.indices import ElementSpec
-from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
 __all__ = ["Categorical"]
@@ -85,12 +86,8 @@ class Categorical(ElementSpec):
             return self._n - 1
         return None if self._mask is None else self._mask.shape[-1] - 1
 
-    def _check_dtype(self, dtype: torch.dtype) -> None:
-        if self._n >= 0:
-            super()._check_dtype(dtype)
-
-    def _same_domain(self, other: LeafSpec) -> bool:
-        return isinstance(other, Categorical) and self._n == other._n and super()._same_domain(other)
+    def _same_domain(self, other: Self) -> bool:
+        return self._n == other._n and super()._same_domain(other)
 
     def _domain_text(self) -> str:
         return f"n={self._n}" + self._masked_text()

@@ -12,8 +12,7 @@ from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.specs.classes.masks import nearest_allowed
 from specgen_runtime.specs.classes.onehot import OneHot
 from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
-from specgen_runtime.specs.values import NUMPY_DTYPES, saturate
-from specgen_runtime.specs.variable import fits
+from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, saturate
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ElementSpec", "IndexSpec"]
 
-_USUAL = frozenset({torch.int64, torch.float32, torch.float64})
 _EXACT = 2**24
-"""All whole numbers up to this are exact in the usual dtypes."""
+"""All whole numbers up to this are exact in float32 and float64."""
 
 
 def _as_array(data: list[Any]) -> NDArray[Any] | list[Any]:
@@ -64,44 +62,47 @@ class IndexSpec(ClassSpec):
             most = int(most.expand(value.shape)[tuple(inside.logical_not().nonzero()[0].tolist())])
         return self._first_outside(value, inside, "classes" if most is None else f"classes 0 … {most}")
 
-    def _are_classes(self, value: torch.Tensor) -> bool:
-        """A quick answer for the usual dtypes; False does not mean no."""
-        if value.dtype not in _USUAL:
-            return False
-        most = self._most
-        nearest = value.floor() if value.is_floating_point() else value
+    def _are_classes(self, value: torch.Tensor) -> bool | None:
+        """A quick answer: whether all are classes, masked or not; None if only `_not_classes` tells."""
+        dtype, most = value.dtype, self._most
+        if dtype == torch.bool and isinstance(most, int):
+            return True if most else None
+        nearest = value
+        if dtype in (torch.float32, torch.float64):
+            nearest = value.floor()
+        elif dtype != torch.int64 and (
+            dtype != self._dtype or dtype.is_floating_point or dtype == torch.bool
+        ):
+            return None  # the largest class may not fit
         if isinstance(most, torch.Tensor):
-            nearest = torch.minimum(nearest.clamp(min=0), most.to(value.dtype))
+            nearest = torch.minimum(nearest.clamp(min=0), most.to(dtype))
         elif most is not None and most < _EXACT:
             nearest = nearest.clamp(0, most)
         else:
-            return False
+            return None
         return torch.equal(nearest, value)
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        classes = self._are_classes(value)
+        if classes is None:
+            return self._outside(value) is None
+        return classes and (self._mask is None or bool(self._unmasked(value).all()))
 
     def _outside(self, value: torch.Tensor) -> str | None:
         problem = self._not_classes(value)
         if problem is not None or self._mask is None:
             return problem
+        return self._first_outside(value, self._unmasked(value), "classes that the mask allows")
+
+    def _unmasked(self, value: torch.Tensor) -> torch.Tensor:
+        """Which of some classes the mask allows: bool, in the shape of `value`."""
+        assert self._mask is not None
         classes = self._grouped(value.long())
         mask = self._mask.expand(*classes.shape[:-1], self._mask.shape[-1])
-        allowed = self._ungrouped(mask.gather(-1, self._places(classes)))
-        return self._first_outside(value, allowed, "classes that the mask allows")
-
-    def project(self, val: torch.Tensor) -> torch.Tensor:
-        """Map a tensor into the spec: the nearest allowed classes; a member comes back as the same object.
-
-        Raises:
-            TypeError: if it is not a tensor.
-            ValueError: if its shape does not end with the spec's, or a mask allows no class.
-        """
-        if not isinstance(val, torch.Tensor) or val.is_meta or not fits(val.shape, self._shape):
-            return super().project(val)
-        # Members are what does not change: looking for the reason why a tensor is none takes much longer.
-        projected = self._project(val.to(self._device))
-        same = val.dtype == self._dtype and val.device == self._device and torch.equal(projected, val)
-        return val if same else projected
+        return self._ungrouped(mask.gather(-1, self._places(classes)))
 
     def _project(self, val: torch.Tensor) -> torch.Tensor:
+        """The nearest allowed classes."""
         classes = self._nearest(val)
         if self._mask is not None:
             masks = self._mask.split_with_sizes(self._widths, -1)
@@ -112,12 +113,13 @@ class IndexSpec(ClassSpec):
     def _nearest(self, val: torch.Tensor) -> torch.Tensor:
         """The nearest classes, int64, masked or not."""
         most = self._most
-        if isinstance(most, int) and most < _EXACT and val.dtype in _USUAL:
-            nearest = val if val.dtype == torch.int64 else val.nan_to_num(0.0).round_()
-            return nearest.clamp(0, most).long()
-        if isinstance(most, torch.Tensor) and val.dtype == torch.int64:
-            return torch.minimum(val.clamp(min=0), most)
-        return saturate(val, 0, torch.iinfo(torch.int64).max if most is None else most, torch.int64)
+        if val.is_floating_point():
+            if isinstance(most, int) and most < _EXACT and val.dtype in (torch.float32, torch.float64):
+                return val.nan_to_num(0.0).round_().clamp_(0, most).long()
+            return saturate(val, 0, torch.iinfo(torch.int64).max if most is None else most, torch.int64)
+        if isinstance(most, torch.Tensor):
+            return torch.minimum(val.long().clamp(min=0), most)
+        return val.long().clamp(0, most)
 
     # NumPy and Python data
 
@@ -129,13 +131,15 @@ class IndexSpec(ClassSpec):
             ValueError: if a number cannot be represented in the spec's dtype.
             AssertionError: if a class is out of range or masked.
         """
-        quick = self._encode_quickly(val) if self._mask is None else None
+        quick = self._encode_quickly(val)
         if quick is None:
             return super().encode(val, ignore_device=ignore_device)
+        if self._mask is not None:
+            return self._checked(quick, ignore_device)
         return quick if ignore_device or quick.device == self._device else quick.to(self._device)
 
     def _encode_quickly(self, val: Any) -> torch.Tensor | None:
-        """Whole numbers and arrays of integers, if they are classes; None for the rest and for what is wrong."""
+        """Whole numbers and arrays of them, if they are classes; None for the rest and for what is wrong."""
         if isinstance(val, list):
             val = _as_array(val)
         if isinstance(val, np.ndarray):
@@ -145,8 +149,8 @@ class IndexSpec(ClassSpec):
                 encoded = torch.from_numpy(val.astype(NUMPY_DTYPES[self._dtype], "C"))
                 return encoded if encoded.dtype == self._dtype else encoded.to(self._dtype)
             val = val.item()
-        is_whole = type(val) is int or isinstance(val, np.integer)
-        if is_whole and 0 <= val < self._count and self._size.numel() == 1:
+        whole = isinstance(val, int | np.integer | np.bool_)
+        if whole and 0 <= val < self._count and self._size.numel() == 1:
             return torch.full(self._size, int(val), dtype=self._dtype)
         return None
 
@@ -158,21 +162,14 @@ class IndexSpec(ClassSpec):
     def _from_indices(self, indices: torch.Tensor) -> torch.Tensor:
         return indices if self._dtype == torch.int64 else indices.to(self._dtype)
 
-    def _convertible(self, val: torch.Tensor, safe: bool | None) -> torch.Tensor:
-        """Classes as int64, after the checks that the conversion to vectors needs."""
-        self._check(val, safe)
-        problem = None if val.is_meta else self._not_classes(val)
-        if problem is not None:
-            raise RuntimeError(f"cannot convert: {problem}")
-        return val.long()
-
     def to_categorical(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
         """Return the value: it holds class indices already.
 
         Raises:
             AssertionError: if `safe` is set and `val` does not belong to the spec.
         """
-        self._check(val, safe)
+        if checks_encode(safe):
+            self.assert_is_in(val)
         return val
 
     def to_categorical_spec(self) -> Self:
@@ -181,9 +178,13 @@ class IndexSpec(ClassSpec):
 
     # Copies, text and comparison
 
+    @property
+    @abstractmethod
+    def _largest(self) -> int:
+        """The largest class of all; -1 if it is not known."""
+
     def _check_dtype(self, dtype: torch.dtype) -> None:
-        count = max(self._widths)
-        if not dtype.is_floating_point and count - 1 > integer_range(dtype)[1]:
+        if not dtype.is_floating_point and self._largest > integer_range(dtype)[1]:
             raise ValueError(
                 f"dtype {dtype} holds at most {integer_range(dtype)[1] + 1} classes, got {self._domain_text()}"
             )
@@ -199,10 +200,10 @@ class ElementSpec(IndexSpec):
     ) -> None:
         super().__init__(shape, device, dtype)
         self._n = n
+        self._mask = None
         if n >= 0:
             self._count = n
             self._limits = np.array(n, np.uint64)
-        self._mask = None
         self._check_dtype(self._dtype)
 
     @property
@@ -221,6 +222,10 @@ class ElementSpec(IndexSpec):
     @property
     def _most(self) -> int | None:
         return self._n - 1
+
+    @property
+    def _largest(self) -> int:
+        return -1 if self._most is None else self._most
 
     def _drawn(self, shape: ShapeLike | None) -> torch.Tensor:
         return torch.randint(self.n, self._sized(shape), dtype=self._dtype, device=self._device)
@@ -269,7 +274,13 @@ class ElementSpec(IndexSpec):
             AssertionError: if `safe` is set and `val` does not belong to the spec.
             RuntimeError: if a class is out of range.
         """
-        return self._vectors(self._grouped(self._convertible(val, safe)), torch.bool)
+        if checks_encode(safe):
+            self.assert_is_in(val)
+        vectors = val.unsqueeze(-1) == torch.arange(self.n, device=val.device)
+        if not val.is_meta and int(vectors.count_nonzero()) != val.numel():
+            problem = self._first_outside(val, vectors.any(-1), f"classes 0 … {self.n - 1}")
+            raise RuntimeError(f"cannot convert: {problem}")
+        return vectors
 
     def to_one_hot_spec(self) -> OneHot:
         """The spec of what `to_one_hot` returns, with the same mask: a `OneHot` of shape `(*shape, n)`."""

@@ -10,6 +10,8 @@ from specgen_runtime.typing import ArrayLike
 
 __all__ = ["draw_allowed", "greatest_allowed", "nearest_allowed", "read_mask"]
 
+_LEAST = torch.finfo(torch.float64).min
+
 
 def read_mask(mask: ArrayLike, shape: Sequence[int], device: torch.device) -> torch.Tensor:
     """Read a mask and broadcast it to `shape`, whose last dimension counts the classes.
@@ -54,7 +56,7 @@ def draw_allowed(mask: torch.Tensor, size: torch.Size) -> torch.Tensor:
         RuntimeError: if a row allows no class.
     """
     # Elsewhere torch checks the weights as it draws; an accelerator would only stop, later and for good.
-    if mask.device.type != "cpu" and not bool(mask.any(-1).all()):
+    if mask.device.type not in ("cpu", "meta") and not bool(mask.any(-1).all()):
         raise RuntimeError("cannot draw: a row of the mask allows no class")
     classes = mask.shape[-1]
     weights = (mask if mask.shape[:-1] == size else mask.expand(*size, classes)).reshape(-1, classes).float()
@@ -95,16 +97,14 @@ def greatest_allowed(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.T
     Raises:
         ValueError: if a row allows no class.
     """
-    numbers = scores.double()
-    numbers = numbers.masked_fill(numbers.isnan(), -torch.inf)
-    if mask is None:
-        return numbers.argmax(-1)
-    _check_allows_each(mask)
-    # Ranks instead of scores: an allowed -inf must still win over whatever is masked.
-    ranks = numbers.argsort(dim=-1, descending=True, stable=True).argsort(-1)
-    return ranks.masked_fill(~mask, mask.shape[-1]).argmin(-1)
+    # An allowed -inf or NaN must still win over whatever is masked.
+    numbers = scores.double().nan_to_num(_LEAST, torch.inf, _LEAST)
+    if mask is not None:
+        _check_allows_each(mask)
+        numbers = numbers.masked_fill(~mask, -torch.inf)
+    return numbers.argmax(-1)
 
 
 def _check_allows_each(mask: torch.Tensor) -> None:
-    if not bool(mask.any(-1).all()):
+    if not mask.is_meta and not bool(mask.any(-1).all()):
         raise ValueError("cannot project: a row of the mask allows no class")

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from specgen_runtime.specs.arguments import as_index, as_size, integer_range
+from specgen_runtime.specs.arguments import as_index, as_size
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import BoxList
 from specgen_runtime.specs.classes.indices import IndexSpec
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
-from specgen_runtime.specs.classes.spec import choose, read_counts, row_offsets
-from specgen_runtime.specs.leaf import LeafSpec
+from specgen_runtime.specs.classes.spec import choose, read_counts
 from specgen_runtime.specs.stacks.stacking import stack_specs
+from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import changed_shape, changed_tensor, drawn_size, fits, has_variable
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, ShapeLike, SpecValue
 
@@ -59,45 +59,43 @@ class MultiCategorical(IndexSpec):
     ) -> None:
         counts = read_counts(nvec)
         if not counts.ndim:
-            counts = counts.unsqueeze(0)
-        size = counts.shape if shape is None else as_size(shape, variable=True)
+            counts = counts.reshape(1)
+        size = torch.Size(counts.shape) if shape is None else as_size(shape, variable=True)
         try:
             if size[-1:] != counts.shape[-1:]:
-                raise RuntimeError
-            spread = counts.expand(drawn_size(size))
-        except RuntimeError:
-            raise ValueError(
-                f"shape must end with that of nvec, {tuple(counts.shape)}, got {tuple(size)}"
-            ) from None
+                raise ValueError
+            spread = np.broadcast_to(counts, drawn_size(size))
+        except ValueError:
+            raise ValueError(f"shape must end with that of nvec, {counts.shape}, got {tuple(size)}") from None
         super().__init__(size, device, dtype)
         self._remove_singleton = remove_singleton
         self._mask = None
-        self._largest: torch.Tensor
         rows = counts.reshape(-1, counts.shape[-1])
-        differ = bool((rows != rows[0]).any())
+        differ = len(rows) > 1 and bool((rows != rows[0]).any())
         self._columns: tuple[int, ...] | None = None if differ else tuple(rows[0].tolist())
-        self._counts: torch.Tensor | None = spread.to(self._device) if differ else None
-        self._refresh()
+        self._counts: torch.Tensor | None = torch.tensor(spread, device=self._device) if differ else None
+        self._tops: torch.Tensor | None = None
+        self._limits = (spread if differ else rows[0]).astype(np.uint64)
         self._check_dtype(self._dtype)
         self.update_mask(mask)
 
     def _refresh(self) -> None:
-        """Rows that do not differ are kept as numbers, others as a tensor on the spec's device."""
-        if self._counts is not None and self._counts.numel() and self._device.type != "meta":
-            rows = self._counts.reshape(-1, self._shape[-1])
-            if bool((rows == rows[0]).all()):
-                self._columns, self._counts = tuple(rows[0].tolist()), None
-        if self._counts is not None:
-            self._largest = self._counts - 1
-        elif self._columns is not None and (self._limits is None or self._largest.device != self._device):
-            self._limits = np.array(self._columns, np.uint64)
-            self._largest = torch.tensor(self._columns, device=self._device) - 1
-            self._offsets = row_offsets(self._columns, self._device)
+        """Rows that do not differ any more are kept as numbers, others as a tensor on the spec's device."""
+        if self._counts is None:
+            return
+        self._tops = self._limits = None
+        if self._counts.is_meta or not self._counts.numel():
+            return
+        rows = self._counts.reshape(-1, self._shape[-1])
+        if bool((rows == rows[0]).all()):
+            self._columns, self._counts = tuple(rows[0].tolist()), None
+        limits = self._columns if self._counts is None else self._counts.cpu()
+        self._limits = np.asarray(limits, np.uint64)
 
     @property
     def nvec(self) -> torch.Tensor:
         """The numbers of classes, int64 of the spec's shape (with size 1 for variable dimensions)."""
-        return (self._largest + 1).expand(self._size)
+        return (self._most + 1).expand(self._size)
 
     @property
     def space(self) -> BoxList:
@@ -131,19 +129,30 @@ class MultiCategorical(IndexSpec):
 
     @property
     def _most(self) -> torch.Tensor:
-        return self._largest
+        if self._tops is None or self._tops.device != self._device:
+            counts = (
+                torch.tensor(self._columns, device=self._device) if self._counts is None else self._counts
+            )
+            self._tops = counts - 1
+        return self._tops
+
+    @property
+    def _largest(self) -> int:
+        if self._columns is not None:
+            return max(self._columns) - 1
+        return -1 if self._limits is None else int(self._limits.max(initial=0)) - 1
 
     def cardinality(self) -> int | float:
         """The number of members, masked or not; `math.inf` if a dimension is variable."""
         if self._counts is None or has_variable(self._shape):
             return super().cardinality()
-        members: int = math.prod(self._counts.flatten().tolist())
-        return members
+        return math.prod(self._sizes())
 
-    def _choices(self, use_mask: bool) -> list[torch.Tensor]:
+    def _sizes(self) -> list[int]:
         if self._counts is None:
-            return super()._choices(use_mask)
-        return [torch.arange(count, device=self._device) for count in self._counts.flatten().tolist()]
+            return super()._sizes()
+        sizes: list[int] = self._counts.flatten().tolist()
+        return sizes
 
     # Values
 
@@ -171,20 +180,21 @@ class MultiCategorical(IndexSpec):
             ]
         else:
             columns = [
-                self._drawn_column(counts, lead).reshape(drawn_shape) for counts in self.nvec.unbind(-1)
+                self._drawn_column(column, lead).reshape(drawn_shape) for column in range(self._groups)
             ]
         if batch and (lead or len(batch) > 1):
             order = (*range(len(batch), len(drawn_shape)), *reversed(range(len(batch))))
             columns = [column.permute(order) for column in columns]
         return torch.stack(columns, -1)
 
-    def _drawn_column(self, counts: torch.Tensor, lead: torch.Size) -> torch.Tensor:
+    def _drawn_column(self, column: int, lead: torch.Size) -> torch.Tensor:
         """Draw one column whose number of classes differs from row to row."""
-        cells = counts.permute(*reversed(range(counts.ndim))).flatten().tolist()
+        cells = [] if self._limits is None else self._limits[..., column].ravel("F").tolist()
         drawn = [torch.randint(count, lead, dtype=self._dtype, device=self._device) for count in cells]
-        return (
-            torch.stack(drawn) if drawn else torch.empty((0, *lead), dtype=self._dtype, device=self._device)
-        )
+        if drawn:
+            return torch.stack(drawn)
+        # There are no rows, or their numbers of classes are on the meta device.
+        return torch.empty((self._rows.numel(), *lead), dtype=self._dtype, device=self._device)
 
     @property
     def _draws_in_order(self) -> bool:
@@ -213,7 +223,7 @@ class MultiCategorical(IndexSpec):
         return value
 
     def project(self, val: torch.Tensor) -> torch.Tensor:
-        """Map a tensor into the spec: the nearest classes; a member comes back as the same object.
+        """Map a tensor into the spec: the nearest allowed classes; a member comes back as the same object.
 
         Raises:
             TypeError: if it is not a tensor.
@@ -278,7 +288,13 @@ class MultiCategorical(IndexSpec):
             RuntimeError: if a class is out of range, the number of columns is another one, or rows differ and
                 a nested tensor can't hold them.
         """
-        classes = self._convertible(self._with_column(val), safe)
+        val = self._with_column(val)
+        if checks_encode(safe):
+            self.assert_is_in(val)
+        problem = None if val.is_meta else self._not_classes(val)
+        if problem is not None:
+            raise RuntimeError(f"cannot convert: {problem}")
+        classes = val.long()
         if self._columns is not None:
             return self._vectors(classes, torch.bool)
         parts = self.unbind(0)
@@ -325,23 +341,14 @@ class MultiCategorical(IndexSpec):
             return super()._selected(dim, index)
         return self._indexed((..., index.reshape(-1)))
 
-    def _check_dtype(self, dtype: torch.dtype) -> None:
-        largest = int(self._largest.max()) if self._columns is None else max(self._columns) - 1
-        if not dtype.is_floating_point and largest > integer_range(dtype)[1]:
-            raise ValueError(
-                f"dtype {dtype} holds at most {integer_range(dtype)[1] + 1} classes, got {self._domain_text()}"
-            )
-
-    def _same_domain(self, other: LeafSpec) -> bool:
+    def _same_domain(self, other: Self) -> bool:
         return (
-            isinstance(other, MultiCategorical)
-            and self._columns == other._columns
+            self._columns == other._columns
             and self._remove_singleton == other._remove_singleton
             and super()._same_domain(other)
         )
 
     def _domain_text(self) -> str:
-        return (
-            f"nvec={self.nvec.tolist() if self._columns is None else list(self._columns)}"
-            + self._masked_text()
-        )
+        if self._columns is not None:
+            return f"nvec={list(self._columns)}" + self._masked_text()
+        return "nvec=?" if self._most.is_meta else f"nvec={self.nvec.tolist()}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,16 +15,19 @@ from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.classes.masks import draw_allowed, read_mask
 from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.values import checks_encode, exact
+from specgen_runtime.specs.values import exact
 from specgen_runtime.specs.variable import has_variable
 from specgen_runtime.typing import ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClassSpec", "choose", "holds_classes", "read_counts", "row_offsets"]
+__all__ = ["ClassSpec", "choose", "holds_classes", "read_counts"]
 
-_UNSIGNED = {np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8) for kind in "iu"}
+_UNSIGNED = {
+    np.dtype(np.bool_): np.dtype("u1"),
+    **{np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8) for kind in "iu"},
+}
 
 _MOST_NUMBERS = 2**27
 """What `enumerate` returns at most: 1 GiB of int64."""
@@ -37,13 +40,18 @@ class ClassSpec(LeafSpec):
     """
 
     _tensors: ClassVar[tuple[str, ...]] = ("_mask",)
-    _checks_encode = True
+    _always_checked = True
     _side_by_side: ClassVar[bool] = False
     """Whether class indices have a last dimension for the groups; otherwise there is one group."""
 
     _mask: torch.Tensor | None
     _offsets: torch.Tensor | None = None
-    """Where the classes of each group begin among those of the row; None for one group."""
+    """Where the classes of each group begin among those of the row; made when it is first needed."""
+
+    @property
+    def domain(self) -> str:
+        """`"discrete"`, whatever the dtype."""
+        return "discrete"
 
     @property
     @abstractmethod
@@ -75,13 +83,13 @@ class ClassSpec(LeafSpec):
     def _not_classes(self, value: torch.Tensor) -> str | None:
         """Say why a tensor is no value of the spec if nothing is masked, whatever its leading dimensions."""
 
-    def _refresh(self) -> None:
-        if self._offsets is not None and self._offsets.device != self._device:
-            self._offsets = row_offsets(self._widths, self._device)
-
     def _places(self, classes: torch.Tensor) -> torch.Tensor:
         """The places, among the classes of a row, of int64 classes of shape `(..., groups)`."""
-        return classes if self._offsets is None else classes + self._offsets
+        if self._groups == 1:
+            return classes
+        if self._offsets is None or self._offsets.device != classes.device:
+            self._offsets = torch.tensor([0, *accumulate(self._widths[:-1])], device=classes.device)
+        return classes + self._offsets
 
     def _grouped(self, classes: torch.Tensor) -> torch.Tensor:
         return classes if self._side_by_side else classes.unsqueeze(-1)
@@ -91,9 +99,8 @@ class ClassSpec(LeafSpec):
 
     def _vectors(self, classes: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """One-hot vectors of int64 classes of shape `(..., groups)`."""
-        if self._groups == 1:
-            vectors = classes == torch.arange(self._widths[0], device=classes.device)
-            return vectors if dtype == torch.bool else vectors.to(dtype)
+        if dtype == torch.bool and self._groups == 1:  # which is quicker
+            return classes == torch.arange(self._widths[0], device=classes.device)
         shape = (*classes.shape[:-1], sum(self._widths))
         return torch.zeros(shape, dtype=dtype, device=classes.device).scatter_(-1, self._places(classes), 1)
 
@@ -155,52 +162,46 @@ class ClassSpec(LeafSpec):
         Raises:
             NotImplementedError: if there are more than memory should hold, or a dimension is variable.
         """
-        count = self._count_members(use_mask)
+        masked = use_mask and self._mask is not None and not has_variable(self._shape)
+        allowed = self._allowed() if masked else None
+        count = self.cardinality() if allowed is None else math.prod(map(len, allowed))
         if count * max(1, self._shape.numel()) > _MOST_NUMBERS:
             many = "infinitely many" if count == math.inf else f"about 10^{math.log10(count):.0f}"
             raise NotImplementedError(f"{self._text()} can't be enumerated: it has {many} members")
-        return self._from_classes(self._combined(self._choices(use_mask)))
+        return self._from_classes(self._combined(allowed, int(count)))
 
-    def _count_members(self, use_mask: bool) -> int | float:
-        if not use_mask or self._mask is None or has_variable(self._shape):
-            return self.cardinality()
-        allowed = [part.sum(-1) for part in self._mask.split_with_sizes(self._widths, -1)]
-        members: int = math.prod(torch.stack(allowed, -1).flatten().tolist())
-        return members
+    def _sizes(self) -> list[int]:
+        """How many classes there are, group by group and row by row."""
+        return [*self._widths] * self._rows.numel()
 
-    def _choices(self, use_mask: bool) -> list[torch.Tensor]:
-        """The classes of every group of every row."""
-        if not use_mask or self._mask is None:
-            row = [torch.arange(width, device=self._device) for width in self._widths]
-            return row * self._rows.numel()
+    def _allowed(self) -> list[torch.Tensor]:
+        """The classes that the mask allows, group by group and row by row."""
+        assert self._mask is not None
         rows = self._mask.reshape(-1, sum(self._widths))
         return [part.nonzero().flatten() for row in rows for part in row.split_with_sizes(self._widths)]
 
-    def _combined(self, choices: list[torch.Tensor]) -> torch.Tensor:
-        """Every combination of one class of each group: int64, `(members, *rows, groups)`."""
-        stride = count = math.prod(len(classes) for classes in choices)
-        numbers = torch.arange(count, device=self._device)
-        columns = []
-        for classes in choices if count else ():
-            stride //= len(classes)
-            columns.append(classes[numbers // stride % len(classes)])
-        shape = (count, *self._rows, self._groups)
-        return torch.stack(columns, -1).reshape(shape) if columns else numbers.new_zeros(shape)
+    def _combined(self, allowed: list[torch.Tensor] | None, count: int) -> torch.Tensor:
+        """Every combination of one class of each group of each row, of the allowed ones if they are given.
+
+        Returns:
+            int64, `(count, *rows, groups)`.
+        """
+        sizes = self._sizes() if allowed is None else [len(classes) for classes in allowed]
+        numbers = torch.arange(count, device=self._device).unsqueeze(-1)
+        if count and len(sizes) != 1:
+            steps = list(accumulate(reversed(sizes), mul, initial=1))[-2::-1]
+            radix = torch.tensor([steps, sizes], dtype=torch.int64, device=self._device)
+            numbers = numbers // radix[0] % radix[1]
+        if count and allowed:
+            columns = zip(allowed, numbers.unbind(-1), strict=True)
+            numbers = torch.stack([classes[places] for classes, places in columns], -1)
+        return numbers.reshape(count, *self._rows, self._groups)
 
     # Conversions
 
     @abstractmethod
     def to_one_hot(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
-        """Turn a value into one-hot vectors.
-
-        Args:
-            val: a value of the spec, or several of them in front.
-            safe: check that `val` belongs to the spec; by default the environment variable
-                `CHECK_SPEC_ENCODE`.
-
-        Raises:
-            AssertionError: if `safe` is set and `val` does not belong to the spec.
-        """
+        """Turn a value into one-hot vectors; with `safe`, after checking that it belongs to the spec."""
 
     @abstractmethod
     def to_one_hot_spec(self) -> TensorSpec:
@@ -208,24 +209,11 @@ class ClassSpec(LeafSpec):
 
     @abstractmethod
     def to_categorical(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
-        """Turn a value into class indices.
-
-        Args:
-            val: a value of the spec, or several of them in front.
-            safe: check that `val` belongs to the spec; by default the environment variable
-                `CHECK_SPEC_ENCODE`.
-
-        Raises:
-            AssertionError: if `safe` is set and `val` does not belong to the spec.
-        """
+        """Turn a value into class indices; with `safe`, after checking that it belongs to the spec."""
 
     @abstractmethod
     def to_categorical_spec(self) -> LeafSpec:
         """The spec of what `to_categorical` returns, with the same mask."""
-
-    def _check(self, val: torch.Tensor, safe: bool | None) -> None:
-        if checks_encode() if safe is None else safe:
-            self.assert_is_in(val)
 
     def _index_problem(self, index: object) -> str | None:
         if not isinstance(index, torch.Tensor):
@@ -263,13 +251,6 @@ def holds_classes(array: NDArray[Any], counts: NDArray[np.generic]) -> bool:
     return unsigned is not None and 0 not in (array.view(unsigned) < counts).tobytes()
 
 
-def row_offsets(widths: Sequence[int], device: torch.device) -> torch.Tensor | None:
-    """Where the classes of each group begin; None for one group."""
-    if len(widths) == 1:
-        return None
-    return torch.tensor([0, *accumulate(widths[:-1])], device=device)
-
-
 def choose(values: SpecValue, places: torch.Tensor, count: int) -> SpecValue:
     """What lies at `places` along the last dimension, the same for all leading ones.
 
@@ -293,16 +274,16 @@ def choose(values: SpecValue, places: torch.Tensor, count: int) -> SpecValue:
     return chosen
 
 
-def read_counts(nvec: ArrayLike) -> torch.Tensor:
-    """Read numbers of classes: int64, on the CPU.
+def read_counts(nvec: ArrayLike) -> NDArray[np.int64]:
+    """Read numbers of classes.
 
     Raises:
         TypeError: if they are not whole numbers.
         ValueError: if there is none, or one is not positive.
     """
-    counts = exact(nvec, "nvec")
-    if counts.is_floating_point() and counts.numel():
+    counts = exact(nvec, "nvec").numpy()
+    if counts.dtype.kind == "f" and counts.size:
         raise TypeError(f"nvec must hold whole numbers, got {nvec!r}")
-    if not counts.numel() or int(counts.min()) < 1:
+    if min(counts.flatten().tolist(), default=0) < 1:
         raise ValueError(f"nvec must hold numbers of classes, each at least 1, got {counts.tolist()}")
     return counts

@@ -10,9 +10,8 @@ import torch
 from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.classes.masks import greatest_allowed
 from specgen_runtime.specs.classes.register import Register
-from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes, row_offsets
-from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.values import NUMPY_DTYPES, to_spec_array
+from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
+from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, to_spec_array
 from specgen_runtime.specs.variable import fits
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
@@ -51,7 +50,6 @@ class VectorSpec(ClassSpec):
         self._group_widths = widths
         self._limits = np.array(widths if self._side_by_side else widths[0], np.uint64)
         self._registers = tuple(map(Register, widths)) if use_register else None
-        self._offsets = row_offsets(widths, self._device)
         self.update_mask(mask)
 
     @property
@@ -73,7 +71,6 @@ class VectorSpec(ClassSpec):
         return self._shape[:-1] + ((self._groups,) if self._side_by_side else ())
 
     def _refresh(self) -> None:
-        super()._refresh()
         if self._registers is not None:
             self._registers = tuple(register.copy() for register in self._registers)
 
@@ -166,7 +163,7 @@ class VectorSpec(ClassSpec):
         if self._registers is not None:
             return self._vectors(self._registered(np.asarray(val), self._registers), self._dtype), True
         if isinstance(val, np.integer) or (
-            isinstance(val, np.ndarray) and val.dtype.kind == "i" and not val.ndim
+            isinstance(val, np.ndarray) and val.dtype.kind in "iu" and not val.ndim
         ):
             val = val.item()
         width = self._widths[0]
@@ -232,22 +229,22 @@ class VectorSpec(ClassSpec):
         return torch.tensor(found).T.reshape(rows.shape)
 
     def _to_numpy(self, val: torch.Tensor) -> Any:
-        classes = self._classes(val)
+        classes = self._indices(val)
         if self._registers is None:
-            return self._ungrouped(classes).numpy()
-        groups = zip(self._registers, classes.unbind(-1), strict=True)
+            return classes.numpy(force=True)
+        groups = zip(self._registers, self._grouped(classes).unbind(-1), strict=True)
         columns = [np.array(register.values(column.flatten().tolist())) for register, column in groups]
         if len({column.dtype.kind for column in columns}) > 1:
             columns = [column.astype(object) for column in columns]
-        return np.stack(columns, -1).reshape(self._ungrouped(classes).shape)
+        return np.stack(columns, -1).reshape(classes.shape)
 
     # Conversions
 
-    def _classes(self, value: torch.Tensor) -> torch.Tensor:
-        """The class of each group: int64, `(..., groups)`."""
-        numbers = value.long()
+    def _indices(self, value: torch.Tensor) -> torch.Tensor:
+        """The class of each group, as `to_categorical` gives them: int64."""
+        numbers = value.view(torch.uint8) if value.dtype == torch.bool else value.long()
         if self._groups == 1:
-            return numbers.argmax(-1, keepdim=True)
+            return numbers.argmax(-1, keepdim=self._side_by_side)
         return torch.stack([part.argmax(-1) for part in self._split(numbers)], -1)
 
     def index(self, index: Any, tensor_to_index: SpecValue) -> SpecValue:
@@ -272,7 +269,7 @@ class VectorSpec(ClassSpec):
         problem = self._index_problem(index)
         if problem is not None:
             raise ValueError(f"cannot index: {problem}")
-        places = self._places(self._classes(index)).reshape(-1, self._groups)
+        places = self._places(self._grouped(self._indices(index))).reshape(-1, self._groups)
         return choose(tensor_to_index, places.T.reshape(-1), sum(self._widths))
 
     def to_categorical(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
@@ -290,10 +287,11 @@ class VectorSpec(ClassSpec):
             AssertionError: if `safe` is set and `val` does not belong to the spec.
             RuntimeError: if the last dimension has another size.
         """
-        self._check(val, safe)
-        if val.shape[-1:] != self._shape[-1:]:
+        if checks_encode(safe):
+            self.assert_is_in(val)
+        if not val.ndim or val.shape[-1] != self._shape[-1]:
             raise RuntimeError(f"cannot convert: expected {self._shape[-1]} columns, got {tuple(val.shape)}")
-        return self._ungrouped(self._classes(val))
+        return self._indices(val)
 
     def to_one_hot(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
         """Return the value: it holds one-hot vectors already.
@@ -301,7 +299,8 @@ class VectorSpec(ClassSpec):
         Raises:
             AssertionError: if `safe` is set and `val` does not belong to the spec.
         """
-        self._check(val, safe)
+        if checks_encode(safe):
+            self.assert_is_in(val)
         return val
 
     def to_one_hot_spec(self) -> Self:
@@ -310,10 +309,9 @@ class VectorSpec(ClassSpec):
 
     # Text and comparison
 
-    def _same_domain(self, other: LeafSpec) -> bool:
+    def _same_domain(self, other: Self) -> bool:
         return (
-            isinstance(other, VectorSpec)
-            and self._widths == other._widths
+            self._widths == other._widths
             and self.use_register == other.use_register
             and super()._same_domain(other)
         )

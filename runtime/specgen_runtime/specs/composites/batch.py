@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 import torch
@@ -42,6 +43,23 @@ class SpecBatch(Lockable, NamedDims, TensorSpec):
     def _parts(self) -> Iterator[SpecBatch]:
         return (spec for spec in self._specs.values() if isinstance(spec, SpecBatch))
 
+    def _stores(self) -> Iterator[SpecBatch]:
+        """This and all it contains at any depth, as far as they hold entries of their own."""
+        yield self
+        for part in self._parts():
+            yield from part._stores()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Take back what was done to the entries, at any depth, if an error is raised on the way."""
+        before = [(store, dict(store._specs)) for store in self._stores()]
+        try:
+            yield
+        except BaseException:
+            for store, specs in before:
+                store._specs = specs
+            raise
+
     def _each(self, change: Callable[[TensorSpec], TensorSpec]) -> dict[str, TensorSpec | None]:
         """The entries with a change applied to each; those of which nothing is known stay None."""
         return {name: None if spec is None else change(spec) for name, spec in self._specs.items()}
@@ -53,6 +71,9 @@ class SpecBatch(Lockable, NamedDims, TensorSpec):
 
     @shape.setter
     def shape(self, shape: ShapeLike) -> None:
+        self._assign_shape(shape)
+
+    def _assign_shape(self, shape: ShapeLike) -> None:
         self._require_unlocked()
         size = as_size(shape, variable=True)
         self._check_batch(size, ())

@@ -21,7 +21,7 @@ from specgen_runtime.specs.composites.data import (
 )
 from specgen_runtime.specs.composites.entries import SpecLike
 from specgen_runtime.specs.composites.values import CompositeValues
-from specgen_runtime.specs.keys import as_path, is_key, unknown_key
+from specgen_runtime.specs.keys import as_path, is_key, say_where, unknown_key
 from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable import Remap, changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
@@ -102,8 +102,7 @@ class Composite(CompositeValues):
 
     def _problems(self, value: object) -> Iterator[Problem]:
         if not is_data(value, self._data_cls):
-            expected = "tensordict" if self._data_cls is None else self._data_cls.__name__
-            yield (), f"expected a {expected}, got {type(value).__name__}"
+            yield (), f"expected a {self._value_name}, got {type(value).__name__}"
             return
         for name, spec in self._specs.items():
             if spec is None:
@@ -156,12 +155,12 @@ class Composite(CompositeValues):
         """Map every entry into its spec, in place; further entries are kept.
 
         Raises:
-            TypeError: if it is not a tensordict.
+            TypeError: if it is not a tensordict, or not of the `data_cls`.
             KeyError: if an entry is missing.
             ValueError: if an entry's shape does not fit.
         """
-        if not isinstance(val, TensorDictBase) and not is_tensor_collection(val):
-            raise TypeError(f"expected a tensordict, got {type(val).__name__}")
+        if not is_tensor_collection(val) or not is_data(val, self._data_cls):
+            raise TypeError(f"expected a {self._value_name}, got {type(val).__name__}")
         for name, spec in self._specs.items():
             if spec is None:
                 continue
@@ -170,7 +169,11 @@ class Composite(CompositeValues):
                 if _is_optional(spec):
                     continue
                 raise KeyError(f"cannot project: no entry {name!r} in the tensordict, expected {spec!r}")
-            projected = spec.project(entry)
+            try:
+                projected = spec.project(entry)
+            except (KeyError, RuntimeError, ValueError, TypeError) as error:
+                say_where(error, f"key {name!r}")
+                raise
             if projected is not entry:
                 val.set(name, projected)
         return val
@@ -186,8 +189,11 @@ class Composite(CompositeValues):
 
         Raises:
             KeyError: if the mapping has an entry that the spec does not have.
-            RuntimeError, ValueError, AssertionError: as the entries' specs say.
+            TypeError: if it is not a mapping.
+            RuntimeError, ValueError, TypeError, AssertionError: as the entries' specs say.
         """
+        if not is_data(val):
+            raise TypeError(f"cannot encode: expected a mapping, got {type(val).__name__}")
         encoded = {}
         for name, entry in val.items():
             spec = self._specs.get(name, ABSENT)
@@ -201,8 +207,8 @@ class Composite(CompositeValues):
                 raise RuntimeError(f"cannot encode: the entry {name!r} is missing, got None for {spec!r}")
             try:
                 encoded[name] = spec.encode(entry, ignore_device=ignore_device)
-            except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-                error.add_note(f"in the entry {name!r}")
+            except (KeyError, RuntimeError, ValueError, TypeError, AssertionError) as error:
+                say_where(error, f"key {name!r}")
                 raise
         device = None if ignore_device else self._device
         return made(self._data_cls, encoded, self._encoded_batch(val, encoded), device, self._names)
@@ -232,8 +238,11 @@ class Composite(CompositeValues):
 
         Raises:
             KeyError: if the tensordict has an entry that the spec does not have.
+            TypeError: if it is neither a tensordict nor another mapping.
             AssertionError: if it does not belong to the spec and `safe` is set.
         """
+        if not is_data(val):
+            raise TypeError(f"expected a tensordict, got {type(val).__name__}")
         if checks_encode() if safe is None else safe:
             self.assert_is_in(val)
         return {

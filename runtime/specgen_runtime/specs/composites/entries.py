@@ -115,7 +115,7 @@ class SpecEntries(Viewed, SpecBatch):
         Raises:
             TypeError: if it is no spec, the key is not made of strings, or it passes through a leaf.
             AttributeError: if it is named like an attribute: `"shape"`, `"device"`, `"dtype"`, `"space"`.
-            ValueError: if its shape does not start with the batch dimensions.
+            ValueError: if its shape does not start with the batch dimensions, or it contains this composite.
             RuntimeError: if it is on another device, or the spec is locked.
         """
         name, *rest = as_path(key)
@@ -151,7 +151,11 @@ class SpecEntries(Viewed, SpecBatch):
             raise TypeError(f"key {name!r}: expected a spec or a mapping of specs, got {type(spec).__name__}")
         if spec.device is None and self._device is not None:
             spec = spec.to(self._device)
-        if isinstance(spec, SpecEntries | NonTensor):
+        if isinstance(spec, SpecEntries):
+            if any(store is self for store in spec._stores()):
+                raise ValueError(f"key {name!r}: a composite cannot hold itself")
+            spec = self._adapted(spec)
+        elif isinstance(spec, NonTensor):
             spec = self._adapted(spec)
         if self._device is not None and spec.device != self._device:
             raise RuntimeError(f"key {name!r}: expected device {self._device}, got {spec.device}")
@@ -179,17 +183,24 @@ class SpecEntries(Viewed, SpecBatch):
         """Set several entries, moving them to the device; nested composites are merged rather than replaced.
 
         Raises:
-            TypeError, AttributeError, ValueError, RuntimeError: as `set`.
+            TypeError, AttributeError, ValueError, RuntimeError: as `set`; nothing is changed then.
         """
-        for key, spec in specs.items():
-            own = self.get(key, None) if is_key(key) else None
-            if isinstance(own, SpecEntries) and isinstance(spec, SpecEntries | Mapping):
-                own.update(spec)
-                continue
-            if isinstance(spec, TensorSpec) and self._device is not None:
-                spec = spec.to(self._device)
-            self.set(key, spec)
+        with self._all_or_nothing():
+            for key, spec in specs.items():
+                if isinstance(spec, Mapping):
+                    spec = self._nested().update(spec)
+                elif isinstance(spec, TensorSpec) and self._device is not None:
+                    spec = spec.to(self._device)
+                own = self.get(key, None) if is_key(key) else None
+                if isinstance(own, SpecEntries) and isinstance(spec, SpecEntries):
+                    self._merge(key, own, spec)
+                else:
+                    self.set(key, spec)
         return self
+
+    def _merge(self, key: NestedKey, own: SpecEntries, specs: SpecEntries) -> None:
+        """Set the entries of `specs` in the nested composite `own`, which stands under `key`."""
+        own.update(specs)
 
     def __delitem__(self, key: NestedKey) -> None:
         if as_path(key)[-1] in RESERVED:

@@ -10,6 +10,7 @@ from tensordict import TensorDict, TensorDictBase, TypedTensorDict, is_non_tenso
 
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.composites.composite import Composite
+from specgen_runtime.specs.keys import say_where
 from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
 from specgen_runtime.specs.unbounded import Unbounded
 
@@ -64,7 +65,7 @@ def _spec_of(data: Any, sized: Callable[[torch.Size], torch.Size]) -> Composite:
             else:
                 entries[name] = _spec_of_tensor(entry, sized, data.ndim)
         except (RuntimeError, TypeError, ValueError) as error:
-            error.add_note(f"in the entry {name!r}")
+            say_where(error, f"key {name!r}")
             raise
     return Composite(entries, shape=data.batch_size, data_cls=_data_cls(data), names=data.names)
 

@@ -14,7 +14,7 @@ from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.composites.data import made
 from specgen_runtime.specs.composites.entries import SpecEntries
 from specgen_runtime.specs.variable import fits
-from specgen_runtime.typing import ShapeLike
+from specgen_runtime.typing import ShapeLike, SpecValue
 
 __all__ = ["CompositeValues"]
 
@@ -29,16 +29,18 @@ class CompositeValues(SpecEntries):
         """The class of the values; None if any tensordict will do."""
         return self._data_cls
 
+    @property
+    def _value_name(self) -> str:
+        """What messages call a value."""
+        return "tensordict" if self._data_cls is None else self._data_cls.__name__
+
     def rand(self, shape: ShapeLike | None = None) -> TensorDict:
         """Draw a tensordict, entry after entry in their order, from torch's global generator.
 
         Args:
             shape: dimensions to put in front of the batch dimensions.
         """
-        lead = None if shape is None else as_size(shape)
-        return self._filled(
-            {name: spec.rand(lead) for name, spec in self._specs.items() if spec is not None}, lead
-        )
+        return self._made(lambda spec, lead: spec.rand(lead), shape)
 
     def sample(self, shape: ShapeLike | None = None) -> TensorDict:
         """Draw a tensordict; the same as `rand`."""
@@ -50,10 +52,7 @@ class CompositeValues(SpecEntries):
         Args:
             shape: dimensions to put in front of the batch dimensions.
         """
-        lead = None if shape is None else as_size(shape)
-        return self._filled(
-            {name: spec.zero(lead) for name, spec in self._specs.items() if spec is not None}, lead
-        )
+        return self._made(lambda spec, lead: spec.zero(lead), shape)
 
     def zeros(self, shape: ShapeLike | None = None) -> TensorDict:
         """Return a tensordict of zeros; the same as `zero`."""
@@ -65,14 +64,20 @@ class CompositeValues(SpecEntries):
         Args:
             shape: dimensions to put in front of the batch dimensions.
         """
-        lead = None if shape is None else as_size(shape)
-        return self._filled(
-            {name: spec.one(lead) for name, spec in self._specs.items() if spec is not None}, lead
-        )
+        return self._made(lambda spec, lead: spec.one(lead), shape)
 
     def ones(self, shape: ShapeLike | None = None) -> TensorDict:
         """Return a tensordict of ones; the same as `one`."""
         return self.one(shape)
+
+    def _made(
+        self, make: Callable[[TensorSpec, torch.Size | None], SpecValue], shape: ShapeLike | None
+    ) -> TensorDict:
+        """A tensordict of what is made of each entry, given the dimensions to put in front."""
+        lead = None if shape is None else as_size(shape)
+        return self._filled(
+            {name: make(spec, lead) for name, spec in self._specs.items() if spec is not None}, lead
+        )
 
     def rand_sequence(self, length: int) -> TensorDict:
         """Draw `length` tensordicts at once, in front: exactly those of successive calls of `rand`."""

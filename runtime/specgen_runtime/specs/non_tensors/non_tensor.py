@@ -159,7 +159,7 @@ class NonTensor(OpaqueSpec):
     # Text and comparison
 
     def __eq__(self, other: object) -> bool:
-        """Compare all but `feature_dims`: how data are grouped does not change what is a member."""
+        """Compare all but `feature_dims` and `batched`: how data are grouped does not change what is a member."""
         if not isinstance(other, NonTensor):
             return NotImplemented
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
@@ -11,6 +11,7 @@ from tensordict import is_tensor_collection
 
 from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.keys import say_where
 from specgen_runtime.specs.stacks.shapes import StackShapes
 from specgen_runtime.specs.stacks.values import join, join_arrays, split, split_data
 from specgen_runtime.specs.values import checks_encode
@@ -40,8 +41,7 @@ class SpecStack(StackShapes[_Item]):
         Raises:
             RuntimeError: if tensors of different sizes would be stacked along another dimension than the first.
         """
-        lead = torch.Size() if shape is None else as_size(shape)
-        return join([item.rand(lead) for item in self._items], len(lead) + self._stack_dim)
+        return self._made(lambda item, lead: item.rand(lead), shape)
 
     def zero(self, shape: ShapeLike | None = None) -> Any:
         """Return zeros, whether or not 0 belongs to the domains.
@@ -52,8 +52,7 @@ class SpecStack(StackShapes[_Item]):
         Raises:
             RuntimeError: as `rand`.
         """
-        lead = torch.Size() if shape is None else as_size(shape)
-        return join([item.zero(lead) for item in self._items], len(lead) + self._stack_dim)
+        return self._made(lambda item, lead: item.zero(lead), shape)
 
     def one(self, shape: ShapeLike | None = None) -> Any:
         """Return ones, whether or not 1 belongs to the domains.
@@ -64,8 +63,7 @@ class SpecStack(StackShapes[_Item]):
         Raises:
             RuntimeError: as `rand`.
         """
-        lead = torch.Size() if shape is None else as_size(shape)
-        return join([item.one(lead) for item in self._items], len(lead) + self._stack_dim)
+        return self._made(lambda item, lead: item.one(lead), shape)
 
     def sample(self, shape: ShapeLike | None = None) -> Any:
         """Draw a value; the same as `rand`."""
@@ -78,6 +76,11 @@ class SpecStack(StackShapes[_Item]):
     def ones(self, shape: ShapeLike | None = None) -> Any:
         """Return ones; the same as `one`."""
         return self.one(shape)
+
+    def _made(self, make: Callable[[_Item, torch.Size], Any], shape: ShapeLike | None) -> Any:
+        """A value of what is made of each item, given the dimensions to put in front."""
+        lead = torch.Size() if shape is None else as_size(shape)
+        return join([make(item, lead) for item in self._items], len(lead) + self._stack_dim)
 
     def rand_sequence(self, length: int) -> Any:
         """Draw `length` values, in front: exactly those of successive calls of `rand`."""
@@ -204,7 +207,7 @@ class SpecStack(StackShapes[_Item]):
             try:
                 encoded.append(item.encode(part, ignore_device=ignore_device))
             except (KeyError, RuntimeError, ValueError, TypeError, AssertionError) as error:
-                error.add_note(f"in item {place} of the stack")
+                say_where(error, f"item {place} of the stack")
                 raise
         whole = not isinstance(val, list | tuple)
         if whole and all(after is before for after, before in zip(encoded, parts, strict=True)):
@@ -264,5 +267,3 @@ class SpecStack(StackShapes[_Item]):
             and self._stack_dim == other._stack_dim
             and self._items == other._items
         )
-
-    __hash__ = None  # type: ignore[assignment]  # compared by value, and values can change

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Self
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.composites.composite import Composite
-from specgen_runtime.specs.composites.entries import SpecLike
+from specgen_runtime.specs.composites.entries import SpecEntries, SpecLike
 from specgen_runtime.specs.composites.names import NamedDims, Names
 from specgen_runtime.specs.keys import as_path, unknown_key
 from specgen_runtime.specs.stacks.base import SpecStack
@@ -111,10 +110,7 @@ class StackedComposite(SpecStack[Composite], Composite):
 
     @shape.setter
     def shape(self, shape: ShapeLike) -> None:
-        self._require_unlocked()
-        size = as_size(shape, variable=True)
-        self._check_batch(size, ())
-        self._set_batch(size)
+        self._assign_shape(shape)
 
     def _check_batch(self, size: torch.Size, path: tuple[str, ...]) -> None:
         if size[self._stack_dim : self._stack_dim + 1] != (len(self._items),):
@@ -167,32 +163,19 @@ class StackedComposite(SpecStack[Composite], Composite):
         self._require_unlocked()
         whole = self._fitted(name, spec)
         parts = [None] * len(self._items) if whole is None else whole.unbind(self._stack_dim)
-        for change in (Composite.clone, _itself):
+        with self._all_or_nothing():
             for item, part in zip(self._items, parts, strict=True):
-                change(item).set(path, part)
+                item.set(path, part)
         return self
 
-    def update(self, specs: Any) -> Any:
-        """Set several entries in every item; nested composites are merged rather than replaced.
+    def _stores(self) -> Iterator[Any]:
+        for item in self._items:
+            yield from item._stores()
 
-        Args:
-            specs: a mapping or a composite of specs of the whole stack.
-
-        Raises:
-            TypeError, AttributeError, ValueError, RuntimeError: as `set`.
-        """
-        for key, spec in specs.items():
-            own = self.get(key, None)
-            if isinstance(own, Composite) and isinstance(spec, Mapping | Composite):
-                whole = self._fitted(as_path(key)[-1], spec)
-                assert whole is not None
-                for item, part in zip(self._items, whole.unbind(self._stack_dim), strict=True):
-                    item.update({key: part})
-                continue
-            if isinstance(spec, TensorSpec) and self._device is not None:
-                spec = spec.to(self._device)
-            self.set(key, spec)
-        return self
+    def _merge(self, key: NestedKey, own: SpecEntries, specs: SpecEntries) -> None:
+        whole: Any = self._fitted(as_path(key)[-1], specs)
+        for item, part in zip(self._items, whole.unbind(self._stack_dim), strict=True):
+            item.update({key: part})
 
     def pop(self, key: NestedKey, *default: Any) -> Any:
         """Remove an entry that all items have and return it stacked, or return `default` if there is none.
@@ -377,10 +360,6 @@ def _without_absent(data: Mapping[str, Any], spec: Any) -> dict[str, Any]:
         elif entry is not None or known is not None:
             found[name] = entry
     return found
-
-
-def _itself(item: Composite) -> Composite:
-    return item
 
 
 def _indented(text: str) -> str:
