@@ -234,7 +234,7 @@ class Choice(TensorSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Turn a value into NumPy data, or bare objects, with the choice that it belongs to."""
-        if checks_encode() if safe is None else safe:
+        if checks_encode(safe):
             self.assert_is_in(val)
         for spec in self._choices:
             if spec.is_in(val):

@@ -57,10 +57,9 @@ class Unbounded(LeafSpec):
         Args:
             shape: dimensions to put in front of the spec's own.
         """
-        size = self._sized(shape)
+        out = torch.empty(self._sized(shape), dtype=self._dtype, device=self._device)
         if self._dtype.is_floating_point:
-            return torch.randn(size, dtype=self._dtype, device=self._device)
-        out = torch.empty(size, dtype=self._dtype, device=self._device)
+            return out.normal_()
         if self._dtype == torch.bool:
             return out.random_()
         # Without a first argument only the non-negative half would be drawn.

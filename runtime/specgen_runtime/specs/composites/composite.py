@@ -243,7 +243,7 @@ class Composite(CompositeValues):
         """
         if not is_data(val):
             raise TypeError(f"expected a tensordict, got {type(val).__name__}")
-        if checks_encode() if safe is None else safe:
+        if checks_encode(safe):
             self.assert_is_in(val)
         return {
             name: self[name].to_numpy(entry, safe=False)

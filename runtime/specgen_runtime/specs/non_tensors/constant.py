@@ -103,7 +103,7 @@ class Constant(OpaqueSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Return the bare objects: the inverse of `encode`."""
-        if checks_encode() if safe is None else safe:
+        if checks_encode(safe):
             self.assert_is_in(val)
         return plain(val, self.ndim if self._whole else 0) if is_non_tensor(val) else val
 

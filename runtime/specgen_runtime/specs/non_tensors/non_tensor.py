@@ -136,7 +136,7 @@ class NonTensor(OpaqueSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Return the bare object: the inverse of `encode`. Batch dimensions become lists; bare data stay."""
-        if checks_encode() if safe is None else safe:
+        if checks_encode(safe):
             self.assert_is_in(val)
         return plain(val, self._feature_dims) if is_non_tensor(val) else val
 

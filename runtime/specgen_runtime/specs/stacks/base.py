@@ -232,7 +232,7 @@ class SpecStack(StackShapes[_Item]):
             ValueError: if the value has no part for each item.
         """
         parts, dim = self._parts_of(val)
-        if checks_encode() if safe is None else safe:
+        if checks_encode(safe):
             self.assert_is_in(val)
         return join_arrays(
             [item.to_numpy(part, safe=False) for item, part in zip(self._items, parts, strict=True)], dim
