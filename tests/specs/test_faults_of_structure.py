@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -119,3 +120,10 @@ class TestStacks:
         back = spec.encode(spec.to_numpy(value))
         assert spec.is_in(back)
         assert (back["a"] == value["a"]).all()
+
+
+@pytest.mark.parametrize("index", ["a", 1.5, True, ["a"], [1, [2, 3]], [0.5], object()], ids=repr)
+def test_what_is_no_index_is_an_index_error(index: Any) -> None:
+    for spec in (Unbounded((3, 3)), Composite(shape=(3, 3))):
+        with pytest.raises(IndexError, match="index"):
+            spec[0, index]

@@ -240,19 +240,19 @@ def _over_sizes(index: tuple[_Item, ...], shape: Sequence[int], what: str) -> tu
 def _as_index_item(entry: object) -> _Item:
     if entry is None or isinstance(entry, slice):
         return entry
-    if isinstance(entry, torch.Tensor):
-        item = entry.cpu()
-    elif isinstance(entry, list | tuple | range | np.ndarray):
-        item = torch.as_tensor(np.asarray(entry))
-        if item.numel() == 0 and not isinstance(entry, np.ndarray):
-            item = item.long()
-    else:
-        try:
-            if isinstance(entry, bool | np.bool_):
-                raise TypeError
+    try:
+        if isinstance(entry, torch.Tensor):
+            item = entry.cpu()
+        elif isinstance(entry, list | tuple | range | np.ndarray):
+            item = torch.as_tensor(np.asarray(entry))
+            if item.numel() == 0 and not isinstance(entry, np.ndarray):
+                item = item.long()
+        elif isinstance(entry, bool | np.bool_):
+            raise TypeError
+        else:
             return operator.index(entry)  # type: ignore[arg-type]
-        except TypeError:
-            raise IndexError(f"cannot index a spec with {entry!r}") from None
+    except (TypeError, ValueError):  # texts, or lists of different lengths
+        raise IndexError(f"cannot index a spec with {entry!r}") from None
     if item.is_floating_point() or item.is_complex():
         raise IndexError(f"an index tensor must hold integers or bools, got {item.dtype}")
     return item
