@@ -1,10 +1,17 @@
-"""Shared test setup: one torch thread (workers share the cores), and a compiler cache of the tests' own."""
+"""Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, and
+property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
+"""
 
 import os
 import shutil
 import tempfile
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
