@@ -182,11 +182,6 @@ DIFFERENCES: dict[str, Differs] = {
 }
 
 
-@pytest.fixture(scope="module")
-def torchrl() -> Any:
-    return pytest.importorskip("torchrl.data.tensor_specs")
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, torchrl: Any) -> None:
     torch.manual_seed(0)

@@ -292,11 +292,6 @@ for verb, expressions in (("convert", CONVERSIONS), ("index", INDEXED), ("mask",
     CASES |= {f"{verb}: {label}": expression for label, expression in expressions.items()}
 
 
-@pytest.fixture(scope="module")
-def torchrl() -> Any:
-    return pytest.importorskip("torchrl.data.tensor_specs")
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, torchrl: Any) -> None:
     torch.manual_seed(0)

@@ -68,11 +68,14 @@ class Bounded(LeafSpec):
         device: DEVICE_TYPING | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        dtype = as_dtype(dtype)
+        dtype = self._read_dtype(dtype)
         bounds = read_bounds(low, high, None if shape is None else as_size(shape, variable=True), dtype)
         super().__init__(bounds.shape, device, dtype)
         self._low, self._high = self._spread(bounds.low), self._spread(bounds.high)
         self._drawing: _Drawing | None = None
+
+    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
+        return as_dtype(dtype)
 
     def _spread(self, bound: torch.Tensor) -> torch.Tensor:
         if bound.device != self._device:
@@ -216,15 +219,8 @@ class BoundedContinuous(Bounded):
         TypeError: if `dtype` is not a floating-point dtype; otherwise as `Bounded`.
     """
 
-    def __init__(
-        self,
-        low: ArrayLike,
-        high: ArrayLike,
-        shape: ShapeLike | None = None,
-        device: DEVICE_TYPING | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(low, high, shape, device, as_continuous(dtype, self))
+    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
+        return as_continuous(dtype, self)
 
 
 class BoundedDiscrete(Bounded):
@@ -234,15 +230,8 @@ class BoundedDiscrete(Bounded):
         TypeError: if `dtype` is a floating-point dtype; otherwise as `Bounded`.
     """
 
-    def __init__(
-        self,
-        low: ArrayLike,
-        high: ArrayLike,
-        shape: ShapeLike | None = None,
-        device: DEVICE_TYPING | None = None,
-        dtype: torch.dtype | None = torch.int64,
-    ) -> None:
-        super().__init__(low, high, shape, device, as_discrete(dtype, self))
+    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
+        return as_discrete(dtype, self)
 
     def cardinality(self) -> int:
         """The number of members, over all elements."""

@@ -7,13 +7,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self, cast
 
-import numpy as np
 import torch
 
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.boxes import Box
-from specgen_runtime.specs.values import SAME_DTYPES, checks_encode, equal, to_spec_array
+from specgen_runtime.specs.values import checks_encode, equal, to_spec_array
 from specgen_runtime.specs.variable import (
     Remap,
     changed_shape,
@@ -218,14 +217,14 @@ class LeafSpec(TensorSpec):
             AssertionError: if a class index is out of range; for other domains only when the environment
                 variable `CHECK_SPEC_ENCODE` is 1.
         """
-        if type(val) is np.ndarray and val.dtype is SAME_DTYPES.get(self._dtype) and val.shape == self._size:
-            encoded = torch.from_numpy(val.copy())  # the usual case, without detours
-        elif isinstance(val, torch.Tensor):
+        if isinstance(val, torch.Tensor):
             if not fits(val.shape, self._shape):
                 raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.shape)}")
             encoded = val
         else:
-            encoded = self._fitted(to_spec_array(val, self._dtype, "the value"), self._shape)
+            encoded = to_spec_array(val, self._dtype, "the value")
+            if encoded.shape != self._size:
+                encoded = self._fitted(encoded, self._shape)
         return self._checked(encoded, ignore_device)
 
     def _fitted(self, array: torch.Tensor, shape: torch.Size) -> torch.Tensor:

@@ -6,7 +6,7 @@ from typing import Self, cast
 
 import torch
 
-from specgen_runtime.specs.arguments import as_continuous, as_discrete, integer_range
+from specgen_runtime.specs.arguments import as_continuous, as_discrete, as_dtype, integer_range
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import saturate
@@ -40,7 +40,10 @@ class Unbounded(LeafSpec):
         device: DEVICE_TYPING | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(shape, device, dtype)
+        super().__init__(shape, device, self._read_dtype(dtype))
+
+    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
+        return as_dtype(dtype)
 
     @property
     def space(self) -> ContinuousBox:
@@ -96,13 +99,8 @@ class UnboundedContinuous(Unbounded):
         TypeError: if `dtype` is not a floating-point dtype.
     """
 
-    def __init__(
-        self,
-        shape: ShapeLike = (1,),
-        device: DEVICE_TYPING | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(shape, device, as_continuous(dtype, self))
+    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
+        return as_continuous(dtype, self)
 
 
 class UnboundedDiscrete(Unbounded):
@@ -112,13 +110,8 @@ class UnboundedDiscrete(Unbounded):
         TypeError: if `dtype` is a floating-point dtype.
     """
 
-    def __init__(
-        self,
-        shape: ShapeLike = (1,),
-        device: DEVICE_TYPING | None = None,
-        dtype: torch.dtype | None = torch.int64,
-    ) -> None:
-        super().__init__(shape, device, as_discrete(dtype, self))
+    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
+        return as_discrete(dtype, self)
 
     def cardinality(self) -> int:
         """The number of members: that of the dtype's values, to the power of the number of elements."""

@@ -92,27 +92,27 @@ class Composite(CompositeValues):
         """
         if not is_data(val, self._data_cls):
             return False
+        return all(entry is not ABSENT and spec.is_in(entry) for _, spec, entry in self._looked_up(val))
+
+    def _looked_up(self, value: object) -> Iterator[tuple[str, TensorSpec, Any]]:
+        """The entries with a spec and what a value has under their names; ABSENT where it should have something."""
         for name, spec in self._specs.items():
             if spec is None:
                 continue
-            entry = entry_of(val, name)
-            if not (_is_optional(spec) if entry is ABSENT else spec.is_in(entry)):
-                return False
-        return True
+            entry = entry_of(value, name)
+            if entry is not ABSENT or not _is_optional(spec):
+                yield name, spec, entry
 
     def _problems(self, value: object) -> Iterator[Problem]:
         if not is_data(value, self._data_cls):
             yield (), f"expected a {self._value_name}, got {type(value).__name__}"
             return
-        for name, spec in self._specs.items():
-            if spec is None:
-                continue
-            entry = entry_of(value, name)
-            if entry is not ABSENT:
-                for path, what in spec._problems(entry):
-                    yield (name, *path), what
-            elif not _is_optional(spec):
+        for name, spec, entry in self._looked_up(value):
+            if entry is ABSENT:
                 yield (name,), f"expected {spec!r}, got nothing"
+                continue
+            for path, what in spec._problems(entry):
+                yield (name, *path), what
 
     def type_check(self, value: Any, key: NestedKey | Sequence[NestedKey] | None = None) -> None:
         """Check dtypes, and nothing else.
@@ -138,13 +138,8 @@ class Composite(CompositeValues):
                 self.type_check(value[each], each)
 
     def _check_types(self, value: Any, path: tuple[str, ...]) -> None:
-        for name, spec in self._specs.items():
-            if spec is None:
-                continue
-            entry = entry_of(value, name)
+        for name, spec, entry in self._looked_up(value):
             if entry is ABSENT:
-                if _is_optional(spec):
-                    continue
                 raise KeyError(f"key {(*path, name)!r}: expected {spec!r}, got nothing")
             if isinstance(spec, Composite):
                 spec._check_types(entry, (*path, name))
@@ -161,13 +156,8 @@ class Composite(CompositeValues):
         """
         if not is_tensor_collection(val) or not is_data(val, self._data_cls):
             raise TypeError(f"expected a {self._value_name}, got {type(val).__name__}")
-        for name, spec in self._specs.items():
-            if spec is None:
-                continue
-            entry = entry_of(val, name)
+        for name, spec, entry in self._looked_up(val):
             if entry is ABSENT:
-                if _is_optional(spec):
-                    continue
                 raise KeyError(f"cannot project: no entry {name!r} in the tensordict, expected {spec!r}")
             try:
                 projected = spec.project(entry)
