@@ -50,7 +50,7 @@ KNOWN: dict[str, Import] = {
     "euler": Import("specgen_runtime.functional", "euler"),
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
-    **{name: Import("specgen_runtime.envs.lifting", name) for name in _RUNTIME_LIFTING},
+    **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{
         name: Import(f"specgen_runtime.transforms.{module}", name)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
-from specgen_runtime.envs.lifting import counts_before, sums_before
+from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, OneHot, Unbounded
 from torch import Tensor
 

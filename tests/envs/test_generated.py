@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, EnvSpecs, GeneratedEnv, check_env_specs
-from specgen_runtime.envs.lifting import counts_before, sums_before
+from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule
@@ -429,7 +429,7 @@ def test_next_and_root_do_not_share_containers() -> None:
 def test_records_carry_by_name() -> None:
     from typing import NamedTuple
 
-    from specgen_runtime.envs.records import carried
+    from specgen_runtime.envs.generated.records import carried
 
     class Root(NamedTuple):
         a: int

@@ -21,7 +21,7 @@ from specgen_runtime.envs import (
     GymWrapper,
     check_env_specs,
 )
-from specgen_runtime.envs.gym_spaces import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, value_encoder
 from specgen_runtime.specs import Bounded, Categorical, Composite, OneHot, Unbounded
 from specgen_runtime.specs.gymnasium import space_to_spec
 from tensordict import TensorDictBase

@@ -3,10 +3,8 @@
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.checks import check_env_specs
 from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
-from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
-from specgen_runtime.envs.generated_gym import GeneratedGymEnv, GymSpaceMismatch
-from specgen_runtime.envs.gym import GymEnv, GymWrapper
-from specgen_runtime.envs.lifting import counts_before, sums_before
+from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv, counts_before, sums_before
+from specgen_runtime.envs.gym import GeneratedGymEnv, GymEnv, GymSpaceMismatch, GymWrapper
 from specgen_runtime.envs.mdp import step_mdp
 
 __all__ = [

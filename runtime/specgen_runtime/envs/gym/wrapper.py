@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D, EnvBase
-from specgen_runtime.envs.gym_spaces import action_decoder, value_encoder
+from specgen_runtime.envs.gym.values import action_decoder, value_encoder
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
 from specgen_runtime.typing import DEVICE_TYPING

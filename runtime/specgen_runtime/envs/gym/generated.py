@@ -12,10 +12,10 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
-from specgen_runtime.envs.gym_rollout import run_lifted
-from specgen_runtime.envs.gym_spaces import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.envs.gym.rollout import run_lifted
+from specgen_runtime.envs.gym.slabs import Scalars
+from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, value_encoder
 from specgen_runtime.envs.keys import as_tuple, show_key
-from specgen_runtime.envs.slabs import Scalars
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey

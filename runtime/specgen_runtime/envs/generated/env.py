@@ -23,10 +23,10 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
 from specgen_runtime.envs.checked import check_entries
-from specgen_runtime.envs.generated_rollout import lifted_rollout, run_steps
+from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay, set_entry
+from specgen_runtime.envs.generated.records import carried, merged
+from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay, set_entry
-from specgen_runtime.envs.records import carried, merged
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.records import carried, stacked
+from specgen_runtime.envs.generated.records import carried, stacked
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.generated_gym import GeneratedGymEnv
+    from specgen_runtime.envs.gym.generated import GeneratedGymEnv
 
 __all__ = ["run_lifted"]
 
