@@ -1,0 +1,109 @@
+"""`Host`: one environment of a batch and the commands it takes, wherever it lives."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched.description import Description
+
+__all__ = ["CALLABLE", "OPAQUE", "Host"]
+
+CALLABLE = "callable"
+OPAQUE = "opaque"
+
+
+class Host:
+    """Carries out commands on an environment.
+
+    The commands are the methods of this class that begin with `do_`; each takes one argument.
+
+    Args:
+        env: the environment.
+        remote: whether answers leave the process, so that values that can't be pickled have to stay.
+    """
+
+    def __init__(self, env: EnvBase[Any], *, remote: bool = True) -> None:
+        self.env = env
+        self.remote = remote
+
+    def do(self, command: str, argument: Any) -> Any:
+        """Carry out a command."""
+        method: Callable[[Any], Any] = getattr(self, f"do_{command}")
+        return method(argument)
+
+    def _here(self, tensordict: TensorDictBase) -> Any:
+        """A row on the environment's device."""
+        device = self.env.device
+        if tensordict.device == device:
+            return tensordict
+        return tensordict.to(device) if device is not None else tensordict.clear_device_()
+
+    def do_describe(self, _: None) -> Description:
+        """Tell what the environment's data look like."""
+        return Description.of(self.env)
+
+    def do_reset(self, argument: tuple[TensorDictBase | None, dict[str, Any]]) -> Any:
+        """Reset; the row, updated."""
+        row, kwargs = argument
+        return self.env.reset(None if row is None else self._here(row), **kwargs)
+
+    def do_step(self, row: TensorDictBase) -> Any:
+        """Step; the row's `"next"`."""
+        return self.env.step(self._here(row)).get("next")
+
+    def do_step_and_maybe_reset(self, row: TensorDictBase) -> tuple[Any, Any]:
+        """Step and reset what is done; the row's `"next"`, and the next row."""
+        record, root = self.env.step_and_maybe_reset(self._here(row))
+        return record.get("next"), root
+
+    def do_seed(self, argument: tuple[int | None, bool]) -> int | None:
+        """Seed; the seed for the next environment."""
+        seed, static_seed = argument
+        return self.env.set_seed(seed, static_seed=static_seed)
+
+    def do_get(self, path: tuple[str, ...]) -> tuple[str, Any]:
+        """An attribute: what it is, and its value if that can be sent."""
+        value = self._find(path)
+        if callable(value) and not isinstance(value, torch.nn.Module):
+            return CALLABLE, None
+        if self.remote:
+            try:
+                pickle.dumps(value)
+            except Exception:
+                return OPAQUE, None
+        return "value", value
+
+    def do_call(self, argument: tuple[tuple[str, ...], tuple[Any, ...], dict[str, Any]]) -> Any:
+        """Call a method."""
+        path, args, kwargs = argument
+        return self._find(path)(*args, **kwargs)
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        value: Any = self.env
+        for name in path:
+            value = getattr(value, name)
+        return value
+
+    def do_state_dict(self, argument: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        """The environment's state dict."""
+        args, kwargs = argument
+        return self.env.state_dict(*args, **kwargs)
+
+    def do_load_state_dict(self, argument: tuple[Any, dict[str, Any]]) -> None:
+        """Load a state dict."""
+        state, kwargs = argument
+        self.env.load_state_dict(state, **kwargs)
+
+    def do_to(self, device: torch.device) -> None:
+        """Move the environment."""
+        self.env = self.env.to(device)
+
+    def do_close(self, _: None) -> None:
+        """Close the environment."""
+        self.env.close(raise_if_closed=False)

@@ -1,0 +1,108 @@
+"""`Pool`: where the environments of a batch live, and how they are spoken to."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
+from specgen_runtime.envs.batched.host import Host
+
+__all__ = ["LocalPool", "Pool"]
+
+
+class Pool(ABC):
+    """Environments that take commands: those of `Host`, one at a time each.
+
+    Attributes:
+        count: how many there are.
+        closed: whether they are gone.
+    """
+
+    count: int
+    closed: bool = False
+
+    @abstractmethod
+    def send(self, place: int, command: str, argument: Any) -> None:
+        """Give a command to one environment. The next thing is to collect its answer."""
+
+    @abstractmethod
+    def collect(self, places: Sequence[int]) -> list[Any]:
+        """Wait for the answers of some environments that were given a command.
+
+        Raises:
+            RuntimeError: an environment is gone (its process died); the pool is closed.
+            Exception: what an environment raised, after all have answered; the pool is still of use.
+        """
+
+    @abstractmethod
+    def close(self, timeout: float) -> None:
+        """Close all environments and release what holds them, by force after so many seconds."""
+
+    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+        """Give a command to some environments, and wait for their answers."""
+        places = list(arguments)
+        for place in places:
+            self.send(place, command, arguments[place])
+        return dict(zip(places, self.collect(places), strict=True))
+
+
+class LocalPool(Pool):
+    """Environments in this process, which do what they are told at once.
+
+    Args:
+        functions: make them.
+        kwargs: the functions' keyword arguments.
+        made: environments that exist already, by place.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[EnvFunction],
+        kwargs: Sequence[dict[str, Any]],
+        made: Mapping[int, EnvBase[Any]],
+    ) -> None:
+        self.count = len(functions)
+        envs: list[EnvBase[Any]] = []
+        for place, function in enumerate(functions):
+            env = made.get(place)
+            if env is None:
+                env = checked_env(function(**kwargs[place]), place)
+            if any(env is other for other in envs):
+                env = _another(env, place)
+            envs.append(env)
+        self.hosts = [Host(env, remote=False) for env in envs]
+        self._answers: dict[int, Any] = {}
+
+    def send(self, place: int, command: str, argument: Any) -> None:
+        """Carry out the command."""
+        try:
+            self._answers[place] = self.hosts[place].do(command, argument)
+        except Exception as error:
+            error.add_note(f"in environment {place} of {self.count}")
+            raise
+
+    def collect(self, places: Sequence[int]) -> list[Any]:
+        """The results."""
+        return [self._answers.pop(place) for place in places]
+
+    def close(self, timeout: float) -> None:
+        """Close the environments."""
+        del timeout
+        self.closed = True
+        for host in self.hosts:
+            host.do_close(None)
+
+
+def _another(env: EnvBase[Any], place: int) -> EnvBase[Any]:
+    """A copy of an environment that has a place already."""
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:
+        raise RuntimeError(
+            f"create_env_fn returned the same {type(env).__name__} again for environment {place}, and it can't be"
+            f" copied ({error}); it must make a new environment each time it is called"
+        ) from error

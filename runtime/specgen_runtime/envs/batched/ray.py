@@ -1,0 +1,182 @@
+"""`RayEnv`: several environments as one, in actors of a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specgen_runtime.envs.base import D
+from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
+from specgen_runtime.envs.batched.base import BatchedEnv
+from specgen_runtime.envs.batched.description import Description
+from specgen_runtime.envs.batched.host import Host
+from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, loads
+from specgen_runtime.envs.batched.pool import Pool
+from specgen_runtime.typing import DEVICE_TYPING
+
+__all__ = ["RayEnv"]
+
+
+class RayEnv(BatchedEnv[D]):
+    """Several environments as one, each in an actor of a Ray cluster, on as many machines as it has.
+
+    Its actors start at construction, with `ray.init()` if nobody has called it, and tell the specs. Data are pickled, so
+    that a step takes about a millisecond: for environments that are slow, or too many for one machine. What an
+    environment raises is raised here, with its type; if an actor dies, all are closed. Otherwise as `ParallelEnv`.
+
+    Args:
+        num_workers: how many.
+        create_env_fn: makes an environment, or one function for each.
+        create_env_kwargs: keyword arguments of the functions: a dict for all (each gets a copy), or one for each.
+        share_individual_td: give lazy stacks of the environments' tensordicts. None: only where their data differ in
+            keys or sizes.
+        device: of the data. None: that of the environments.
+        non_blocking: do not wait for copies between devices; data on the CPU are always complete.
+        ray_options: what each actor needs, as in `ray.remote(**options)`: `num_cpus`, `num_gpus`, `resources`.
+        shutdown_timeout: how many seconds environments have to close, before their actors are killed.
+
+    Raises:
+        ImportError: Ray is not installed.
+        TypeError, ValueError, RuntimeError: as `ParallelEnv`.
+        Exception: what a function raised.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        create_env_fn: EnvFunction | Sequence[EnvFunction],
+        *,
+        create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        share_individual_td: bool | None = None,
+        device: DEVICE_TYPING | None = None,
+        non_blocking: bool = False,
+        ray_options: Mapping[str, Any] | None = None,
+        shutdown_timeout: float = 10.0,
+    ) -> None:
+        _import_ray()
+        super().__init__(
+            num_workers,
+            create_env_fn,
+            create_env_kwargs=create_env_kwargs,
+            pin_memory=False,
+            share_individual_td=share_individual_td,
+            policy_proof=None,
+            device=device,
+            allow_step_when_done=False,
+            non_blocking=non_blocking,
+        )
+        self._ray_options = dict(ray_options or {})
+        self._shutdown_timeout = float(shutdown_timeout)
+        self.start()
+
+    def _open(self) -> Pool:
+        pairs = zip(self.create_env_fn, self.create_env_kwargs, strict=True)
+        functions = [dumps_function(function, kwargs, i) for i, (function, kwargs) in enumerate(pairs)]
+        pool = RayPool(functions, self._ray_options)
+        try:
+            if self._stale or "_descriptions" not in self.__dict__:
+                self._take_on(pool.descriptions)
+            self._stale = False
+        except BaseException:
+            pool.close(0.0)
+            raise
+        return pool
+
+    def _close_timeout(self) -> float:
+        return self._shutdown_timeout
+
+
+class RayPool(Pool):
+    """Environments in Ray actors.
+
+    Args:
+        functions: pickled by `dumps_function`, one for each actor.
+        options: of each actor.
+
+    Attributes:
+        descriptions: of the environments, in their order.
+    """
+
+    def __init__(self, functions: Sequence[bytes], options: Mapping[str, Any]) -> None:
+        self._ray = _import_ray()
+        self.count = len(functions)
+        self._answers: dict[int, Any] = {}
+        actor = self._ray.remote(**options)(_Actor) if options else self._ray.remote(_Actor)
+        self._actors = [actor.remote(place, function) for place, function in enumerate(functions)]
+        try:
+            self.descriptions: list[Description] = list(
+                self.exchange("describe", dict.fromkeys(range(self.count))).values()
+            )
+        except BaseException:
+            self.close(0.0)
+            raise
+
+    def send(self, place: int, command: str, argument: Any) -> None:
+        """Give a command to one environment."""
+        self._answers[place] = self._actors[place].do.remote(dumps((command, argument)))
+
+    def collect(self, places: Sequence[int]) -> list[Any]:
+        """Wait for the answers of some environments that were given a command."""
+        found: list[Any] = []
+        failures: list[tuple[int, Failure]] = []
+        try:
+            for place in places:
+                answer = loads(self._ray.get(self._answers.pop(place)))
+                if isinstance(answer, Failure):
+                    failures.append((place, answer))
+                found.append(answer)
+        except self._ray.exceptions.RayError as error:
+            self.close(0.0)
+            raise RuntimeError(
+                f"environment {place} of {self.count}: its actor is gone; all are closed now"
+            ) from error
+        except BaseException:
+            self.close(0.0)  # answers that nobody waits for would be taken for those of the next command
+            raise
+        if failures:
+            first, failure = failures[0]
+            raise failure.rebuild(f"environment {first} of {self.count}, a Ray actor")
+        return found
+
+    def close(self, timeout: float) -> None:
+        """Close the environments, and end their actors."""
+        self.closed = True
+        if timeout > 0:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                asked = [actor.do.remote(dumps(("close", None))) for actor in self._actors]
+                self._ray.wait(asked, num_returns=len(asked), timeout=timeout)
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors.clear()
+
+    def __del__(self) -> None:
+        if not self.closed and getattr(self, "_actors", None) and self._ray.is_initialized():
+            self.close(0.0)
+
+
+class _Actor:
+    """What runs in an actor: a `Host`."""
+
+    def __init__(self, place: int, function: bytes) -> None:
+        self.place, self.function = place, function
+        self.host: Host | None = None
+
+    def do(self, data: bytes) -> bytes:
+        """Carry out a pickled command; the pickled answer, or `Failure`."""
+        try:
+            if self.host is None:
+                create, kwargs = loads(self.function)
+                self.host = Host(checked_env(create(**kwargs), self.place))
+            command, argument = loads(data)
+            return dumps(self.host.do(command, argument))
+        except Exception as error:
+            return dumps(Failure(error))
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("RayEnv needs Ray: pip install 'specgen[ray]'") from error
+    return ray

@@ -1,0 +1,281 @@
+"""What runs in the process of a `ParallelEnv`'s environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from multiprocessing import connection, parent_process
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from specgen_runtime.envs.batched.arguments import checked_env
+from specgen_runtime.envs.batched.host import Host
+from specgen_runtime.envs.batched.memory import mapped
+from specgen_runtime.envs.batched.messages import Failure, dumps, loads
+from specgen_runtime.envs.batched.rows import flat_leaves
+from specgen_runtime.envs.batched.slots import Slot, Slots, pack
+from specgen_runtime.envs.entries import peek, put
+
+__all__ = [
+    "DONE",
+    "FAILED",
+    "MESSAGE",
+    "RESET",
+    "ROOT",
+    "STEP",
+    "STEP_AND_RESET",
+    "WITH_INPUTS",
+    "run_worker",
+]
+
+# Commands: one byte, so that a step costs one system call.
+MESSAGE = b"m"  # a pickled command follows
+STEP = b"s"
+STEP_AND_RESET = b"r"
+RESET = b"0"
+WITH_INPUTS = {
+    STEP: b"S",
+    STEP_AND_RESET: b"R",
+}  # two masks follow: roots that were written, roots that are absent
+_PLAIN = {inputs: command for command, inputs in WITH_INPUTS.items()}
+
+# Answers.
+DONE = b"k"
+ROOT = b"n"  # done, and the root slots hold the root after a reset
+ANSWER = b"a"  # a pickled answer follows
+FAILED = b"f"  # a pickled Failure follows
+
+
+def run_worker(
+    place: int,
+    function: bytes,
+    commands: connection.Connection,
+    answers: connection.Connection,
+    inherited: Sequence[connection.Connection],
+    threads: int | None,
+) -> None:
+    """Make an environment and do what the pipe says, until it ends.
+
+    Args:
+        place: which of the environments it is.
+        function: the pickled function that makes it, and its keyword arguments.
+        commands: where commands come from.
+        answers: where answers go.
+        inherited: ends of pipes that a forked process has and must not keep open.
+        threads: how many threads torch may use.
+    """
+    for end in inherited:
+        end.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the environments
+    threading.Thread(target=_leave_with_parent, daemon=True, name="watch-parent").start()
+    worker = _Worker(place, commands, answers)
+    try:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        if not worker.begin(function):
+            return
+        worker.serve()
+    except (BrokenPipeError, EOFError):
+        pass  # nobody is listening any more
+    finally:
+        worker.end()
+
+
+def _leave_with_parent() -> None:
+    """End this process as soon as its parent is gone, whatever the environment is doing."""
+    parent, known = parent_process(), os.getppid()
+    assert parent is not None
+    while not connection.wait([parent.sentinel], timeout=1.0) and os.getppid() == known:
+        pass
+    os._exit(1)
+
+
+class _Worker:
+    """The state of a worker: its environment, and the slots once they are known."""
+
+    def __init__(self, place: int, commands: connection.Connection, answers: connection.Connection) -> None:
+        self.place = place
+        self.commands, self.answers = commands, answers
+        self.reader, self.writer = commands.fileno(), answers.fileno()
+        self.host: Host | None = None
+        self.root: Any = None  # what the next step begins with, but for what the caller changes
+        self.record: Any = None  # the last step, if no root follows from it yet
+
+    def begin(self, function: bytes) -> bool:
+        """Make the environment and describe it."""
+        try:
+            create, kwargs = loads(function)
+            self.host = Host(checked_env(create(**kwargs), self.place))
+            self.answer(self.host.do("describe", None))
+        except Exception as error:
+            self.fail(error)
+            return False
+        return True
+
+    def end(self) -> None:
+        """Close the environment."""
+        if self.host is not None:
+            self.host.do("close", None)
+
+    def answer(self, value: Any) -> None:
+        """Send a value."""
+        data = dumps(value)
+        os.write(self.writer, ANSWER)
+        self.answers.send_bytes(data)
+
+    def fail(self, error: Exception) -> None:
+        """Send an exception."""
+        os.write(self.writer, FAILED)
+        self.answers.send_bytes(dumps(Failure(error)))
+
+    def serve(self) -> None:
+        """Do what the pipe says."""
+        read, reader, write, writer = os.read, self.reader, os.write, self.writer
+        while command := read(reader, 1):
+            try:
+                if command == MESSAGE:
+                    name, argument = loads(self.commands.recv_bytes())
+                    if name == "close":
+                        return
+                    self.answer(self.message(name, argument))
+                    continue
+                if command in _PLAIN:
+                    self.take_inputs(self.commands.recv_bytes())
+                    command = _PLAIN[command]
+                answer = self.reset() if command == RESET else self.step(command == STEP_AND_RESET)
+            except (BrokenPipeError, EOFError):
+                raise
+            except Exception as error:
+                self.root = self.record = None
+                self.fail(error)
+                continue
+            if answer is not None:
+                write(writer, answer)
+            if self.record is not None:
+                self.follow()
+
+    # commands whose data come by the pipe
+
+    def message(self, name: str, argument: Any) -> Any:
+        """A command of `Host`, or the slots."""
+        assert self.host is not None
+        if name == "slots":
+            self.attach(*argument)
+            return None
+        result = self.host.do(name, argument)
+        if name == "reset":
+            self.root, self.record = result.copy(), None
+        elif name == "step":
+            self.root, self.record = None, argument.set("next", result)
+            self.follow()
+        elif name == "step_and_maybe_reset":
+            self.root, self.record = result[1].copy(), None
+        return result
+
+    def follow(self) -> None:
+        """Work out the root after a step; after the answer, while the caller is busy with it."""
+        assert self.host is not None
+        record, self.record = self.record, None
+        self.root = self.host.env.step_mdp(record)
+
+    # commands whose data are in the slots
+
+    def attach(self, slots: Slots, path: str, count: int) -> None:
+        """Map the memory of the slots."""
+        assert self.host is not None
+        env = self.host.env
+        views = slots.views(mapped(path, slots.nbytes(count)), count)
+        self.slots = slots
+        self.inputs, self.roots, self.nexts = ([tensor[self.place] for tensor in group] for group in views)
+        self.device, self.batch_size = env.device, env.batch_size
+        self.next_keys = [_key(slot) for slot in slots.nexts]
+        self.root_keys = [_key(slot) for slot in slots.roots]
+        self.known = {slot.path for slot in (*slots.inputs, *slots.roots)}
+        self.known_next = {slot.path for slot in slots.nexts}
+
+    def take_inputs(self, masks: bytes) -> None:
+        """Read the root entries that the caller changed, and drop those that it left out."""
+        half = len(masks) // 2
+        written, absent = int.from_bytes(masks[:half], "little"), int.from_bytes(masks[half:], "little")
+        if self.root is None:
+            self.root = pack((), (), self.slots.sizes, torch.Size(()), self.batch_size, self.device)
+        for i, slot in enumerate(self.slots.roots):
+            if written >> i & 1:
+                self._put(slot, self.roots[i])
+            elif absent >> i & 1 and peek(self.root, self.root_keys[i]) is not None:
+                del self.root[self.root_keys[i]]
+
+    def _put(self, slot: Slot, value: torch.Tensor) -> None:
+        # A copy: the environment may keep it, and the slot will be written again.
+        here = value.clone() if self.device is None else value.to(self.device, copy=True)
+        path = slot.path
+        for depth in range(1, len(path)):
+            if peek(self.root, path[:depth]) is None:
+                size = self.slots.sizes.get(path[:depth], self.batch_size)
+                self.root.set(path[:depth], pack((), (), {}, torch.Size(()), size, self.device))
+        put(self.root, _key(slot), here)
+
+    def reset(self) -> bytes | None:
+        """Start a new episode."""
+        assert self.host is not None
+        root = self.host.env.reset()
+        for tensor, key in zip(self.roots, self.root_keys, strict=True):
+            tensor.copy_(peek(root, key))
+        self.root = root.copy()
+        extra = _extra(root, self.known)
+        if extra is None:
+            return ROOT
+        self.answer((True, None, extra))
+        return None
+
+    def step(self, resets: bool) -> bytes | None:
+        """Take a step with the actions and the state in the slots, from the root that this worker has."""
+        assert self.host is not None
+        if self.root is None:
+            self.root = pack((), (), self.slots.sizes, torch.Size(()), self.batch_size, self.device)
+        for slot, value in zip(self.slots.inputs, self.inputs, strict=True):
+            self._put(slot, value)
+        root, self.root = self.root, None
+        env = self.host.env
+        if resets:
+            record, following = env.step_and_maybe_reset(root)
+            self.root = following.copy()
+        else:
+            record, following = env.step(root), None
+            self.record = record
+        taken = record.get("next")
+        values = [peek(taken, key) for key in self.next_keys]
+        for tensor, value in zip(self.nexts, values, strict=True):
+            tensor.copy_(value)
+        new_root = False
+        if following is not None:
+            roots = [peek(following, key) for key in self.root_keys]
+            new_root = any(
+                value is not values[same] for value, same in zip(roots, self.slots.shared, strict=True)
+            )
+            if new_root:
+                for tensor, value in zip(self.roots, roots, strict=True):
+                    tensor.copy_(value)
+        extra = _extra(taken, self.known_next)
+        extra_root = None if following is None else _extra(following, self.known)
+        if extra is None and extra_root is None:
+            return ROOT if new_root else DONE
+        self.answer((new_root, extra, extra_root))
+        return None
+
+
+def _key(slot: Slot) -> Any:
+    return slot.path[0] if len(slot.path) == 1 else slot.path
+
+
+def _extra(tensordict: TensorDictBase, known: set[tuple[str, ...]]) -> Any:
+    """The entries that have no slot, or None."""
+    leaves = flat_leaves(tensordict)
+    if len(leaves) <= len(known) and all(path in known for path, _ in leaves):
+        return None
+    names = [path for path, _ in leaves if path not in known]
+    return tensordict.select(*names) if names else None

@@ -1,0 +1,131 @@
+"""`ParallelEnv`: how its processes start and what their data go through."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs.batched.memory import SharedMemory, mapped
+from specgen_runtime.envs.batched.messages import dumps, loads
+from tensordict import TensorDict
+
+from tests.envs.batched.conftest import Make
+from tests.envs.batched.faulty import Faulty
+from tests.envs.batched.test_results import same
+from tests.envs.counting import Counting, Grid
+from tests.envs.spec_kinds import made
+
+CHANNELS: dict[str, dict[str, Any]] = {
+    "shared memory": {},
+    "a file": {"shared_memory": False, "memmap": True},
+    "pipes": {"use_buffers": False},
+    "pipes, too": {"shared_memory": False},
+}
+
+
+@pytest.mark.parametrize("kwargs", CHANNELS.values(), ids=CHANNELS)
+@pytest.mark.parametrize("make_env", [Counting, Grid, partial(made, "text")], ids=["flat", "nested", "texts"])
+def test_channels(parallel: Make, serial: Make, kwargs: dict[str, Any], make_env: Any) -> None:
+    rollouts = []
+    for env in (parallel(2, make_env, **kwargs), serial(2, make_env)):
+        env.reset()
+        torch.manual_seed(2)
+        rollouts.append(env.rollout(6, break_when_any_done=False))
+    left, right = rollouts
+    if make_env in (Counting, Grid):
+        same(left, right)
+    else:
+        assert left["next", "text"] == right["next", "text"]
+        assert torch.equal(left["next", "count"], right["next", "count"])
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_start_methods(parallel: Make, method: str) -> None:
+    env = parallel(2, lambda: Faulty(), mp_start_method=method, daemon=True)
+    assert env.rollout(2).shape == (2, 2)
+    assert len({*env.pid(), os.getpid()}) == 3
+
+
+def test_specs_from_the_processes(parallel: Make) -> None:
+    home = os.getpid()
+    env = parallel(2, partial(only_elsewhere, home), metadata_from_workers=True)
+    assert not env.is_closed
+    assert env.rollout(2).shape == (2, 2)
+
+
+def only_elsewhere(home: int) -> Faulty:
+    assert os.getpid() != home
+    return Faulty()
+
+
+def test_threads(parallel: Make) -> None:
+    before = torch.get_num_threads()
+    env = parallel(1, Faulty, num_threads=before + 1, num_sub_threads=1)
+    assert torch.get_num_threads() == before
+    env.start()
+    assert torch.get_num_threads() == before + 1
+    env.close()
+    assert torch.get_num_threads() == before
+
+
+def test_configuration(parallel: Make) -> None:
+    env = parallel(1, Faulty)
+    assert env.configure_parallel(use_buffers=False, mp_start_method="fork", daemon=True) is env
+    assert env.rollout(2).shape == (1, 2)
+    with pytest.raises(RuntimeError, match="close"):
+        env.configure_parallel(use_buffers=True)
+
+
+class TestSharedMemory:
+    def test_is_shared_and_leaves_no_name(self) -> None:
+        memory = SharedMemory(256)
+        other = mapped(memory.path, 256)
+        memory.unlink()
+        assert not Path(memory.path).exists()
+        memory.block[3] = 7
+        assert other[3] == 7
+
+    def test_environments_leave_no_files(self, parallel: Make) -> None:
+        before = set(Path("/dev/shm").glob("specgen-envs-*"))
+        parallel(2, Counting).reset()
+        assert set(Path("/dev/shm").glob("specgen-envs-*")) <= before
+
+
+def test_no_memory_is_lost(parallel: Make) -> None:
+    env = parallel(1, Counting)
+    root = env.reset()
+    for _ in range(100):
+        _, root = env.step_and_maybe_reset(env.rand_action(root))
+    before = _memory(env.worker_pids[0]), _memory(os.getpid())
+    for _ in range(600):
+        _, root = env.step_and_maybe_reset(env.rand_action(root))
+    after = _memory(env.worker_pids[0]), _memory(os.getpid())
+    assert all(late - early < 4_000 for late, early in zip(after, before, strict=True))  # KiB
+
+
+def _memory(pid: int | None) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64],
+)
+def test_tensors_as_messages(dtype: torch.dtype) -> None:
+    tensor = torch.arange(6).to(dtype).reshape(2, 3).t()
+    arrived = loads(dumps(TensorDict({"x": tensor, "nested": {"y": tensor[:0]}}, batch_size=[])))
+    assert arrived["x"].dtype is dtype
+    assert torch.equal(arrived["x"], tensor)
+    assert arrived["nested", "y"].shape == (0, 2)
+    arrived["x"].zero_()
+    assert torch.equal(tensor, torch.arange(6).to(dtype).reshape(2, 3).t())
+
+
+def test_conjugate_tensors_as_messages() -> None:
+    tensor = torch.tensor([1 + 2j]).conj()
+    assert torch.equal(loads(dumps(tensor)), tensor)

@@ -1,0 +1,75 @@
+"""`RayEnv`, on a local cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import RayEnv, SerialEnv
+
+from tests.envs.batched.faulty import ChattyError, Faulty
+from tests.envs.batched.test_results import cartpole, same
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def make(cluster: None) -> Iterator[Any]:
+    made: list[RayEnv[Any]] = []
+
+    def make(*args: Any, **kwargs: Any) -> RayEnv[Any]:
+        made.append(RayEnv(*args, ray_options={"num_cpus": 0.1}, **kwargs))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close(raise_if_closed=False)
+
+
+def test_results(make: Any) -> None:
+    rollouts = []
+    for env in (make(2, cartpole), SerialEnv(2, cartpole)):
+        assert env.set_seed(4) == 6
+        torch.manual_seed(0)
+        rollouts.append(env.rollout(40, break_when_any_done=False))
+    same(*rollouts)
+
+
+def test_life(make: Any) -> None:
+    env = make(2, Faulty)
+    assert not env.is_closed
+    assert env.plus(2) == [2, 2]
+    env.close()
+    assert env.reset()["observation"].shape == (2, 1)
+
+
+def test_exceptions(make: Any) -> None:
+    env = make(2, [Faulty, partial(Faulty, 2, "chatty")])
+    with pytest.raises(ChattyError) as caught:
+        env.rollout(2)
+    assert "in environment 1 of 2" in caught.value.__notes__[0]
+    assert env.rollout(1).shape == (2, 1)
+    with pytest.raises(ZeroDivisionError):
+        make(1, partial(Faulty, "construct"))
+
+
+def test_deaths(make: Any) -> None:
+    env = make(2, Faulty)
+    root = env.rand_action(env.reset())
+    os.kill(env.pid()[1], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="environment 1 of 2: its actor is gone"):
+        env.step(root)
+    assert env.is_closed
