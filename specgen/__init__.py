@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Loss,
         Module,
         Param,
+        Python,
         Spec,
         Transform,
     )
@@ -36,6 +37,7 @@ __all__ = [
     "Loss",
     "Module",
     "Param",
+    "Python",
     "Spec",
     "Transform",
 ]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv
-from specgen_runtime.testing import check_generated_env
+from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, GeneratedPythonEnv
+from specgen_runtime.testing import check_env
 
 from specgen.diagnostics import render_human
 from specgen.pipeline import Compiled, compile_sources
@@ -123,8 +123,8 @@ def test_nothing_lies_beside_the_cases() -> None:
     "folder", [c for c in CASES if c.parent.name == "good"], ids=lambda folder: folder.name
 )
 def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
-    """The environments of the expected files keep the contract, those behind Gymnasium are only imported; specs
-    are made."""
+    """The environments of the expected files keep the contract, those behind Gymnasium or a class of the user's are
+    only imported; specs are made."""
     files = {path.removeprefix("generated/"): text for path, text in expected_of(folder).items()}
     with imported(files, "generated", tmp_path) as package:
         modules = [importlib.import_module(f"generated.{name}") for name in modules_in(files)]
@@ -139,8 +139,8 @@ def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
         assert all(spec.is_in(spec.rand()) for spec in specs)
         assert package.__all__ is not None
         for each in found:
-            if issubclass(each, GeneratedEnv) and not issubclass(each, GeneratedGymEnv):
-                check_generated_env(lambda each=each: each(batch_size=(3,)), steps=30)
+            if issubclass(each, GeneratedEnv) and not issubclass(each, GeneratedGymEnv | GeneratedPythonEnv):
+                check_env(lambda each=each: each(batch_size=(3,)), steps=30)
 
 
 def modules_in(files: dict[str, str]) -> list[str]:

@@ -32,6 +32,9 @@ SUFFIXES = (
 )
 """What the names of generated records end with, behind the name of their declaration."""
 
+PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
+"""What else they end with where a Python class is behind an environment."""
+
 USED = frozenset(
     [
         "ActionSpace",
@@ -53,6 +56,7 @@ USED = frozenset(
         "Float64",
         "GeneratedEnv",
         "GeneratedGymEnv",
+        "GeneratedPythonEnv",
         "GeneratedTransform",
         "INPUTS",
         "Index",
@@ -68,10 +72,13 @@ USED = frozenset(
         "NamedTuple",
         "NestedKey",
         "OneHot",
+        "Protocol",
         "Reduction",
         "Self",
         "Sequence",
         "Shaped",
+        "SimulatorDynamics",
+        "SupportsFloat",
         "TYPE_CHECKING",
         "Tensor",
         "TensorDict",
@@ -82,6 +89,7 @@ USED = frozenset(
         "UInt8",
         "Unbounded",
         "ValueEstimators",
+        "VectorDynamics",
     ]
 )
 """What generated modules import; a class of such a name would hide it."""
@@ -139,7 +147,7 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
         for what, name, span in _declared(file):
             if _refuse(name, what, name in USED and "generated code uses it", span, sink):
                 continue
-            clash = next((taken[form] for form in _forms(name) if form in taken), None)
+            clash = next((taken[form] for form in _forms(file, name) if form in taken), None)
             clash = clash or shown.get((package, name))
             if clash is not None:
                 other, first = clash
@@ -157,7 +165,7 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
                     )
                 )
                 continue
-            taken |= dict.fromkeys(_forms(name), (what, span))
+            taken |= dict.fromkeys(_forms(file, name), (what, span))
             shown[package, name] = (what, span)
 
 
@@ -193,9 +201,11 @@ def _declared(file: SchemaFile) -> Iterator[tuple[str, str, Span]]:
             yield what, key.text, key.span
 
 
-def _forms(name: str) -> list[str]:
+def _forms(file: SchemaFile, name: str) -> list[str]:
     """Every top-level name that a declaration may take in its module."""
-    return [name, f"{snake(name)}()", *(name + suffix for suffix in SUFFIXES)]
+    env = file.module.envs.get(name)
+    more = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
+    return [name, f"{snake(name)}()", *(name + suffix for suffix in (*SUFFIXES, *more))]
 
 
 def _refuse(name: str, what: str, used: str | bool, span: Span, sink: Sink) -> bool:

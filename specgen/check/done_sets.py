@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from specgen.check.model import Key
+from collections.abc import Mapping
+
+from specgen.check.model import Key, dotted
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import Type
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 
@@ -22,7 +25,7 @@ def check_done_sets(
     here = (*path, "done")
     groups = _groups(env)
     found: list[Key] = []
-    for index, text in enumerate(env.done):
+    for index, text in enumerate(env.done_sets):
         span = file.span(*here, index)
         prefix = tuple(text.split(".")) if text else ()
         reason = next((reason for part in prefix if (reason := refusal(part))), None)
@@ -37,8 +40,8 @@ def check_done_sets(
             sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, f"no key is in a group `{text}`", help=help))
         else:
             found.append(prefix)
-    if () not in found and len(found) == len(env.done):
-        listed = ", ".join(['""', *env.done])
+    if () not in found and len(found) == len(env.done_sets):
+        listed = ", ".join(['""', *env.done_sets])
         sink.add(
             rules.DONE_ROOT.at(
                 file.key_span(*here),
@@ -46,13 +49,30 @@ def check_done_sets(
                 help=f"write `done: [{listed}]` and assign `terminated` under `step`",
             )
         )
-    complete = len(found) == len(env.done)
+    complete = len(found) == len(env.done_sets)
     flags = [f"{group}.{flag}" for group in groups for flag in ("terminated", "truncated", "done")]
     return ((), *(prefix for prefix in found if prefix)), frozenset() if complete else frozenset(flags)
 
 
+def check_flag_shapes(
+    file: SchemaFile, path: tuple[str, ...], done: tuple[Key, ...], types: Mapping[str, Type], sink: Sink
+) -> None:
+    """Check that the flags that `step` assigns of one set have one shape."""
+    for prefix in done:
+        terminated, truncated = (dotted((*prefix, flag)) for flag in ("terminated", "truncated"))
+        if terminated in types and truncated in types and types[terminated].dims != types[truncated].dims:
+            shapes = [list(types[flag].dims or ()) for flag in (terminated, truncated)]
+            sink.add(
+                rules.DONE_SHAPE.at(
+                    file.key_span(*path, "step", truncated),
+                    f"`{terminated}` has shape {shapes[0]}, but `{truncated}` has shape {shapes[1]}",
+                    help="the flags of one set have one shape",
+                )
+            )
+
+
 def _groups(env: Env) -> list[str]:
     """The groups that declared keys stand in, each with those around it."""
-    keys = [*env.state, *env.action, *env.observation, *env.reward]
+    keys = [*env.state, *env.action, *env.observation, *env.reward_keys]
     parts = [key.split(".") for key in keys]
     return list(dict.fromkeys(".".join(each[:end]) for each in parts for end in range(1, len(each))))

@@ -6,14 +6,17 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from specgen.check.done_sets import check_done_sets
+from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
+from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
+from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Entry, Key, Role, dotted
-from specgen.check.names import Names
+from specgen.check.names import ENV_WORDS, Names
 from specgen.check.params import check_consts, check_dims, check_params
+from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.specs import NamedSpec, check_spec, doc_of
 from specgen.check.statements import Section, Target, check_section
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, SpecType, Type
@@ -38,13 +41,15 @@ def check_env(
         The checked environment, or ``None`` when there were errors.
     """
     mine = Sink()
-    env = _Checker(file, name, module, file.module.envs[name], named, mine, _damaged(file, name, sink)).run()
+    env = EnvChecker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(env)
 
 
 @dataclass
-class _Checker:
+class EnvChecker:
+    """The check of one environment; those of other kinds share its parts."""
+
     file: SchemaFile
     name: str
     module: str
@@ -54,44 +59,62 @@ class _Checker:
     damaged: bool
 
     def run(self) -> CheckedEnv:
+        """The checked environment; it is right only if no mistake went to the sink."""
         self.path = ("envs", self.name)
-        self.names = Names(self.sink)
-        self._refuse_unavailable()
+        self.names = Names(self.sink, ENV_WORDS)
+        self._has_behaviour()
         env, file, sink = self.env, self.file, self.sink
         dims = check_dims(file, self.path, env.dims, self.names, sink)
+        self.groups = check_groups(file, self.path, env, env.dims, self.names, sink)
+        dims |= self.groups.scope
+        self.sizes = {**env.dims, **self.groups.sizes}
         params, param_scope = check_params(file, self.path, env.params, self.names, sink)
-        consts, const_scope = check_consts(file, self.path, env.consts, env.dims, self.names, sink)
+        consts, const_scope = check_consts(file, self.path, env.consts, self.sizes, self.names, sink)
         state = self._entries("state", env.state)
         action = self._entries("action", env.action)
         observation = self._entries("observation", env.observation)
-        rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward)]
+        rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward_keys)]
         done, unclear = check_done_sets(file, self.path, env, sink)
         fixed = {**dims, **param_scope, **const_scope}
         broken = unclear | _lost(
-            (env.dims, dims),
-            (env.params, param_scope),
+            ({**env.dims, **env.groups}, dims),
+            (env.params, [*param_scope, *differing(env.params)]),
             (env.consts, const_scope),
             (env.state, [entry.dotted for entry in state]),
             (env.action, [entry.dotted for entry in action]),
             (env.observation, [entry.dotted for entry in observation]),
         )
+        broken |= self.groups.meant([*env.state, *env.action, *env.observation, *env.reward_keys])
         functions, callables = check_functions(
-            file, self.path, env.functions, env.dims, fixed, self.names, sink, broken
+            file,
+            self.path,
+            env.functions,
+            self.sizes,
+            fixed,
+            self.names,
+            sink,
+            broken,
+            absent_in_functions(env.params),
         )
         broken |= _lost((env.functions, callables))
-        now = {entry.dotted: _binding(entry, entry.name) for entry in state}
+        per_env = check_per_env(
+            file, self.path, env.params, self.sizes, fixed, callables, broken, _not_yet(state), sink
+        )
+        broken |= _lost((differing(env.params), per_env))
+        kept = {name: _binding(param.entry, name) for name, param in per_env.items() if param.entry}
+        now = {entry.dotted: _binding(entry, entry.name) for entry in state} | kept
         reset = check_section(
             Section(
                 file,
                 (*self.path, "reset"),
-                fixed,
+                {**fixed, **kept},
                 callables,
                 self.names,
                 "a state key",
                 broken,
                 _absent("reset", env, observation, action, state),
             ),
-            {entry.dotted: Target(entry.dotted, entry.spec) for entry in state},
+            {entry.dotted: self._target(entry) for entry in state},
             _wrong_reset_target(state),
             sink,
         )
@@ -107,7 +130,7 @@ class _Checker:
                 _absent("step", env, observation),
             ),
             self._step_targets(state, rewards, done),
-            _wrong_step_target(state, observation, done),
+            _wrong_step_target(state, observation, done) | wrong_targets(env.params),
             sink,
         )
         observe = check_section(
@@ -122,7 +145,7 @@ class _Checker:
                 _absent("observe", env, (), action, state),
                 "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
-            {entry.dotted: Target(entry.dotted, entry.spec) for entry in observation},
+            {entry.dotted: self._target(entry) for entry in observation},
             {},
             sink,
         )
@@ -131,7 +154,8 @@ class _Checker:
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
             self._all_assigned("step", [dotted(key) for key in rewards], step.types)
             self._rewards_have_dones(rewards, done, step.types)
-            self._masks(observation, action)
+            check_flag_shapes(file, self.path, done, step.types, sink)
+            check_masks(file, self.path, env, observation, action, self.groups, sink)
         reward_entries = tuple(
             Entry(
                 key,
@@ -145,11 +169,14 @@ class _Checker:
             name=self.name,
             module=self.module,
             doc=" ".join(env.doc.split()),
-            params=params,
+            params=tuple(
+                sorted((*params, *per_env.values()), key=lambda param: list(env.params).index(param.name))
+            ),
             consts=consts,
-            dims=dict(env.dims),
+            dims=dict(self.sizes),
+            groups=self.groups.groups,
             functions=functions,
-            state=state,
+            state=(*state, *(param.entry for param in per_env.values() if param.entry)),
             action=action,
             observation=observation,
             reward=reward_entries,
@@ -161,21 +188,14 @@ class _Checker:
             observe=observe.statements,
         )
 
-    def _refuse_unavailable(self) -> None:
-        if self.env.python is not None:
-            self.sink.add(
-                rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*self.path, "python"),
-                    "environments in Python (`python:`) are not available yet",
-                    help="subclass specgen_runtime.EnvBase by hand, or declare `step` in the language",
-                )
-            )
-        if not self.env.step and self.env.python is None:
+    def _has_behaviour(self) -> None:
+        if not self.env.step:
             self.sink.add(
                 rules.MISSING_FIELD.at(
                     self.file.key_span(*self.path),
                     f"`{self.name}` does not say where its behaviour comes from",
-                    help="give it `step` (with `state`, `reset`, `observe`), or `gymnasium: {id: …}`",
+                    help="give it `step` (with `state`, `reset`, `observe`), `gymnasium: {id: …}`, "
+                    "or `python: package.module:Class`",
                 )
             )
 
@@ -183,27 +203,39 @@ class _Checker:
         entries = []
         for text, field in declared.items():
             here = (*self.path, role, text)
-            claimed = self.names.claim(text, f"{role} key", self.file.key_span(*here))
-            spec = check_spec(self.file, here, field, self.env.dims, self.named, self.sink)
+            claimed = check_key_group(self.groups, text, self.file.key_span(*here), self.sink)
+            claimed = self.names.claim(text, f"{role} key", self.file.key_span(*here)) and claimed
+            mine = Sink()
+            spec = check_spec(self.file, here, field, self.sizes, self.named, mine)
+            with_group_help(mine, self.groups, text, self.sink)
             if claimed and spec is not None:
                 key = tuple(text.split("."))
+                spec = for_all_agents(spec, self.groups, text)
                 entries.append(Entry(key, role, spec, spec.type(), doc_of(field)))
         return tuple(entries)
 
     def _key(self, text: str, what: str, index: int) -> Key:
-        self.names.claim(text, f"{what} key", self.file.span(*self.path, what, index))
+        span = self.file.span(*self.path, what, index)
+        check_key_group(self.groups, text, span, self.sink)
+        self.names.claim(text, f"{what} key", span)
         return tuple(text.split("."))
+
+    def _target(self, entry: Entry, lead: str = "") -> Target:
+        return Target(f"{lead}{entry.dotted}", entry.spec, self.groups.help(entry.dotted))
 
     def _step_targets(
         self, state: Iterable[Entry], rewards: Iterable[Key], done: Iterable[Key]
     ) -> dict[str, Target]:
-        targets = {f"next.{entry.dotted}": Target(f"next.{entry.dotted}", entry.spec) for entry in state}
+        targets = {f"next.{entry.dotted}": self._target(entry, "next.") for entry in state}
         for key in rewards:
-            targets[dotted(key)] = Target(dotted(key), SpecType("pattern", "float32", None))
+            name = dotted(key)
+            dims = self.groups.dims(name) or None
+            targets[name] = Target(name, SpecType("pattern", "float32", dims), self.groups.help(name))
         for prefix in done:
             for flag in ("terminated", "truncated"):
                 name = dotted((*prefix, flag))
-                targets[name] = Target(name, SpecType("pattern", "bool", None if prefix else ()))
+                dims = self.groups.dims(name) or (None if prefix else ())
+                targets[name] = Target(name, SpecType("pattern", "bool", dims), self.groups.help(name))
         return targets
 
     def _all_assigned(self, section: str, wanted: Iterable[str], types: Mapping[str, Type]) -> None:
@@ -224,7 +256,7 @@ class _Checker:
         for flag in ("terminated", "truncated"):
             if (found := types.get(dotted((*prefix, flag)))) is not None:
                 return found.dims or ()
-        return ()
+        return self.groups.dims(dotted((*prefix, "done")))
 
     def _rewards_have_dones(
         self, rewards: Iterable[Key], done: tuple[Key, ...], types: Mapping[str, Type]
@@ -247,51 +279,19 @@ class _Checker:
                     )
                 )
 
-    def _masks(self, observation: Iterable[Entry], action: Iterable[Entry]) -> None:
-        masks = {entry.dotted: entry for entry in observation}
-        actions = {entry.dotted: entry for entry in action}
-        for target, mask in self.env.masks.items():
-            here = (*self.path, "masks", target)
-            if target not in actions:
-                self.sink.add(
-                    rules.UNKNOWN_DECLARATION.at(
-                        self.file.key_span(*here), f"no action `{target}`", help=suggestion(target, actions)
-                    )
-                )
-                continue
-            if mask not in masks:
-                self.sink.add(
-                    rules.UNKNOWN_DECLARATION.at(
-                        self.file.span(*here), f"no observation `{mask}`", help=suggestion(mask, masks)
-                    )
-                )
-                continue
-            spec, found = actions[target].spec, masks[mask].type
-            if spec.kind not in ("categorical", "onehot", "multi_categorical", "multi_onehot"):
-                self.sink.add(
-                    done_rules.MASK_SHAPE.at(
-                        self.file.key_span(*here),
-                        f"action `{target}` is {spec}: only choices among classes have a mask",
-                        help="declare it as categorical, onehot, multi_categorical or multi_onehot",
-                    )
-                )
-                continue
-            wanted = (*(spec.shape or ()), spec.n or sum(spec.nvec))
-            if found.dtype != "bool" or found.dims != wanted:
-                self.sink.add(
-                    done_rules.MASK_SHAPE.at(
-                        self.file.span(*here),
-                        f"mask `{mask}` is {found}, action `{target}` needs bool{list(wanted)}",
-                    )
-                )
 
-
-def _damaged(file: SchemaFile, name: str, sink: Sink) -> bool:
+def damaged(file: SchemaFile, name: str, sink: Sink) -> bool:
     """Whether a mistake of YAML has cost the declaration entries, so that it can't be said what is missing."""
     here = file.span("envs", name)
     return any(
         item.span.file == here.file and here.line <= item.span.line <= here.end_line for item in sink.items
     )
+
+
+def _not_yet(state: Iterable[Entry]) -> dict[str, str]:
+    """What to say of a parameter's draw that reads the state."""
+    help = "parameters are drawn before the state: assign what depends on it under `reset`, to a state key"
+    return {entry.dotted: help for entry in state}
 
 
 def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from specgen.check.model import CheckedFunction, Statement, identifier, snake
 from specgen.check.names import Names
-from specgen.check.reads import broken_reads
+from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
 from specgen.check.statements import Section, called, check_section, may_draw
 from specgen.diagnostics import Sink
@@ -26,10 +27,12 @@ def check_functions(
     names: Names,
     sink: Sink,
     broken: frozenset[str] = frozenset(),
+    absent: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[CheckedFunction, ...], dict[str, Function]]:
     """Check the `functions:` of a declaration; each may call those before it.
 
-    What reads names of `broken`, whose mistakes have been reported, is passed over.
+    What reads names of `broken`, whose mistakes have been reported, is passed over. `absent` are names that a
+    function can't read, with what to say.
 
     Returns:
         The functions to print, and how expressions call them.
@@ -53,7 +56,7 @@ def check_functions(
             **{arg: Binding(arg, type_, full(type_.dtype), what="argument") for arg, type_ in args.items()},
         }
         let = check_section(
-            Section(file, (*here, "let"), scope, callables, inner, "a local value", broken, {}, _UNDRAWN),
+            Section(file, (*here, "let"), scope, callables, inner, "a local value", broken, absent, _UNDRAWN),
             {},
             {},
             sink,
@@ -67,7 +70,11 @@ def check_functions(
             )
         source = file.scalar(*here, "returns")
         expr = parse(source, sink)
-        if expr is None or broken_reads(expr, broken):
+        if (
+            expr is None
+            or broken_reads(expr, broken)
+            or misplaced_reads(expr, source, scope.keys(), absent, {}, sink)
+        ):
             continue
         result = infer(expr, scope, source, sink, functions=callables)
         if result is None or not may_draw(result, source, _UNDRAWN, sink):

@@ -17,6 +17,7 @@ from specgen.schema.load import SchemaFile
 from specgen.source.spaces import Record, Space, Spaces, record_key
 
 _NATIVE_ONLY = (
+    "groups",
     "state",
     "params",
     "consts",

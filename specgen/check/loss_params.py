@@ -47,9 +47,9 @@ def check_loss_params(
 
 
 def _check(file: SchemaFile, here: tuple[str, ...], name: str, param: Param, sink: Sink) -> LossParam | None:
-    if param.per_env or param.optional:
-        what = "per_env" if param.per_env else "optional"
-        sink.add(rules.NOT_AVAILABLE.at(file.span(*here), f"`{what}: true` is not available yet for a loss"))
+    if param.per_env or param.optional or param.draw is not None:
+        what = "per_env: true" if param.per_env else "optional: true" if param.optional else "draw"
+        sink.add(rules.NOT_AVAILABLE.at(file.span(*here), f"`{what}` is not available yet for a loss"))
         return None
     if param.type is not None and param.type.lstrip().startswith("enum"):
         return _check_enum(file, here, name, param, sink)

@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A constructor keyword of a generated class: a Python number.
+    """A constructor keyword of a generated class: a Python number, or a value for each environment.
 
     Attributes:
         name: the keyword.
@@ -86,6 +86,8 @@ class Parameter:
         range: what must hold of a value, as pairs of a comparison and a bound.
         type: its dtype in expressions.
         interval: its values in expressions.
+        entry: the state key that keeps it, if it differs between environments.
+        draw: what fills that key at reset when the constructor gives no value.
     """
 
     name: str
@@ -95,6 +97,8 @@ class Parameter:
     range: tuple[tuple[str, float], ...] = ()
     type: str = "float32"
     interval: Interval = ANYTHING
+    entry: Entry | None = None
+    draw: Statement | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,20 @@ class CheckedFunction:
 
 
 @dataclass(frozen=True)
+class AgentGroup:
+    """Agents with the same keys, side by side in the first dimension of what stands under the group's name."""
+
+    name: str
+    agents: tuple[str, ...]
+    doc: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many agents there are."""
+        return len(self.agents)
+
+
+@dataclass(frozen=True)
 class GymnasiumSource:
     """The Gymnasium environment behind a declaration."""
 
@@ -156,6 +174,20 @@ class GymnasiumSource:
     kwargs: Mapping[str, Any]
     categorical_action_encoding: bool
     max_episode_steps: int | None
+
+
+@dataclass(frozen=True)
+class PythonSource:
+    """The user's class behind a declaration."""
+
+    module: str
+    name: str
+    stateful: bool = False
+
+    @property
+    def text(self) -> str:
+        """The class as the schema names it."""
+        return f"{self.module}:{self.name}"
 
 
 @dataclass(frozen=True)
@@ -168,6 +200,7 @@ class CheckedEnv:
     params: tuple[Parameter, ...] = ()
     consts: tuple[Constant, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[AgentGroup, ...] = ()
     functions: tuple[CheckedFunction, ...] = ()
     state: tuple[Entry, ...] = ()
     action: tuple[Entry, ...] = ()
@@ -180,6 +213,7 @@ class CheckedEnv:
     step: tuple[Statement, ...] = ()
     observe: tuple[Statement, ...] = ()
     gymnasium: GymnasiumSource | None = None
+    python: PythonSource | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
@@ -14,11 +15,21 @@ RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
+ENV_WORDS = {
+    **dict.fromkeys(("done", "terminated", "truncated"), "it is a done flag"),
+    "not_done": "generated code calls something else so",
+}
+"""What else nothing of an environment can be called, and why."""
+
 SHARED = frozenset({"size", "stack"})
 """Built-ins whose name may be declared: a grid has a `size`, frames form a `stack`; a call looks different."""
 
 SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
 """What each part of a spec has as an attribute, so that no key of a `Composite` can be called that."""
+
+_DRAWN = frozenset({"state key", "reward key", "local value"})
+_TENSORS = _DRAWN | {"action key", "observation key"}
+"""What is a variable in generated functions; for those that may be drawn there is another, for the draw."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
@@ -26,8 +37,10 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 class Names:
     """The names of one declaration and where each was given."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, words: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Start without names; `words` are taken besides those of the language, for the reasons given."""
         self._sink = sink
+        self._words = words
         self._taken: dict[str, tuple[str, Span]] = {}
 
     def inner(self, visible: Iterable[str]) -> Names:
@@ -39,14 +52,15 @@ class Names:
     def claim(self, name: str, what: str, span: Span) -> bool:
         """Take `name` for a `what`; a clash or an unusable name is reported and refused."""
         for part in name.split("."):
-            if reason := key_refusal(part) if what.endswith(" key") else refusal(part):
+            reason = key_refusal(part) if what.endswith(" key") else refusal(part)
+            if reason := reason or self._words.get(part):
                 self._sink.add(
                     rules.NAME_REFUSED.at(
                         span, f"`{part}` can't be a name: {reason}", help=f"give this {what} another name"
                     )
                 )
                 return False
-        clash = self._clash(name)
+        clash = self._clash(name, what)
         if clash is not None:
             other, first, message = clash
             self._sink.add(
@@ -61,7 +75,7 @@ class Names:
         self._taken[name] = (what, span)
         return True
 
-    def _clash(self, name: str) -> tuple[str, Span, str] | None:
+    def _clash(self, name: str, kind: str) -> tuple[str, Span, str] | None:
         """What else has this name, or the same name in Python, or stands where it would be a group."""
         if name in self._taken:
             return *self._taken[name], "`{name}` is already {other}"
@@ -69,6 +83,8 @@ class Names:
         for taken, (what, span) in self._taken.items():
             if written == taken.replace(".", "_"):
                 return what, span, f"`{{name}}` and `{taken}`, {{other}}, are the same name in Python"
+            if what == "group" and name.startswith(f"{taken}."):
+                continue
             if taken.startswith(f"{name}.") or name.startswith(f"{taken}."):
                 group = min(name, taken, key=len)
                 return (
@@ -76,13 +92,23 @@ class Names:
                     span,
                     f"`{group}` can't be both a key and the group of `{max(name, taken, key=len)}`",
                 )
-            if what == "state key" and written == f"next_{taken.replace('.', '_')}":
-                return (
-                    what,
-                    span,
-                    f"`{{name}}` is what `next.{taken}` is called in Python; `{taken}` is {{other}}",
-                )
+            other = taken.replace(".", "_")
+            if (of := _derived(taken, what, written, kind)) is not None:
+                return what, span, f"`{{name}}` is what {of} is called in Python; `{taken}` is {{other}}"
+            if (of := _derived(name, kind, other, what)) is not None:
+                return what, span, f"`{taken}`, {{other}}, is what {of} is called in Python"
         return None
+
+
+def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
+    """What of `name` generated code calls `variable`, besides `name` itself; ``None`` if nothing."""
+    written = name.replace(".", "_")
+    if what == "state key" and variable == f"next_{written}":
+        return f"`next.{name}`"
+    drawn = re.fullmatch(r"draw_(next_)?(.+?)(_[0-9]+)?", variable)
+    if drawn is not None and drawn[2] == written and what in _DRAWN and kind in _TENSORS:
+        return f"a draw for `{name}`"
+    return None
 
 
 def article(noun: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specgen.check.model import Constant, Parameter
@@ -23,25 +23,48 @@ PARAM_TYPES = {"float": "float32", "int": "int64", "bool": "bool", "float64": "f
 """Declared types of parameters and their dtype in expressions; a plain float is weak, `float64` is not."""
 
 
+KEYWORDS = frozenset({"batch_size", "device"})
+"""Keywords that the constructor of every environment has."""
+
+_READ_BY_CONSTRUCTOR = frozenset({"super", "ValueError"})
+"""What the constructor reads, so that no keyword may hide it."""
+
+
 def check_params(
     file: SchemaFile, path: tuple[str, ...], params: Mapping[str, Any], names: Names, sink: Sink
 ) -> tuple[tuple[Parameter, ...], dict[str, Binding]]:
-    """Check the `params:` of a declaration at `path`.
+    """Check the `params:` of a declaration at `path`: those that are one number for the whole batch.
 
     Returns:
-        The constructor keywords, and what expressions see under their names.
+        The constructor keywords, and what expressions see under their names. Parameters that differ between
+        environments are left to `check_per_env`; only their names are claimed.
     """
     checked: list[Parameter] = []
     scope: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
-        if not names.claim(name, "parameter", file.key_span(*here)):
-            continue
         param = given if isinstance(given, Param) else Param(default=given)
-        if not param.per_env and not param.optional and refused_text(file, here, param, sink):
+        per_env = param.per_env or param.draw is not None
+        reason = "every environment has this keyword" if name in KEYWORDS else None
+        reason = reason or ("generated code uses it" if name in _READ_BY_CONSTRUCTOR else None)
+        reason = reason or ("a keyword is one word" if "." in name else None)
+        if reason is not None:
+            sink.add(
+                rules.NAME_REFUSED.at(
+                    file.key_span(*here),
+                    f"`{name}` can't be a name: {reason}",
+                    help="give this parameter another name",
+                )
+            )
             continue
-        if param.per_env or param.optional or isinstance(param.default, (str, list)):
-            what = "per_env" if param.per_env else "optional" if param.optional else "default"
+        # see `check_per_env`: what differs between environments is kept as a state key is
+        what = "state key" if per_env else "parameter"
+        if not names.claim(name, what, file.key_span(*here)) or per_env:
+            continue
+        if not param.optional and refused_text(file, here, param, sink):
+            continue
+        if param.optional or isinstance(param.default, (str, list)):
+            what = "optional" if param.optional else "default"
             sink.add(
                 rules.NOT_AVAILABLE.at(
                     file.span(*here),
@@ -70,9 +93,9 @@ def check_params(
         check_range(name, param, param.default, file.span(*here, "default"), sink)
         annotation = "float" if kind == "float64" else kind
         value = float(param.default) if annotation == "float" else param.default
-        interval = _interval(param, kind)
+        interval = param_interval(param, kind)
         checked.append(
-            Parameter(name, annotation, value, param.doc, _range_of(param), PARAM_TYPES[kind], interval)
+            Parameter(name, annotation, value, param.doc, range_of(param), PARAM_TYPES[kind], interval)
         )
         scope[name] = Binding(
             f"params.{name}", Type(PARAM_TYPES[kind], (), "ctor"), interval, what="parameter"
@@ -128,8 +151,8 @@ def check_consts(
         if spec is None:
             continue
         span = file.span(*here, "value")
-        values = list(_flatten(const.value))
-        shape = _shape_of(const.value)
+        values = list(flatten_value(const.value))
+        shape = shape_of_value(const.value)
         if shape != spec.dims:
             sink.add(
                 rules.WRONG_TYPE.at(
@@ -183,15 +206,19 @@ def _kind_of(default: object) -> str:
 def _fits(kind: str, default: object) -> bool:
     if isinstance(default, bool):
         return kind == "bool"
-    return isinstance(default, int) if kind in ("int", "bool") else isinstance(default, (int, float))
+    if kind in ("int", "bool"):
+        return isinstance(default, int) and holds(PARAM_TYPES[kind], default)
+    return isinstance(default, (int, float)) and math.isfinite(default)
 
 
-def _range_of(param: Param) -> tuple[tuple[str, float], ...]:
+def range_of(param: Param) -> tuple[tuple[str, float], ...]:
+    """What must hold of a value, as pairs of a comparison and a bound."""
     bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
     return tuple((sign, bound) for sign, bound in bounds if bound is not None)
 
 
-def _interval(param: Param, kind: str) -> Interval:
+def param_interval(param: Param, kind: str) -> Interval:
+    """The values that the range of a parameter admits."""
     if kind == "bool":
         return Interval(0, 1)
     low = max(bound for bound in (param.min, param.above, -math.inf) if bound is not None)
@@ -199,18 +226,20 @@ def _interval(param: Param, kind: str) -> Interval:
     return Interval(low, high)
 
 
-def _flatten(value: Any) -> Any:
+def flatten_value(value: Any) -> Iterator[Any]:
+    """The numbers of nested lists, from the first to the last."""
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _flatten(item)
+            yield from flatten_value(item)
     else:
         yield value
 
 
-def _shape_of(value: Any) -> tuple[int, ...] | None:
+def shape_of_value(value: Any) -> tuple[int, ...] | None:
+    """The shape of nested lists; ``None`` where they are uneven."""
     if not isinstance(value, (list, tuple)):
         return ()
-    inner = {_shape_of(item) for item in value}
+    inner = {shape_of_value(item) for item in value}
     if len(inner) != 1 or None in inner:
         return None
     return (len(value), *(inner.pop() or ()))

@@ -11,6 +11,7 @@ from specgen.check.env import check_env
 from specgen.check.gym_env import check_gym_env
 from specgen.check.losses import CheckedLoss, check_loss
 from specgen.check.model import Checked, CheckedEnv
+from specgen.check.python_env import check_python_env
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
 from specgen.check.transforms import CheckedTransform, check_transform
 from specgen.diagnostics import Sink
@@ -63,6 +64,8 @@ def check_project(
             done = (
                 check_gym_env(file, name, modules[path], records, sink)
                 if env.gymnasium is not None
+                else check_python_env(file, name, modules[path], named, sink)
+                if env.python is not None
                 else check_env(file, name, modules[path], named, sink)
             )
             if done is not None:

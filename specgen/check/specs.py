@@ -143,6 +143,11 @@ _WANTED = {
 _SIZE = re.compile(r"[\w\s+\-*/%().]+\Z")
 
 
+def is_size(text: str) -> bool:
+    """Whether a text may be one size: a number, a name, or what is computed of them."""
+    return _SIZE.match(text) is not None and bool(text.strip(". "))
+
+
 def _short_form(file: SchemaFile, path: tuple[str, ...], spec: Spec, sink: Sink) -> SourceText | None:
     """`{kind: bounded, shape: [3], dtype: float32, low: -1, high: 1}` as `float32[3] in [-1, 1]`."""
     given = {name for name in ("low", "high", "n", "nvec") if getattr(spec, name) is not None}
@@ -201,7 +206,7 @@ def _parts_are_sound(file: SchemaFile, path: tuple[str, ...], spec: Spec, sink: 
     sizes += [(("nvec", index), size) for index, size in enumerate(spec.nvec or ())]
     sizes += [(("n",), spec.n)] if spec.n is not None else []
     for place, size in sizes:
-        if isinstance(size, str) and not _SIZE.match(size):
+        if isinstance(size, str) and not is_size(size):
             sink.add(spec_rules.BAD_SHAPE.at(file.span(*path, *place), f"`{size}` is not a whole number"))
             sound = False
     for name in ("low", "high"):

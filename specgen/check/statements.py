@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
@@ -20,10 +20,14 @@ from specgen.source import Scalar
 
 @dataclass(frozen=True)
 class Target:
-    """A declared key that a section may assign; a shape of ``None`` is taken from the expression."""
+    """A declared key that a section may assign; a shape of ``None`` is taken from the expression.
+
+    `help` is what to say where a shape does not fit.
+    """
 
     name: str
     spec: SpecType
+    help: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,10 @@ def check_section(
             continue
         type_, interval = typed.type, typed.interval
         if (target := targets.get(name)) is not None:
-            if not check_assignable(typed, target.spec, value, sink, name=name):
+            mine = Sink()
+            fits = check_assignable(typed, target.spec, value, mine, name=name)
+            sink.extend(replace(item, help=item.help or target.help or None) for item in mine.items)
+            if not fits:
                 broken.add(name)
                 continue
             dims = target.spec.dims if target.spec.shape is not None else typed.type.dims

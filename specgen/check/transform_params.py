@@ -45,10 +45,11 @@ def check_transform_params(
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue
         param = given if isinstance(given, Param) else Param(default=given)
-        if not param.per_env and not param.static and refused_text(file, here, param, sink):
+        per_env = "per_env" if param.per_env else "draw" if param.draw is not None else None
+        if per_env is None and not param.static and refused_text(file, here, param, sink):
             continue
-        if param.per_env or param.static or isinstance(param.default, (str, list)):
-            what = "per_env" if param.per_env else "static" if param.static else "default"
+        if per_env or param.static or isinstance(param.default, (str, list)):
+            what = per_env or ("static" if param.static else "default")
             sink.add(
                 rules.NOT_AVAILABLE.at(
                     file.span(*here), f"`{what}: {getattr(param, what)}` is not available yet for a transform"

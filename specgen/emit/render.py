@@ -157,7 +157,7 @@ def _typing_only_lines(items: Iterable[Item]) -> bool:
     return any(isinstance(item, ClassPlan) and item.typing_only for item in items)
 
 
-_STANDARD = ("collections", "collections.abc", "dataclasses", "functools", "math", "typing")
+_STANDARD = ("abc", "collections", "collections.abc", "dataclasses", "functools", "math", "typing")
 
 
 def _import_lines(imports: Iterable[Import]) -> list[str]:

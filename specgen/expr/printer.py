@@ -75,13 +75,13 @@ class Printer:
     Args:
         root: The expression; its names tell the batch shape and the device where a number must
             become a tensor.
-        like: A further tensor to take them from, for expressions that read none.
+        like: The tensor to take them from, for expressions that read none.
 
     """
 
     def __init__(self, root: Typed, like: Binding | None = None) -> None:
         self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
-        if like is not None:
+        if like is not None and self._batch_leaf() is None:
             self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
 
     def show(self, node: Typed) -> Printed:

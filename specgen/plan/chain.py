@@ -15,12 +15,13 @@ from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_fields import ChainField, chain_constants, chain_fields
 from specgen.plan.chain_flow import END, START, Versions
 from specgen.plan.chain_lift import plan_lift
-from specgen.plan.chain_writer import ChainWriter, Kind, NotHere
+from specgen.plan.chain_writer import FIXED, GIVEN, ChainWriter, Kind, NotHere
 from specgen.plan.data import data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.env_context import NOT_DONE, field_doc
 from specgen.plan.interface import Call, EnvInterface, Output, RecordField
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.python_env import dynamics_type
 from specgen.plan.writer import shape_text, stored_text
 
 
@@ -131,7 +132,8 @@ class _Planner:
 
     def _reset(self) -> tuple[FunctionPlan, Call]:
         given = {"not_done": NOT_DONE}
-        raw = [f for f in self.fields if f.raw]
+        # Gymnasium's reset is not the function's to call, so the function is given what it returned
+        raw = [f for f in self.fields if f.raw and self.env.reset is None]
         given |= {f.key: Binding(f.field.name, f.field.type, f.field.interval) for f in raw}
         writer = self._writer("reset", given, NOT_DONE)
         writer.args.setdefault("not_done")
@@ -139,7 +141,7 @@ class _Planner:
         if self.env.reset is not None:
             args = []
             for arg in self.env.reset.args:
-                if arg in ("params", "consts"):
+                if arg in GIVEN:
                     args.append(writer.fixed(arg))
                 else:
                     args.append(arg)
@@ -156,7 +158,7 @@ class _Planner:
                 values.append((f.field.name, writer.value("root", f.key, f.root).text))
         returned = ", ".join(f"{name}={text}" for name, text in values)
         lines = (*writer.lines, Line(f"return {self.chain.name}Root({returned})"))
-        names: list[str] = [n for n in ("params", "env_consts", "consts") if n in writer.args]
+        names: list[str] = [n for n in FIXED if n in writer.args]
         names += ["not_done", *(f.field.name for f in raw), *draws]
         doc = ("A fresh episode in every row of the batch.",)
         plan = FunctionPlan(
@@ -185,7 +187,7 @@ class _Planner:
                 values.append((field.name, writer.value("next", entry.dotted, START).text))
         returned = ", ".join(f"{name}={text}" for name, text in values)
         lines = (*writer.lines, Line(f"return {self.chain.name}Next({returned})"))
-        fixed = [n for n in ("params", "env_consts", "consts") if n in writer.args]
+        fixed = [n for n in FIXED if n in writer.args]
         roots = [f.name for f in self.root if f"root.{f.name}" in writer.args]
         actions = [
             a.name
@@ -228,7 +230,7 @@ class _Planner:
         writer.given = {**writer.given, **inner}
         args = []
         for arg in env.advance.args:
-            if arg in ("params", "consts"):
+            if arg in GIVEN:
                 args.append(writer.fixed(arg))
             elif arg in inner:
                 args.append(inner[arg].text)
@@ -314,7 +316,7 @@ class _Planner:
         writer: ChainWriter,
         what: str,
     ) -> tuple[list[Item], Call]:
-        fixed = [n for n in ("params", "env_consts", "consts") if n in writer.args]
+        fixed = [n for n in FIXED if n in writer.args]
         order = [f"root.{f.field.name}" for f in self.fields]
         inputs = [a for a in order if a in writer.args]
         inputs += [
@@ -371,6 +373,7 @@ class _Planner:
 
     def _arguments(self, names: Iterable[str]) -> tuple[Argument, ...]:
         annotations = {
+            "dynamics": dynamics_type(self.env.env) if self.env.env.python else "",
             "params": f"{self.env.name}Params",
             "env_consts": f"{self.env.name}Consts",
             "consts": f"{self.chain.name}Consts",

@@ -8,10 +8,12 @@ from specgen.check.chain_model import CheckedChain
 from specgen.plan.chain_lift import Lift
 from specgen.plan.docs import env_doc
 from specgen.plan.env_class import (
+    action_texts,
     advance_method,
     advance_text,
     build_method,
     entries_method,
+    group_attribute,
     init_method,
     mask_attribute,
     method,
@@ -23,6 +25,7 @@ from specgen.plan.env_class import (
 from specgen.plan.gym_env import gym_attributes, gym_init
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import ClassPlan, FunctionPlan
+from specgen.plan.python_env import make_python, python_attributes, python_init
 
 
 def chain_class(
@@ -38,10 +41,13 @@ def chain_class(
         attributes = (*attributes, f"consts: {name}Consts")
     if env.env.consts:
         attributes = (*attributes, f"env_consts: {env.name}Consts")
-    attributes = (*attributes, *mask_attribute(env.env))
+    python = env.env.python is not None
+    if python:
+        attributes = (*attributes, *python_attributes(env.env))
+    attributes = (*attributes, *group_attribute(env.env), *mask_attribute(env.env))
     if lift is not None:
         attributes = (*attributes, "_gym_lifts = True")
-    base = "GeneratedGymEnv" if gym else "GeneratedEnv"
+    base = "GeneratedGymEnv" if gym else "GeneratedPythonEnv" if python else "GeneratedEnv"
     lead = [f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."]
     doc = env_doc(interface)
     at = doc.index("Args:")
@@ -51,10 +57,15 @@ def chain_class(
         (*doc[:at], *lead, "", *doc[at:]),
         attributes,
         (
-            gym_init(env.env) if gym else init_method(interface, env.name),
+            _init(interface, env),
             *build_method(interface, env),
+            *([make_python(env.env, "env_consts")] if python else []),
             specs_method(interface),
-            *([replace(specs_method(env), name="_gym_specs")] if gym else []),
+            *(
+                [replace(specs_method(env), name="_gym_specs" if gym else "_python_specs")]
+                if gym or python
+                else []
+            ),
             read_method(interface),
             _fresh(interface, env),
             _advance(interface, chain, env),
@@ -63,6 +74,12 @@ def chain_class(
             entries_method(interface, "_next_entries"),
         ),
     )
+
+
+def _init(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
+    if env.env.gymnasium is not None:
+        return gym_init(env.env)
+    return python_init(interface, env.env) if env.env.python is not None else init_method(interface, env.name)
 
 
 def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
@@ -77,7 +94,7 @@ def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
 
 
 def _advance(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) -> FunctionPlan:
-    further = {a.dotted: f"actions[{index}]" for index, a in enumerate(chain.actions)}
+    further = action_texts(a.key for a in chain.actions)
     lines = []
     if env.env.gymnasium is not None and interface.advance is not None:
         names = [a for a in interface.advance.args if a.startswith("next_")]

@@ -19,6 +19,12 @@ from specgen.plan.writer import stored_text
 
 Kind = Literal["reset", "advance", "reward", "observe"]
 
+GIVEN = ("dynamics", "params", "consts")
+"""What an environment's functions may take besides tensors: a user's object, parameters, constants."""
+
+FIXED = ("dynamics", "params", "env_consts", "consts")
+"""The same for a chain's functions: its transforms have constants too."""
+
 
 class NotHere(Exception):  # noqa: N818  # a signal between two planners, never seen by users
     """A value can't be made in this function from what it is given."""
@@ -118,7 +124,7 @@ class ChainWriter:
     def _call(self, time: Time, call: Call, key: str, type: Type) -> Binding:
         args = []
         for arg in call.args:
-            if arg in ("params", "consts"):
+            if arg in GIVEN:
                 args.append(self.fixed(arg))
             elif arg.startswith("next."):
                 args.append(self.value("next", arg.removeprefix("next."), _START).text)
@@ -151,7 +157,7 @@ class ChainWriter:
         self.lines.append(Line(f"{self._base} = {call.name}({', '.join(args)})", f"envs.{self.env.name}"))
 
     def fixed(self, name: str) -> str:
-        """The argument that holds the environment's parameters or constants."""
+        """The argument that holds what is the environment's own: its parameters, its constants, a user's object."""
         text = "env_consts" if name == "consts" else name
         self.args.setdefault(text)
         return text

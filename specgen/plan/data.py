@@ -21,10 +21,10 @@ _JAXTYPING = {
 }
 
 
-def annotation(type: Type) -> str:
-    """`Float32[Tensor, "*batch 3"]`."""
+def annotation(type: Type, batch: str = "*batch") -> str:
+    """`Float32[Tensor, "*batch 3"]`; `batch` is the name of the batch dimensions, if there are any."""
     dims = [*(type.dims or ()), *([1] if type.col else [])]
-    shape = " ".join(["*batch", *map(str, dims)])
+    shape = " ".join([*([batch] if batch else []), *map(str, dims)])
     return f'{_JAXTYPING[type.dtype]}[Tensor, "{shape}"]'
 
 

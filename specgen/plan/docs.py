@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from specgen.check.model import Parameter
+from specgen.check.model import AgentGroup, Parameter
 from specgen.expr import SpecType, Type
 from specgen.plan.interface import EnvInterface
+from specgen.plan.per_env import param_doc
 from specgen.plan.writer import domain_text, shape_text
 
 WIDTH = 100
@@ -18,12 +19,24 @@ def env_doc(interface: EnvInterface) -> tuple[str, ...]:
     """What the environment is, its keywords, and every key with shape, dtype and domain."""
     env = interface.env
     lines = [*wrapped(env.doc or f"The environment `{env.name}`."), ""]
-    lines += params_doc(env.params, batched=env.gymnasium is None)
+    stateful = env.python is not None and env.python.stateful
+    lines += params_doc(env.params, batched=env.gymnasium is None and not stateful)
+    if env.python is not None:
+        lines[-1:] = [
+            *hanging("check_domains: refuse NaN and values outside their domain; for debugging."),
+            "",
+        ]
+    if env.groups:
+        lines += ["Groups of agents:", *(line for group in env.groups for line in _group_doc(group)), ""]
     lines += ["Keys:"]
     lines += [f"    {key_line(o.key, o.spec, stored(o.type), o.doc)}" for o in interface.observations]
     lines += [f"    {key_line(e.key, e.spec, e.stored_shape, e.doc)}" for e in env.state]
     others = [f for f in interface.root if f.visible and f.dotted in interface.extra]
-    lines += [f"    {key_line(f.key, None, stored(f.type), f.doc, f.type.dtype)}" for f in others]
+    # what a user's class returns is in a record, and declared
+    known = {e.dotted: e.spec for e in env.observation} if env.python is not None else {}
+    lines += [
+        f"    {key_line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype)}" for f in others
+    ]
     flags = [f for f in interface.root if f.key[-1] in FLAGS and f.key[:-1] in env.done]
     lines += [f"    {key_line(f.key, None, stored(f.type), f.doc, 'bool')}" for f in flags]
     lines += [f"    {key_line(e.key, e.spec, e.stored_shape, e.doc)}" for e in env.action]
@@ -31,12 +44,18 @@ def env_doc(interface: EnvInterface) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _group_doc(group: AgentGroup) -> list[str]:
+    """`    red: red_0, red_1, red_2; the ones that hunt`."""
+    most = 8
+    shown = ", ".join(group.agents if group.size <= most else (group.agents[0], "…", group.agents[-1]))
+    return hanging(f"{group.name}: {shown}" + (f"; {group.doc}" if group.doc else ""))
+
+
 def params_doc(params: Iterable[Parameter], *, batched: bool) -> list[str]:
     """The `Args:` section of a generated environment."""
     lines = ["Args:"]
     for param in params:
-        limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
-        lines += hanging(f"{param.name}: {param.doc or param.annotation} (default {param.default!r}{limits})")
+        lines += hanging(param_doc(param))
     if batched:
         lines.append("    batch_size: how many instances run side by side, any shape.")
     lines += ["    device: where the tensors live.", ""]

@@ -11,6 +11,7 @@ from specgen.plan.env_derived import plan_observe, plan_reward
 from specgen.plan.env_steps import plan_advance, plan_reset
 from specgen.plan.interface import EnvInterface, Output
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.per_env import record_fields
 from specgen.plan.writer import Writer, draw_text, stored_text
 
 
@@ -58,8 +59,8 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
 
 def params_record(env: CheckedEnv) -> RecordPlan:
     """The constructor keywords as the pure functions take them."""
-    fields = tuple(Field(p.name, p.annotation, repr(p.default), p.doc) for p in env.params)
-    return RecordPlan(f"{env.name}Params", (f"Constructor keywords of `{env.name}`.",), fields)
+    doc = (f"Constructor keywords of `{env.name}`.",)
+    return RecordPlan(f"{env.name}Params", doc, record_fields(env.params))
 
 
 def consts_record(env: CheckedEnv) -> RecordPlan:
@@ -83,7 +84,8 @@ def _function(context: EnvContext, function: CheckedFunction) -> FunctionPlan:
     scope = dict(context.fixed)
     for name, type_ in function.args.items():
         scope[name] = Binding(name, type_, full(type_.dtype))
-    writer = Writer(scope, context.functions)
+    first = next((name for name in function.args), None)
+    writer = Writer(scope, context.functions, scope[first] if first is not None else None)
     for statement in function.let:
         writer.assign(statement)
     typed = writer.typed(function.returns)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from specgen.check.model import CheckedEnv, Key
+from specgen.check.model import CheckedEnv, Key, dotted
 from specgen.plan.docs import env_doc
 from specgen.plan.interface import Call, EnvInterface, Output
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
+from specgen.plan.per_env import read_text
 from specgen.plan.spec_text import (
     composite_text,
     flag_text,
@@ -27,7 +28,7 @@ def env_class(interface: EnvInterface) -> ClassPlan:
         attributes.append(f"params: {name}Params")
     if interface.env.consts:
         attributes.append(f"consts: {name}Consts")
-    attributes += mask_attribute(interface.env)
+    attributes += [*group_attribute(interface.env), *mask_attribute(interface.env)]
     return ClassPlan(
         name,
         (f'GeneratedEnv["{name}Data"]',),
@@ -46,8 +47,13 @@ def env_class(interface: EnvInterface) -> ClassPlan:
     )
 
 
-_FIXED = {"params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
-"""How a method reads the records that every pure function may take."""
+_FIXED = {
+    "dynamics": "self.dynamics",
+    "params": "self.params",
+    "consts": "self.consts",
+    "env_consts": "self.env_consts",
+}
+"""How a method reads the records that every pure function may take, and the object behind a Python environment."""
 
 NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)"
 """How `_fresh` tells the pure functions the batch shape and the device."""
@@ -67,18 +73,30 @@ def mask_attribute(env: CheckedEnv) -> list[str]:
     return [f"_action_masks = ({' '.join(pairs)})"] if pairs else []
 
 
+def group_attribute(env: CheckedEnv) -> list[str]:
+    """The agents of each group."""
+    if not env.groups:
+        return []
+    groups = ", ".join(
+        f'"{group.name}": [{", ".join(f"{agent!r}" for agent in group.agents)}]' for group in env.groups
+    )
+    return [f"group_map: ClassVar[dict[str, list[str]]] = {{{groups}}}"]
+
+
 def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
     """The constructor: checks the parameters' ranges, keeps them in the record of `params_of`."""
     params = interface.params
     lines = ["super().__init__(batch_size=batch_size, device=device)"]
     for param in params:
-        for sign, bound in param.range:
+        for sign, bound in param.range if param.entry is None else ():
             lines.append(
                 f"if not {param.name} {sign} {bound!r}:\n"
                 f'    raise ValueError(f"{param.name} must be {sign} {bound!r}, got {{{param.name}}}")'
             )
     if params:
-        lines.append(f"self.params = {params_of}Params({', '.join(f'{p.name}={p.name}' for p in params)})")
+        lines.append(
+            f"self.params = {params_of}Params({', '.join(f'{p.name}={read_text(p)}' for p in params)})"
+        )
     lines.append("self._build()")
     keywords = (
         *(Argument(p.name, p.annotation, repr(p.default)) for p in params),
@@ -112,7 +130,7 @@ def specs_method(interface: EnvInterface) -> FunctionPlan:
         if f.visible and f.dotted in interface.extra
     ]
     observation = [(o.key, spec_text(o.spec, col=o.type.col)) for o in interface.observations]
-    shown = {o.key for o in interface.observations}
+    shown = dict(observation)
     parts = {
         "action": [(e.key, spec_text(e.spec)) for e in env.action],
         "observation": [
@@ -120,11 +138,16 @@ def specs_method(interface: EnvInterface) -> FunctionPlan:
             *(e for e in state if e[0] not in shown),
             *((key, each.spec) for key, each in extra),
         ],
-        "state": [*state, *((key, each.spec) for key, each in extra if each.carried)],
+        # a state key is as a transform left it, for who reads the data and for the state spec alike
+        "state": [
+            *((key, shown.get(key, text)) for key, text in state),
+            *((key, each.spec) for key, each in extra if each.carried),
+        ],
         "reward": [(o.key, spec_text(o.spec, col=True)) for o in interface.rewards],
         "done": [(f.key, flag_text(f.type)) for f in interface.root if is_flag(f.key, env.done)],
     }
-    text = ", ".join(f"{role}={composite_text(entries)}" for role, entries in parts.items())
+    agents = {group.name: group.size for group in env.groups}
+    text = ", ".join(f"{role}={composite_text(entries, agents=agents)}" for role, entries in parts.items())
     return method("_specs", (), "EnvSpecs", "", "device = self.device", f"return EnvSpecs({text})")
 
 
@@ -185,11 +208,22 @@ def argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, s
     """How the hooks read each argument of a pure function."""
     texts = dict(_FIXED)
     texts |= {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"root.{f.name}")}
-    texts |= {e.dotted: f"actions[{index}]" for index, e in enumerate(interface.env.action)}
+    texts |= action_texts(e.key for e in interface.env.action)
     texts |= {
         name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"next.{f.name}")
     }
     return texts
+
+
+def action_texts(keys: Iterable[Key]) -> dict[str, str]:
+    """How `_advance` reads each action: they come in the order of the spec, where the keys of a group are together."""
+    firsts: dict[Key, int] = {}
+    keys = list(keys)
+    for index, key in enumerate(keys):
+        for end in range(1, len(key) + 1):
+            firsts.setdefault(key[:end], index)
+    order = sorted(keys, key=lambda key: [firsts[key[:end]] for end in range(1, len(key) + 1)])
+    return {dotted(key): f"actions[{index}]" for index, key in enumerate(order)}
 
 
 def entries_method(interface: EnvInterface, name: str) -> FunctionPlan:

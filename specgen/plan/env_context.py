@@ -46,6 +46,8 @@ class EnvContext:
         for name, size in env.dims.items():
             self.fixed[name] = Binding(str(size), Type("int64", (), "lit"), Interval(size, size), static=size)
         for param in env.params:
+            if param.entry is not None:
+                continue  # a state key holds it
             type_ = Type(param.type, (), "ctor")
             self.fixed[param.name] = Binding(f"params.{param.name}", type_, param.interval)
         for const in env.consts:
@@ -68,9 +70,15 @@ class EnvContext:
         """The done flags."""
         return tuple(f for f in self.root if f.key[-1] in FLAGS and f.key[:-1] in self.env.done)
 
-    def fixed_arguments(self, statements: Iterable[Statement]) -> list[Argument]:
+    def fills(self, target: str) -> tuple[int, ...]:
+        """The dimensions of a reward or a flag of a group: one value given is that of each agent."""
+        sizes = {group.name: group.size for group in self.env.groups}
+        flags = {f.dotted for f in self.flags} | {entry.dotted for entry in self.env.reward}
+        return (sizes[target.split(".")[0]],) if target in flags and target.split(".")[0] in sizes else ()
+
+    def fixed_arguments(self, statements: Iterable[Statement], *, params: bool = False) -> list[Argument]:
         """`params` and `consts`, where statements read them, themselves or through a function."""
-        texts = set()
+        texts = {"params"} if params else set()
         for statement in statements:
             for name in statement.reads | statement.calls:
                 if name in self.fixed:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from specgen.check.model import Entry, Statement, dotted
 from specgen.expr import Binding, full
 from specgen.plan.env_context import EnvContext, entry_doc, fixed_doc
+from specgen.plan.env_flags import joined_flags
 from specgen.plan.flow import reads
 from specgen.plan.interface import Call
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
@@ -17,16 +18,23 @@ def plan_reward(context: EnvContext) -> tuple[list[Item], Call]:
     """The rewards that no later step waits for, as a function of the records."""
     env = context.env
     entries = [entry for entry in env.reward if entry.dotted not in context.flow.promoted]
-    writer = Writer({**context.fixed, **context.now, **context.after}, context.functions)
+    writer = Writer(
+        {**context.fixed, **context.now, **context.after}, context.functions, context.after["done"]
+    )
     inputs = dict.fromkeys(_as_inputs(reads(context.flow.cold), context))
     rewards = {entry.dotted: entry for entry in entries}
+    joined = joined_flags(env)
     for statement in context.flow.cold:
         entry = rewards.get(statement.target)
         if entry is None:
-            writer.assign(statement)
+            fills = context.fills(statement.target)
+            typed = writer.assign(statement, like=writer.scope["done"], fills=fills)
+            if writer.placed or (fills and typed.type.level != "batch"):
+                inputs.setdefault("next.done")
             continue
         prefix = max((p for p in env.done if entry.key[: len(p)] == p), key=len, default=())
-        flag = dotted((*prefix, "terminated"))
+        # no reward reads `done`, so it can stand for a flag of the set whatever the statements define
+        flag = dotted((*prefix, "done" if dotted((*prefix, "terminated")) in joined else "terminated"))
         typed = writer.typed(statement)
         if typed.type.level != "batch":
             inputs.setdefault(f"next.{flag}")
@@ -39,16 +47,18 @@ def plan_reward(context: EnvContext) -> tuple[list[Item], Call]:
 def plan_observe(context: EnvContext) -> tuple[list[Item], Call]:
     """The observations, as a function of the state."""
     env = context.env
-    writer = Writer({**context.fixed, **context.now}, context.functions)
+    done = next(f for f in context.flags if f.dotted == "done")
+    like = Binding(done.name, done.type, done.interval)
+    writer = Writer({**context.fixed, **context.now}, context.functions, like)
     entries = {entry.dotted: entry for entry in env.observation}
     state = {entry.dotted: entry for entry in env.state}
     inputs = dict.fromkeys(name for name in reads(env.observe) if name in state)
-    done = next(f for f in context.flags if f.dotted == "done")
-    like = Binding(done.name, done.type, done.interval)
     for statement in env.observe:
         entry = entries.get(statement.target)
         if entry is None:
             writer.assign(statement)
+            if writer.placed:
+                inputs.setdefault(done.dotted)
             continue
         typed = writer.typed(statement)
         if typed.type.level != "batch":

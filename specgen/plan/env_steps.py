@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from specgen.check.model import Entry, Key, dotted, identifier
-from specgen.expr import Binding, DrawSite, full
+from specgen.check.model import Entry, identifier
+from specgen.expr import Binding, DrawSite, Type, full
 from specgen.plan.env_context import FLAGS, NOT_DONE, EnvContext, draw_doc, fixed_doc
+from specgen.plan.env_flags import flag_lines
 from specgen.plan.flow import reads
 from specgen.plan.interface import Call
 from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.plan.per_env import assign_params
 from specgen.plan.writer import Writer
 
 
 def plan_reset(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite]]:
     """The reset function, how it is called, and the draws that it takes."""
     env = context.env
-    writer = Writer(context.fixed, context.functions)
+    writer = Writer(context.fixed, context.functions, NOT_DONE)
     state = {entry.dotted: entry for entry in env.state}
     like = NOT_DONE
+    fills = assign_params(writer, env.params, f"envs.{env.name}", like)
     for statement in env.reset:
         entry = state.get(statement.target)
         if entry is None:
@@ -34,7 +37,8 @@ def plan_reset(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite]]
                 shape = f"(*not_done.shape[:-1], {dims})"
                 values.append(f"{name}=torch.zeros({shape}, dtype=torch.bool, device=not_done.device)")
     name = f"{context.prefix}_reset"
-    leading = context.fixed_arguments(env.reset)
+    drawn = [param.draw for param in env.params if param.draw is not None]
+    leading = context.fixed_arguments((*drawn, *env.reset), params=fills)
     lines = [*writer.lines, Line(f"return {env.name}Root({', '.join(values)})")]
     doc = (
         "A fresh episode in every row of the batch.",
@@ -54,13 +58,17 @@ def plan_advance(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite
     """The step function, how it is called, and the draws that it takes."""
     env, flow = context.env, context.flow
     scope = {**context.fixed, **context.now}
-    writer = Writer(scope, context.functions)
+    done = Binding("done", Type("bool", (), col=True), full("bool"))
+    writer = Writer(scope, context.functions, done)
     state = {f"next.{entry.dotted}": entry for entry in env.state}
     used = dict.fromkeys(name for name in reads(flow.hot) if name in context.now)
     for statement in flow.hot:
         entry = state.get(statement.target)
         if entry is None:
-            writer.assign(statement)
+            fills = context.fills(statement.target)
+            typed = writer.assign(statement, like=done, fills=fills)
+            if writer.placed or (fills and typed.type.level != "batch"):
+                used.setdefault("done")
             continue
         used.setdefault(entry.dotted)
         writer.assign(
@@ -78,7 +86,7 @@ def plan_advance(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite
             used.setdefault(entry.dotted)
             values.append(f"{entry.name}={entry.name}")
     for prefix in env.done:
-        values += _flags(context, prefix, assigned, writer, used)
+        values += flag_lines(env, prefix, writer, used)
     for entry in env.reward:
         if entry.dotted in flow.promoted:
             text = _column(entry, writer, used)
@@ -105,33 +113,6 @@ def plan_advance(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite
         Call(name, call_args, tuple(f.dotted for f in context.next), f"{env.name}Next"),
         writer.draws,
     )
-
-
-def _flags(
-    context: EnvContext, prefix: Key, assigned: set[str], writer: Writer, used: dict[str, None]
-) -> list[str]:
-    """The lines that store the done flags of one set, and the record's arguments."""
-    names = {flag: "_".join((*prefix, flag)) for flag in FLAGS}
-    origin = ".".join(("envs", context.env.name, "step"))
-    fixed: dict[str, str] = {}
-    for flag in ("terminated", "truncated"):
-        key = dotted((*prefix, flag))
-        binding = writer.scope[key] if key in assigned else None
-        if binding is None:
-            fixed[flag] = "False"
-        elif binding.type.level != "batch":
-            fixed[flag] = binding.text if binding.static is None else str(bool(binding.static))
-        elif not binding.type.col:
-            writer.lines.append(Line(f"{names[flag]} = {binding.text}.unsqueeze(-1)", f"{origin}.{key}"))
-    computed = [flag for flag in ("terminated", "truncated") if flag not in fixed]
-    like = names[computed[0]] if computed else names["done"]
-    if not computed:
-        used.setdefault(dotted((*prefix, "done")))
-    for flag, value in fixed.items():
-        text = f"torch.zeros_like({like})" if value == "False" else f"torch.full_like({like}, {value})"
-        writer.lines.append(Line(f"{names[flag]} = {text}"))
-    done = f"{names['terminated']} | {names['truncated']}"
-    return [f"{names['done']}={done}", *(f"{names[f]}={names[f]}" for f in ("terminated", "truncated"))]
 
 
 def _column(entry: Entry, writer: Writer, used: dict[str, None]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specgen.check.model import CheckedEnv, Statement, dotted
+from specgen.plan.env_flags import joined_flags
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,12 @@ def split_step(env: CheckedEnv) -> Flow:
     flags = [dotted((*prefix, flag)) for prefix in env.done for flag in ("terminated", "truncated")]
     records = [*(f"next.{entry.dotted}" for entry in env.state), *flags]
     hot = closure(by_target, records)
+    # what is stored of a joined flag is not what the step says of it, so a reward can't read it from the record
+    same = [name for name in records if name not in joined_flags(env)]
     cold: set[str] = set()
     promoted: list[str] = []
     for reward in (entry.dotted for entry in env.reward):
-        needed = closure(by_target, [reward], stop=records)
+        needed = closure(by_target, [reward], stop=same)
         # a draw must not be repeated: what depends on one is computed once, with the state
         if reward in hot or any(by_target[name].draws for name in needed):
             promoted.append(reward)

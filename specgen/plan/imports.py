@@ -25,7 +25,15 @@ _RUNTIME_TRANSFORMS = {
     "keys": ("leaf_name", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
 }
-_RUNTIME_ENVS = ("EnvBase", "EnvSpecs", "GeneratedEnv", "GeneratedGymEnv")
+_RUNTIME_ENVS = (
+    "EnvBase",
+    "EnvSpecs",
+    "GeneratedEnv",
+    "GeneratedGymEnv",
+    "GeneratedPythonEnv",
+    "SimulatorDynamics",
+    "VectorDynamics",
+)
 _RUNTIME_LIFTING = ("counts_before", "sums_before")
 _RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "NestedKey", "TensorDict", "TensorDictBase")
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
@@ -38,6 +46,9 @@ KNOWN: dict[str, Import] = {
     "Tensor": Import("torch", "Tensor"),
     "nn": Import("torch", "nn"),
     "NamedTuple": Import("typing", "NamedTuple"),
+    "Protocol": Import("typing", "Protocol"),
+    "SupportsFloat": Import("typing", "SupportsFloat"),
+    "abstractmethod": Import("abc", "abstractmethod"),
     "Any": Import("typing", "Any"),
     "Literal": Import("typing", "Literal"),
     "ClassVar": Import("typing", "ClassVar"),

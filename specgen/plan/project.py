@@ -13,6 +13,7 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.losses import plan_loss
 from specgen.plan.model import Import, Item, ModulePlan
 from specgen.plan.module import plan_module
+from specgen.plan.python_env import plan_python_env
 from specgen.plan.specs import plan_spec
 from specgen.plan.transforms import plan_transform
 
@@ -62,4 +63,6 @@ def file_of(module: str) -> str:
 
 
 def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
-    return plan_gym_env(env) if env.value.gymnasium is not None else plan_env(env)
+    if env.value.gymnasium is not None:
+        return plan_gym_env(env)
+    return plan_python_env(env) if env.value.python is not None else plan_env(env)

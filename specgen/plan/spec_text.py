@@ -45,27 +45,34 @@ def flag_text(type: Type, device: str = "device") -> str:
     return f"Categorical(2, shape={shape}, dtype=torch.bool, device={device})"
 
 
-def composite_text(entries: Iterable[tuple[Key, str]], device: str = "device") -> str:
-    """Leaves by key as a nested `Composite(...)`."""
+def composite_text(
+    entries: Iterable[tuple[Key, str]], device: str = "device", agents: Mapping[str, int] | None = None
+) -> str:
+    """Leaves by key as a nested `Composite(...)`; a group of `agents` has a dimension for them."""
     tree: dict[str, Any] = {}
     for key, text in entries:
         place = tree
         for part in key[:-1]:
             place = place.setdefault(part, {})
         place[key[-1]] = text
-    return _composite(tree, device)
+    return _composite(tree, device, (), agents or {})
 
 
-def _composite(tree: Mapping[str, Any], device: str) -> str:
+def _composite(
+    tree: Mapping[str, Any], device: str, shape: tuple[int, ...], agents: Mapping[str, int]
+) -> str:
     parts = {
-        name: _composite(value, device) if isinstance(value, dict) else value for name, value in tree.items()
+        name: _composite(value, device, (*shape, *((agents[name],) if name in agents else ())), {})
+        if isinstance(value, dict)
+        else value
+        for name, value in tree.items()
     }
+    keywords = [f"shape={tuple_text(shape)}"] if shape else []
+    keywords.append(f"device={device}")
     if parts.keys() & _COMPOSITE_KEYWORDS:
         entries = ", ".join(f'"{name}": {text}' for name, text in parts.items())
-        return f"Composite({{{entries}}}, device={device})"
-    return (
-        f"Composite({', '.join([*(f'{name}={text}' for name, text in parts.items()), f'device={device}'])})"
-    )
+        return f"Composite({{{entries}}}, {', '.join(keywords)})"
+    return f"Composite({', '.join([*(f'{name}={text}' for name, text in parts.items()), *keywords])})"
 
 
 def nested_dict_text(entries: Iterable[tuple[Key, str]]) -> str:

@@ -26,11 +26,22 @@ class Writer:
 
     The same statement can be printed in several functions, where its operands have other texts and
     other stored forms (a done flag is a column in a record and plain inside the step).
+
+    Attributes:
+        place: a tensor that the function has, on whose device constants are made that read no tensor.
+        placed: whether there are such constants, so that the function needs `place`.
     """
 
-    def __init__(self, scope: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
+    def __init__(
+        self,
+        scope: Mapping[str, Binding],
+        functions: Mapping[str, Function],
+        place: Binding | None = None,
+    ) -> None:
         self.scope: dict[str, Binding] = dict(scope)
         self.functions = functions
+        self.place = place
+        self.placed = False
         self.lines: list[Line] = []
         self.draws: list[DrawSite] = []
 
@@ -60,22 +71,37 @@ class Writer:
         interval: Interval | None = None,
         name: str | None = None,
         like: Binding | None = None,
-    ) -> None:
-        """Add `name = expression`; a declared `type` casts, and fills the batch when the value has none."""
+        fills: tuple[int, ...] = (),
+    ) -> Typed:
+        """Add `name = expression`; a declared `type` casts, and fills the batch when the value has none.
+
+        A single value is repeated along the dimensions that it `fills`.
+        """
         typed = self.typed(statement)
         name = name or identifier(statement.target)
+        if fills and typed.type.dims == ():
+            type = Type(typed.type.dtype, fills)
         if type is None:
-            text = to_torch(typed)
+            constant = typed.static is None and typed.type.level == "const" and not _reads_tensor(typed)
+            self.placed |= constant
+            text = to_torch(typed, like=self.place if constant else None)
             binding = Binding(name, typed.type, typed.interval, static=typed.static, what="value")
             if typed.static is not None:
                 # a value known at build is printed where it is read
                 self.scope[statement.target] = binding
-                return
+                return typed
         else:
             text = stored_text(typed, type, like)
             binding = Binding(name, type, interval or typed.interval, what="value")
         self.lines.append(Line(f"{name} = {text}", statement.path))
         self.scope[statement.target] = binding
+        return typed
+
+
+def _reads_tensor(typed: Typed) -> bool:
+    """Whether a tensor is read, on whose device a new one is made."""
+    own = typed.op in ("name", "site") and not typed.type.python
+    return own or any(_reads_tensor(part) for part in typed.parts)
 
 
 def stored_text(typed: Typed, type: Type, like: Binding | None = None) -> str:
@@ -83,7 +109,10 @@ def stored_text(typed: Typed, type: Type, like: Binding | None = None) -> str:
 
     `like` is a batched tensor for values that read none: it tells the batch shape and the device.
     """
-    return to_torch(typed, cast=type.dtype, dims=type.dims, col=type.col, like=like)
+    text = to_torch(typed, cast=type.dtype, dims=type.dims, col=type.col, like=like)
+    spread = typed.type.level != "batch" or typed.type.dims != type.dims
+    # expanded, all rows are one in memory: writing into one of them would write into all
+    return f"{text}.clone()" if spread and ".expand(" in text and not typed.type.python else text
 
 
 def draw_text(site: DrawSite) -> str:

@@ -1,7 +1,7 @@
 """The declarations of the language as pydantic models: what a schema file or a Python program may say."""
 
 from specgen.schema.chain import Chain
-from specgen.schema.env import Env, Function, Gymnasium
+from specgen.schema.env import Env, Function, Gymnasium, Python
 from specgen.schema.fields import Const, Declaration, Param, Spec
 from specgen.schema.loss import Loss
 from specgen.schema.module import Module
@@ -17,6 +17,7 @@ __all__ = [
     "Loss",
     "Module",
     "Param",
+    "Python",
     "Spec",
     "Transform",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Const, Declaration, Expression, ParamField, SpecField
 
@@ -23,6 +23,26 @@ class Gymnasium(Declaration):
     categorical_action_encoding: bool = False
 
 
+class Python(Declaration):
+    """A class that an environment's behaviour comes from; it is imported when an environment is made.
+
+    Attributes:
+        class_: where it is, `package.module:Class` (`class` in YAML).
+        stateful: whether its object is one instance that keeps its state (`reset(seed)`, `step(action)`), or
+            steps a batch of states that it is given (the default).
+    """
+
+    class_: str = Field(alias="class")
+    stateful: bool = False
+
+
+PythonField = Annotated[
+    Annotated[str, Tag("short")] | Annotated[Python, Tag("long")],
+    Discriminator(lambda value: "short" if isinstance(value, str) else "long"),
+]
+"""A class by its name, or in full."""
+
+
 class Function(Declaration):
     """A pure function of typed arguments: named intermediate values (`let`) and what it `returns`."""
 
@@ -32,19 +52,32 @@ class Function(Declaration):
     doc: str = ""
 
 
+class Group(Declaration):
+    """A group of agents with the same keys, whose specs are written for one agent.
+
+    Attributes:
+        agents: how many there are (a number, or a sum of numbers and `dims` as text), or their names.
+        doc: one line for the documentation.
+    """
+
+    agents: int | str | list[str]
+    doc: str = ""
+
+
 class Env(Declaration):
     """An environment, written for one instance; the generated class runs it for any batch.
 
     Attributes:
         dims: names for sizes, usable in types and expressions.
+        groups: the groups of agents; what stands under one is declared for one agent.
         params: constructor keywords of the generated class.
         consts: constant tables.
         functions: pure functions that expressions may call.
         state: what the dynamics carry from step to step.
         action: what the policy chooses.
         observation: what the policy sees.
-        reward: the reward keys (default: `reward`).
-        done: the prefixes of the done sets (default: the root, written `""`).
+        reward: the reward keys (default: `reward`, or that of each group).
+        done: the prefixes of the done sets (default: the root, written `""`, and each group).
         masks: which observation masks which action.
         reset: the state at the start of an episode.
         step: the state, rewards and terminations after an action.
@@ -55,17 +88,32 @@ class Env(Declaration):
 
     doc: str = ""
     dims: dict[str, int] = Field(default_factory=dict)
+    groups: dict[str, Group] = Field(default_factory=dict)
     params: dict[str, ParamField] = Field(default_factory=dict)
     consts: dict[str, Const] = Field(default_factory=dict)
     functions: dict[str, Function] = Field(default_factory=dict)
     state: dict[str, SpecField] = Field(default_factory=dict)
     action: dict[str, SpecField] = Field(default_factory=dict)
     observation: dict[str, SpecField] = Field(default_factory=dict)
-    reward: list[str] = Field(default_factory=lambda: ["reward"])
-    done: list[str] = Field(default_factory=lambda: [""])
+    reward: list[str] | None = None
+    done: list[str] | None = None
     masks: dict[str, str] = Field(default_factory=dict)
     reset: dict[str, Expression] = Field(default_factory=dict)
     step: dict[str, Expression] = Field(default_factory=dict)
     observe: dict[str, Expression] = Field(default_factory=dict)
     gymnasium: Gymnasium | None = None
-    python: str | None = None
+    python: PythonField | None = None
+
+    @property
+    def reward_keys(self) -> list[str]:
+        """The reward keys, those that no one wrote included."""
+        return (
+            self.reward
+            if self.reward is not None
+            else [f"{group}.reward" for group in self.groups] or ["reward"]
+        )
+
+    @property
+    def done_sets(self) -> list[str]:
+        """The prefixes of the done sets, those that no one wrote included."""
+        return self.done if self.done is not None else ["", *self.groups]

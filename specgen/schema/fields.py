@@ -75,6 +75,7 @@ class Param(Declaration):
         optional: the parameter may be ``None`` (then ``given(name)`` is false in expressions).
         static: known at build time, so that it may shape types and decide branches.
         per_env: one value for each instance of the batch (a tensor).
+        draw: an expression that gives each instance its value, anew at each reset; implies ``per_env``.
         doc: one line for the generated docstring.
     """
 
@@ -87,6 +88,7 @@ class Param(Declaration):
     optional: bool = False
     static: bool = False
     per_env: bool = False
+    draw: Expression | None = None
     doc: str = ""
 
 

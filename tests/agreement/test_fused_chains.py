@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.testing import assert_identical, check_generated_env
+from specgen_runtime.testing import assert_identical, check_env
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std import chains, envs
 from specgen_std.transforms import (
@@ -96,6 +96,18 @@ OWN: dict[str, Dynamic] = {
         StepCounter(max_steps=10),
         RewardSum(in_keys=[("agents", "reward")]),
         RewardScaling(in_keys=[("agents", "reward")], loc=0.0, scale=2.0),
+    ),
+    "SquadsTrain": lambda p, b: over(
+        p.Squads(batch_size=b),
+        InitTracker(),
+        StepCounter(max_steps=9),
+        RewardSum(in_keys=[("red", "reward"), ("blue", "team_reward"), "reward"]),
+    ),
+    "TeamsTrain": lambda p, b: over(
+        p.Teams(batch_size=b),
+        InitTracker(),
+        StepCounter(max_steps=9),
+        RewardSum(in_keys=[("red", "reward"), ("blue", "reward"), ("scout", "reward"), "reward"]),
     ),
 }
 
@@ -205,7 +217,7 @@ def test_specs(pair: Callable[[Batch], tuple[Any, Any]]) -> None:
 
 
 def policy(env: EnvBase[Any]) -> Callable[[TensorDictBase], TensorDictBase]:
-    return lambda root: root.update(env.full_action_spec.rand())
+    return lambda td: td.update(env.full_action_spec.rand())
 
 
 def test_actions_keep_their_bounds_behind_a_cast(own: ModuleType) -> None:
@@ -223,4 +235,4 @@ def shown_only(env: EnvBase[Any], group: str) -> set[Any]:
 @pytest.mark.parametrize("name", [name for name in OWN if name != "Team"])
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)], ids=str)
 def test_contract(own: ModuleType, name: str, batch: Batch) -> None:
-    check_generated_env(lambda: getattr(own, name)(batch_size=batch), steps=30)
+    check_env(lambda: getattr(own, name)(batch_size=batch), steps=30)

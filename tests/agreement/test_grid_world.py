@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from specgen_runtime.testing import check_generated_env
+from specgen_runtime.testing import check_env
 from tensordict import TensorDict
 
 from tests.support import generate, imported
@@ -187,7 +187,7 @@ def test_rollout(grid_world: Any, batch: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 def test_contract(grid_world: Any, batch: tuple[int, ...]) -> None:
-    check_generated_env(partial(grid_world, batch_size=batch), steps=60)
+    check_env(partial(grid_world, batch_size=batch), steps=60)
 
 
 def test_keys_and_shapes(grid_world: Any) -> None:

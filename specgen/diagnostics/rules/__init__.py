@@ -6,6 +6,7 @@ from types import ModuleType
 
 from specgen.diagnostics.diagnostic import Rule
 from specgen.diagnostics.rules import (
+    agents,
     devices,
     expressions,
     flow,
@@ -13,6 +14,7 @@ from specgen.diagnostics.rules import (
     llm,
     losses,
     project,
+    python_env,
     schema,
     specs,
     transforms,
@@ -23,12 +25,14 @@ MODULES: tuple[ModuleType, ...] = (
     yaml,
     project,
     schema,
+    python_env,
     specs,
     transforms,
     flow,
     losses,
     llm,
     devices,
+    agents,
     gymnasium,
     expressions,
 )

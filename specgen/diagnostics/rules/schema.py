@@ -182,3 +182,22 @@ step:
 ```
 """,
 )
+
+PARAM_SOURCE = Rule(
+    "SG111",
+    "parameter with two sources",
+    """\
+A parameter of an environment has its value from its default or from a draw at each reset, not from both.
+Whoever makes the environment can pass a value in place of either.
+
+```yaml
+params:
+  mass: {default: 1.0, draw: "uniform(0.5, 2.0)"}
+```
+
+```yaml
+params:
+  mass: {draw: "uniform(0.5, 2.0)"}
+```
+""",
+)

@@ -13,7 +13,7 @@ for all steps on tensors of shape `(*batch_size, T, ...)`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,12 +23,19 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
 from specgen_runtime.envs.checked import check_entries
-from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay, set_entry
+from specgen_runtime.envs.entries import put
+from specgen_runtime.envs.generated.allowed import draw_allowed_actions
+from specgen_runtime.envs.generated.draws import Draws
+from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay
+from specgen_runtime.envs.generated.per_env import moved_params, per_env_value
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
+from specgen_runtime.envs.generated.tracing import is_traced, traced_reset, traced_rollout
+from specgen_runtime.envs.given import given_policy
 from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.rollout import written_to
 from specgen_runtime.specs import Composite
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey
 
 __all__ = ["EnvSpecs", "GeneratedEnv"]
 
@@ -52,7 +59,7 @@ class EnvSpecs:
     state: Composite = field(default_factory=Composite)
 
 
-class GeneratedEnv(EnvBase[D]):
+class GeneratedEnv(Draws, EnvBase[D]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
@@ -60,12 +67,20 @@ class GeneratedEnv(EnvBase[D]):
 
     Random numbers (of `_fresh`, and of `_advance` if it draws) come from a generator of the environment's own,
     seeded from torch's global generator at construction, and by `set_seed`. Random actions come from torch's
-    global generator.
+    global generator, and so do all random numbers in code that `torch.compile` compiles.
+
+    `step` is a function of its tensordict and of the parameters: with the state in it, nothing of what the
+    environment did before has a part in the result, but for its generator where the step draws. It is
+    differentiable, and can be mapped by `torch.vmap` and compiled by `torch.compile(fullgraph=True)`; so can
+    `reset`, `step_and_maybe_reset`, and `rollout` with `break_when_any_done=False`.
 
     Args:
         batch_size: the shape of the batch of environments.
         device: the device of all data; None leaves it open (tensors are on torch's default device).
     """
+
+    params: Any = None
+    """The record of the constructor's keywords, if it has any: what the pure functions take."""
 
     _stacking = False
     """True while a rollout only stacks what `_advance` returns: shared constants are safe then."""
@@ -79,10 +94,16 @@ class GeneratedEnv(EnvBase[D]):
         super().__init__(
             batch_size=batch_size if isinstance(batch_size, int) else tuple(batch_size), device=device
         )
-        self._generator = self._new_generator(int(torch.randint(2**62, ()).item()))
+        self._begin_draws(int(torch.randint(2**62, ()).item()), self._device)
 
     _action_masks: ClassVar[tuple[tuple[NestedKey, NestedKey], ...]] = ()
     """Actions whose allowed values an observation tells, with the key of that observation."""
+
+    group_map: ClassVar[dict[str, list[str]]] = {}
+    """The groups of agents, by name: the agents of each, in the order of the first dimension of its entries."""
+
+    _agents: Mapping[str, int] | None = None
+    """How many agents each group has, if there are groups: their tensordicts have a batch dimension for them."""
 
     # the hooks
 
@@ -139,6 +160,7 @@ class GeneratedEnv(EnvBase[D]):
                 f"{type(self).__name__}: the root's 'done' must have shape [1], found"
                 f" {list(specs.done['done'].shape)}"
             )
+        self._agents = {name: len(agents) for name, agents in self.group_map.items()} or None
         self._groups = {}
         self._cache.clear()
         self.full_action_spec = self._batched(specs.action)
@@ -160,57 +182,30 @@ class GeneratedEnv(EnvBase[D]):
         )
 
     def _move_specs(self, device: torch.device) -> None:
-        self._generator = self._new_generator(
-            int(torch.randint(2**62, (), generator=self._generator, device=self._generator.device).item())
-        )
+        self._move_draws(device)
+        if self.params is not None:
+            self.params = moved_params(self.params, device)
         self._build()
 
-    def _new_generator(self, seed: int) -> torch.Generator:
-        device = self._device if self._device is not None else torch.get_default_device()
-        return torch.Generator(device=device).manual_seed(seed)
-
-    def _set_seed(self, seed: int | None) -> None:
-        if seed is not None:
-            self._generator.manual_seed(seed)
-
-    # draws for `_fresh` and `_advance`
-
-    def _uniform(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
-        """Uniform numbers in [0, 1) of shape `(*batch_size, *dims)`."""
-        return torch.rand(
-            (*self._batch_size, *dims), dtype=dtype, device=self._generator.device, generator=self._generator
-        )
-
-    def _normal(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
-        """Standard normal numbers of shape `(*batch_size, *dims)`."""
-        return torch.randn(
-            (*self._batch_size, *dims), dtype=dtype, device=self._generator.device, generator=self._generator
-        )
-
-    def _randint(
-        self, low: int, high: int, dims: Sequence[int] = (), dtype: torch.dtype = torch.int64
+    def _per_env(
+        self, name: str, value: ArrayLike, dims: Sequence[int], dtype: torch.dtype, **limits: float
     ) -> Tensor:
-        """Integers from `low` to `high - 1` of shape `(*batch_size, *dims)`."""
-        return torch.randint(
-            low,
-            high,
-            (*self._batch_size, *dims),
-            dtype=dtype,
-            device=self._generator.device,
-            generator=self._generator,
-        )
+        """A parameter that differs between environments, `(*batch_size, *dims)`; see `per_env_value`."""
+        return per_env_value(name, value, (*self._batch_size, *dims), dtype, self._device, **limits)
 
     # the general machinery of EnvBase, on top of the hooks
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         if kwargs:
             raise TypeError(f"{type(self).__name__}.reset takes no keyword arguments, found {sorted(kwargs)}")
-        return fast_td(self._root_entries(self._fresh()), self._batch_size, self._device)
+        return fast_td(self._root_entries(self._fresh()), self._batch_size, self._device, agents=self._agents)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
         next_ = self._advance(root, actions)
-        return fast_td(self._next_entries(root, actions, next_), self._batch_size, self._device)
+        return fast_td(
+            self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
+        )
 
     def _actions(self, tensordict: TensorDictBase) -> tuple[Tensor, ...]:
         """The actions in a tensordict, in the order of `action_keys`."""
@@ -220,9 +215,14 @@ class GeneratedEnv(EnvBase[D]):
 
     def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
         """Start new episodes; see `EnvBase.reset`."""
-        if tensordict is None and not kwargs and not self._closed:
-            root: D = fast_td(self._root_entries(self._fresh()), self._batch_size, self._device)
+        if tensordict is None and not kwargs and not self._closed and not self._check_finite:
+            root: D = fast_td(
+                self._root_entries(self._fresh()), self._batch_size, self._device, agents=self._agents
+            )
             return root
+        if tensordict is not None and not kwargs and not self._closed and is_traced():
+            started: D = traced_reset(self, tensordict)
+            return started
         return super().reset(tensordict, **kwargs)
 
     def step(self, tensordict: D) -> D:
@@ -238,10 +238,10 @@ class GeneratedEnv(EnvBase[D]):
             return super().step_and_maybe_reset(tensordict)
         root, next_, entries = self._write_next(tensordict)
         done = next_.done
-        if done.any() if self._batch_size else done:
+        if is_traced() or (done.any() if self._batch_size else done):
             entries = self._root_entries(self._following(root, next_))
         following = overlay(tensordict, entries, self._reward_paths)
-        return tensordict, fast_td(following, self._batch_size, self._device)
+        return tensordict, fast_td(following, self._batch_size, self._device, agents=self._agents)
 
     def _takes_fast_path(self, tensordict: Any) -> bool:
         """Whether an argument needs none of `EnvBase`'s special cases or errors."""
@@ -250,6 +250,7 @@ class GeneratedEnv(EnvBase[D]):
             and tensordict.batch_size == self._batch_size
             and "next" not in entries_of(tensordict)
             and not self._closed
+            and not self._check_finite
         )
 
     def _write_next(self, tensordict: TensorDictBase) -> tuple[Any, Any, dict[str, Any]]:
@@ -265,12 +266,14 @@ class GeneratedEnv(EnvBase[D]):
                 check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), "step")
         next_ = self._advance(root, actions)
         entries = self._next_entries(root, actions, next_)
-        set_entry(tensordict, "next", fast_td(entries, self._batch_size, self._device))
+        put(tensordict, "next", fast_td(entries, self._batch_size, self._device, agents=self._agents))
         return root, next_, entries
 
     def _following(self, root: Any, next_: Any) -> Any:
         """The Root record after a step: what Next carries on, with new episodes where it is done."""
         done = next_.done
+        if is_traced():
+            return merged(done, self._fresh(), carried(root, next_), len(self._batch_size))
         if self._batch_size:
             if not bool(done.any()):
                 return carried(root, next_)
@@ -291,18 +294,14 @@ class GeneratedEnv(EnvBase[D]):
             return self._rand_allowed(self.reset() if tensordict is None else tensordict)
         if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
             for key, spec in self.full_action_spec.items():
-                set_entry(tensordict, key, spec.rand())
+                put(tensordict, key, spec.rand())
             return tensordict
         return super().rand_action(tensordict)
 
     def _rand_allowed(self, tensordict: D) -> D:
         """Random actions among those that the masks in `tensordict` allow."""
-        check_entries(self, tensordict, self._expected("full_observation_spec"), "rand_action")
         super().rand_action(tensordict)
-        for action_key, mask_key in self._action_masks:
-            spec = self.full_action_spec[action_key].clone()
-            spec.update_mask(tensordict.get(mask_key))  # type: ignore[attr-defined]  # only discrete specs have masks
-            tensordict.set(action_key, spec.rand())
+        draw_allowed_actions(self, tensordict, self._action_masks)
         return tensordict
 
     def rollout(
@@ -311,29 +310,48 @@ class GeneratedEnv(EnvBase[D]):
         policy: Policy | None = None,
         callback: Callback | None = None,
         *,
+        actions: Iterable[Any] | None = None,
         auto_reset: bool = True,
         auto_cast_to_device: bool = False,
         break_when_any_done: bool | None = None,
-        break_when_all_done: bool = False,
-        return_contiguous: bool = True,
+        break_when_all_done: bool | None = None,
+        return_contiguous: bool | None = None,
         tensordict: D | None = None,
         set_truncated: bool = False,
+        out: D | None = None,
+        trust_policy: bool = False,
+        storing_device: DEVICE_TYPING | None = None,
+        set_state: bool | None = None,
     ) -> D:
         """Run the environment; see `EnvBase.rollout`.
 
         Observations and rewards are computed once, over all steps; the result, the state of the environment
         and of all generators are those of stepping one by one, bit by bit.
         """
-        if callback is None and return_contiguous and not auto_cast_to_device and not break_when_all_done:
-            result: D = lifted_rollout(
+        if actions is not None:
+            policy, max_steps = given_policy(self, actions, policy, max_steps)
+        if (
+            callback is None
+            and return_contiguous is not False
+            and not auto_cast_to_device
+            and not break_when_all_done
+            and storing_device is None
+            and not set_state
+        ):
+            any_stops = break_when_any_done is not False
+            run = traced_rollout if is_traced() and not any_stops else lifted_rollout
+            result: D = run(
                 self,
                 max_steps,
                 policy,
                 auto_reset=auto_reset,
-                any_stops=break_when_any_done is not False,
+                any_stops=any_stops,
                 tensordict=tensordict,
                 set_truncated=set_truncated,
+                trust_policy=trust_policy,
             )
+            if out is not None:
+                result = written_to(out, result)
             return result
         return super().rollout(
             max_steps,
@@ -346,4 +364,8 @@ class GeneratedEnv(EnvBase[D]):
             return_contiguous=return_contiguous,
             tensordict=tensordict,
             set_truncated=set_truncated,
+            out=out,
+            trust_policy=trust_policy,
+            storing_device=storing_device,
+            set_state=set_state,
         )

@@ -1,4 +1,4 @@
-"""Tensordicts in and out of the fast paths: the only place that knows tensordict's internals.
+"""Tensordicts in and out of the fast paths. Only this module and `envs/entries.py` know tensordict's internals.
 
 `TensorDict(...)` validates every entry: its shape, its device, the type of its key. Generated code has proved
 all of that before running, so it packs through `fast_td`, which is about four times cheaper.
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
-__all__ = ["entries_of", "fast_td", "overlay", "set_entry", "stack_tds"]
+__all__ = ["entries_of", "fast_td", "overlay", "stack_tds"]
 
 
 def fast_td(
@@ -20,6 +20,7 @@ def fast_td(
     batch_size: torch.Size,
     device: torch.device | None,
     names: list[str | None] | None = None,
+    agents: Mapping[str, int] | None = None,
 ) -> TensorDict:
     """Pack `entries` into a tensordict without validating them.
 
@@ -29,10 +30,13 @@ def fast_td(
         batch_size: the batch size of the result.
         device: the device of the result, or None.
         names: the names of the batch dimensions, if any.
+        agents: entries that are groups of agents, and how many: their batch size ends in that dimension.
 
     Returns:
         A new tensordict that shares the tensors of `entries`.
     """
+    if agents is not None:
+        entries = {**entries, **_groups(entries, batch_size, device, names, agents)}
     if names is not None:
         entries = {
             key: fast_td(value, batch_size, device, names) if isinstance(value, dict) else value
@@ -42,20 +46,28 @@ def fast_td(
     return unsafe(source=entries, batch_size=batch_size, device=device, names=names)
 
 
+def _groups(
+    entries: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None,
+    names: list[str | None] | None,
+    agents: Mapping[str, int],
+) -> dict[str, TensorDict]:
+    """The entries that are groups of agents, as tensordicts with a batch dimension for the agents."""
+    inner = [*names, None] if names is not None else None
+    return {
+        name: fast_td(entries[name], torch.Size((*batch_size, count)), device, inner)
+        for name, count in agents.items()
+        if isinstance(entries.get(name), dict)
+    }
+
+
 def entries_of(tensordict: TensorDictBase) -> Mapping[str, Any]:
     """Return the first-level entries of a tensordict, for reading only."""
     if type(tensordict) is TensorDict:
         entries: Mapping[str, Any] = tensordict._tensordict
         return entries
     return dict(tensordict.items())
-
-
-def set_entry(tensordict: TensorDictBase, key: str, value: Any) -> None:
-    """Write a first-level entry that is known to fit; a locked tensordict refuses as usual."""
-    if type(tensordict) is TensorDict and not tensordict.is_locked:
-        tensordict._tensordict[key] = value
-    else:
-        tensordict.set(key, value)
 
 
 def overlay(

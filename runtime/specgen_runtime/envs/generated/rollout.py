@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.done import mark_truncated
+from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay, stack_tds
 from specgen_runtime.envs.generated.records import carried, stacked
 from specgen_runtime.envs.policy import as_policy, check_actions
@@ -37,6 +38,7 @@ def lifted_rollout(
     any_stops: bool,
     tensordict: Any,
     set_truncated: bool,
+    trust_policy: bool = False,
 ) -> Any:
     """Run a generated environment; see `EnvBase.rollout` for the arguments and errors."""
     check_rollout_arguments(max_steps, any_stops, False)
@@ -53,13 +55,15 @@ def lifted_rollout(
     if policy is None:
         return _finished(env, _random(env, max_steps, root, begin, any_stops), set_truncated)
     if begin is None:
-        begin = fast_td(env._root_entries(root), env.batch_size, env.device)
-    result = _with_policy(env, max_steps, as_policy(env, policy), root, begin, any_stops)
+        begin = fast_td(env._root_entries(root), env.batch_size, env.device, agents=env._agents)
+    result = _with_policy(env, max_steps, as_policy(env, policy, trust_policy), root, begin, any_stops)
     check_actions(env, result)
     return _finished(env, result, set_truncated)
 
 
 def _finished(env: GeneratedEnv[Any], result: Any, set_truncated: bool) -> Any:
+    if env._check_finite:
+        refuse_not_finite_rollout(env, result)
     if set_truncated:
         mark_truncated(result, env._done_sets)
     return result
@@ -81,7 +85,7 @@ def _random(
     size, names = _shape_and_names(env, steps)
     entries = env._root_entries(root)
     following = env._next_entries(root, actions, next_)
-    result = fast_td(entries, size, env.device, names)
+    result = fast_td(entries, size, env.device, names, env._agents)
     if begin is not None:
         # The caller's own values stand in the first row, even where they are not what the records derive.
         for key in [*env.observation_keys, *env.done_keys]:
@@ -90,7 +94,7 @@ def _random(
             result.set(key, whole)
     for key, action in zip(env.action_keys, actions, strict=True):
         result.set(key, action)
-    result.set("next", fast_td(following, size, env.device, names))
+    result.set("next", fast_td(following, size, env.device, names, env._agents))
     return result
 
 
@@ -207,13 +211,13 @@ def _with_policy(
         if t < max_steps - 1:
             root = env._following(root, next_)
             entries = overlay(current, env._root_entries(root))
-            current = fast_td(entries, env.batch_size, env.device)
+            current = fast_td(entries, env.batch_size, env.device, agents=env._agents)
     time = env.ndim
     size, names = _shape_and_names(env, len(seen))
     actions = tuple(torch.stack(column, time) for column in zip(*taken, strict=True))
     following = env._next_entries(stacked(roots, time), actions, stacked(nexts, time))
-    result = fast_td(stack_tds(seen, time), size, env.device, names)
-    result.set("next", fast_td(following, size, env.device, names))
+    result = fast_td(stack_tds(seen, time), size, env.device, names, env._agents)
+    result.set("next", fast_td(following, size, env.device, names, env._agents))
     return result
 
 
@@ -227,7 +231,7 @@ def _transitions(
     """The steps so far as tensordicts with `"next"`."""
     for current, root, actions, next_ in zip(seen, roots, taken, nexts, strict=True):
         following = env._next_entries(root, actions, next_)
-        current.set("next", fast_td(following, env.batch_size, env.device))
+        current.set("next", fast_td(following, env.batch_size, env.device, agents=env._agents))
     return seen
 
 

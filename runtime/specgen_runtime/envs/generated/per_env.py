@@ -1,0 +1,88 @@
+"""Parameters that differ between the environments of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specgen_runtime.typing import ArrayLike
+
+__all__ = ["moved_params", "per_env_value"]
+
+
+def per_env_value(
+    name: str,
+    value: ArrayLike,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device | None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> Tensor:
+    """A constructor argument as a tensor of one value for each environment.
+
+    Gradients flow back to a tensor that requires them, and a tensor that needs neither a cast nor a move is
+    viewed, not copied: an `nn.Parameter` that an optimiser changes is seen by the next reset.
+
+    Args:
+        name: the keyword, for messages.
+        value: a number, nested numbers, an array or a tensor that broadcasts to `shape`.
+        shape: the batch size, and the parameter's own shape behind it.
+        dtype: of the result; floats, integers and truth values are not converted into each other, but for
+            integers where floats are wanted.
+        device: of the result; None for torch's default.
+        at_least: what the values may not be below; `at_most`, `above` and `below` likewise.
+
+    Returns:
+        A tensor of `shape`, perhaps with several elements in one place: to be read, not written.
+
+    Raises:
+        TypeError: `value` is not made of numbers, or of another kind of number.
+        ValueError: it does not broadcast to `shape`, or a value is outside the range.
+    """
+    try:
+        given = torch.as_tensor(value, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{name} must be numbers or a tensor, got {value!r}") from None
+    if _kind(given.dtype) not in _ACCEPTED[_kind(dtype)]:
+        raise TypeError(f"{name} must be {dtype}, got {given.dtype}")
+    if given.device.type != "meta":
+        _check_range(name, given, {">=": at_least, "<=": at_most, ">": above, "<": below})
+    made = given.to(dtype)
+    try:
+        return made.expand(tuple(shape))
+    except RuntimeError:
+        raise ValueError(
+            f"{name} must be a number or a tensor that broadcasts to {list(shape)} (the batch size, and the"
+            f" parameter's own shape), got a tensor of shape {list(made.shape)}"
+        ) from None
+
+
+def moved_params(params: Any, device: torch.device) -> Any:
+    """A record of parameters with its tensors on a device."""
+    return type(params)._make([value.to(device) if isinstance(value, Tensor) else value for value in params])
+
+
+_ACCEPTED = {"float": ("float", "int"), "int": ("int",), "bool": ("bool",)}
+
+
+def _kind(dtype: torch.dtype) -> str:
+    if dtype is torch.bool:
+        return "bool"
+    return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
+
+
+def _check_range(name: str, values: Tensor, limits: dict[str, float | None]) -> None:
+    compare = {">=": torch.ge, "<=": torch.le, ">": torch.gt, "<": torch.lt}
+    for sign, bound in limits.items():
+        if bound is None:
+            continue
+        wrong = values[~compare[sign](values, bound)]
+        if wrong.numel():
+            raise ValueError(f"{name} must be {sign} {bound}, got {wrong.flatten()[0].item()}")

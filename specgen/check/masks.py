@@ -1,0 +1,68 @@
+"""Masks: which observation says what of a discrete action is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.groups import Groups
+from specgen.check.model import Entry
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import devices as done_rules
+from specgen.diagnostics.rules import schema as rules
+from specgen.schema.env import Env
+from specgen.schema.load import SchemaFile
+
+_DISCRETE = ("categorical", "onehot", "multi_categorical", "multi_onehot")
+
+
+def check_masks(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    env: Env,
+    observation: Iterable[Entry],
+    action: Iterable[Entry],
+    groups: Groups,
+    sink: Sink,
+) -> None:
+    """Check the `masks:` of the declaration at `path`: their keys, and a truth value for each class."""
+    masks = {entry.dotted: entry for entry in observation}
+    actions = {entry.dotted: entry for entry in action}
+    for target, mask in env.masks.items():
+        here = (*path, "masks", target)
+        if target not in actions:
+            sink.add(
+                rules.UNKNOWN_DECLARATION.at(
+                    file.key_span(*here), f"no action `{target}`", help=suggestion(target, actions)
+                )
+            )
+            continue
+        if mask not in masks:
+            sink.add(
+                rules.UNKNOWN_DECLARATION.at(
+                    file.span(*here), f"no observation `{mask}`", help=suggestion(mask, masks)
+                )
+            )
+            continue
+        spec, found = actions[target].spec, masks[mask].type
+        if spec.kind not in _DISCRETE:
+            sink.add(
+                done_rules.MASK_SHAPE.at(
+                    file.key_span(*here),
+                    f"action `{target}` is {spec}: only choices among classes have a mask",
+                    help="declare it as categorical, onehot, multi_categorical or multi_onehot",
+                )
+            )
+            continue
+        wanted = (*(spec.shape or ()), spec.n or sum(spec.nvec))
+        if found.dtype != "bool" or found.dims != wanted:
+            group = groups.around(mask)
+            both = group is not None and group is groups.around(target)
+            sink.add(
+                done_rules.MASK_SHAPE.at(
+                    file.span(*here),
+                    f"mask `{mask}` is {found}, action `{target}` needs bool{list(wanted)}",
+                    help=f"for one agent, as it is declared under `{group.name}`: bool{list(wanted[1:])}"
+                    if both and group is not None
+                    else None,
+                )
+            )

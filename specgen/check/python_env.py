@@ -1,0 +1,229 @@
+"""Environments whose behaviour is a Python class: what its data are; the class itself is never imported here."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+
+from specgen.check.done_sets import check_done_sets
+from specgen.check.env import EnvChecker, damaged
+from specgen.check.groups import check_groups
+from specgen.check.masks import check_masks
+from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier
+from specgen.check.names import Names
+from specgen.check.params import check_consts, check_dims, check_params
+from specgen.check.per_env import differing
+from specgen.check.specs import NamedSpec
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import python_env as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import SpecType, Type
+from specgen.schema.env import Python
+from specgen.schema.load import SchemaFile
+from specgen.source import Scalar
+
+_SAID_BY_CLASS = ("functions", "reset", "step", "observe")
+_KEYWORD = "check_domains"
+_TAKEN = frozenset({"dynamics", "not_done"})
+"""What generated code calls something else."""
+
+_TAKEN_BY_STEP = frozenset({"state", "generator"})
+"""The arguments of the class's `step` besides the actions."""
+
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def check_python_env(
+    file: SchemaFile, name: str, module: str, named: Mapping[str, NamedSpec], sink: Sink
+) -> Checked[CheckedEnv] | None:
+    """Check an environment with a `python:` field; see `check_env` for the arguments."""
+    mine = Sink()
+    env = _Checker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
+    sink.extend(mine.items)
+    return None if mine.has_errors else Checked(env)
+
+
+class _Checker(EnvChecker):
+    def run(self) -> CheckedEnv:
+        self.path = ("envs", self.name)
+        self.names = Names(self.sink)
+        env, file, sink, path = self.env, self.file, self.sink, self.path
+        source = self._source()
+        self._refuse_behaviour(source)
+        check_dims(file, path, env.dims, self.names, sink)
+        self.groups = check_groups(file, path, env, env.dims, self.names, sink)
+        self.sizes = {**env.dims, **self.groups.sizes}
+        params, _ = check_params(file, path, env.params, self.names, sink)
+        self._refuse_params()
+        consts, _ = check_consts(file, path, env.consts, self.sizes, self.names, sink)
+        state = self._entries("state", env.state)
+        action = self._entries("action", env.action)
+        observation = self._entries("observation", env.observation)
+        rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward_keys)]
+        done, _ = check_done_sets(file, path, env, sink)
+        types = {dotted(key): Type("float32", self.groups.dims(dotted(key)), col=True) for key in rewards}
+        flags = {prefix: self.groups.dims(dotted((*prefix, "done"))) for prefix in done}
+        if not sink.has_errors and not self.damaged:
+            self._refuse_names((*state, *action, *observation), action)
+            self._has_data(action, observation, stateful=source.stateful)
+            all_flags = {
+                dotted((*prefix, "terminated")): Type("bool", dims) for prefix, dims in flags.items()
+            }
+            self._rewards_have_dones(rewards, done, {**types, **all_flags})
+            check_masks(file, path, env, observation, action, self.groups, sink)
+        return CheckedEnv(
+            name=self.name,
+            module=self.module,
+            doc=" ".join(env.doc.split()),
+            params=params,
+            consts=consts,
+            dims=dict(self.sizes),
+            groups=self.groups.groups,
+            state=state,
+            action=action,
+            observation=observation,
+            reward=tuple(
+                Entry(
+                    key,
+                    "reward",
+                    SpecType("unbounded", "float32", types[dotted(key)].dims),
+                    types[dotted(key)],
+                )
+                for key in rewards
+            ),
+            done=done,
+            done_dims=flags,
+            masks=dict(env.masks),
+            python=source,
+        )
+
+    def _source(self) -> PythonSource:
+        """The class behind the declaration; a mistake in its name goes to the sink."""
+        python = self.env.python
+        here = (*self.path, "python", "class") if isinstance(python, Python) else (*self.path, "python")
+        stateful = isinstance(python, Python) and python.stateful
+        scalar = self.file.scalar(*here)
+        module, _, name = scalar.text.partition(":")
+        if (fault := _fault(scalar)) is not None:
+            start, end, message, help = fault
+            self.sink.add(rules.CLASS_NAME.at(scalar.span_of(start, end), message, help=help))
+        elif module == self.module:
+            self.sink.add(
+                rules.CLASS_NAME.at(
+                    scalar.span_of(0, len(module)),
+                    f"`{module}` is the module that is generated from this file",
+                    help="write the class in a module of its own",
+                )
+            )
+        return PythonSource(module, name, stateful)
+
+    def _refuse_behaviour(self, source: PythonSource) -> None:
+        refused = [field for field in _SAID_BY_CLASS if getattr(self.env, field)]
+        for field in refused:
+            self.sink.add(
+                rules.SAID_BY_CLASS.at(
+                    self.file.key_span(*self.path, field),
+                    f"`{field}` has no place beside `python`",
+                    help=f"`{source.name}` says what happens; leave one of the two out",
+                )
+            )
+        if source.stateful and self.env.state:
+            self.sink.add(
+                rules.SAID_BY_CLASS.at(
+                    self.file.key_span(*self.path, "state"),
+                    "`state` has no place in an environment that keeps it to itself (`stateful: true`)",
+                    help="what the policy may see is an observation",
+                )
+            )
+
+    def _refuse_params(self) -> None:
+        for name in differing(self.env.params):
+            self.sink.add(
+                schema_rules.NOT_AVAILABLE.at(
+                    self.file.key_span(*self.path, "params", name),
+                    f"parameter `{name}` differs between environments, which is not available beside `python` yet",
+                    help="declare it as a state key, and give it its value in the class's `reset`",
+                )
+            )
+        if _KEYWORD in self.env.params:
+            self.sink.add(
+                schema_rules.NAME_REFUSED.at(
+                    self.file.key_span(*self.path, "params", _KEYWORD),
+                    f"`{_KEYWORD}` can't be a parameter: every environment with `python` has this keyword",
+                    help="give this parameter another name",
+                )
+            )
+
+    def _refuse_names(self, entries: tuple[Entry, ...], actions: tuple[Entry, ...]) -> None:
+        for entry in entries:
+            taken = _TAKEN | _TAKEN_BY_STEP if entry in actions else _TAKEN
+            if identifier(entry.dotted) in taken:
+                self.sink.add(
+                    schema_rules.NAME_REFUSED.at(
+                        self.file.key_span(*self.path, entry.role, entry.dotted),
+                        f"`{entry.dotted}` can't be a name: generated code calls something else so",
+                        help=f"give this {entry.role} key another name",
+                    )
+                )
+
+    def _has_data(self, action: tuple[Entry, ...], observation: tuple[Entry, ...], *, stateful: bool) -> None:
+        missing = [] if action else ["action"]
+        if stateful and not observation:
+            missing.append("observation")
+        for field in missing:
+            self.sink.add(
+                schema_rules.MISSING_FIELD.at(
+                    self.file.key_span(*self.path),
+                    f"`{self.name}` needs a field `{field}`",
+                    help=f"say what the class {'is given' if field == 'action' else 'returns'}: `{field}: {{…}}`",
+                )
+            )
+
+
+def _fault(scalar: Scalar) -> tuple[int, int, str, str] | None:
+    """What is wrong with the name of a class: from where to where, the message, and what to write."""
+    text = scalar.text
+    module, colon, name = text.partition(":")
+    if not colon:
+        head, _, last = text.rpartition(".")
+        meant = f"{head or 'package.module'}:{last}" if last[:1].isupper() else f"{text}:Class"
+        sound = _unusable(meant.partition(":")[0]) is None
+        message = f"`{text}` does not say which class of which module is meant"
+        return 0, len(text), message, f"write `{meant}`" if sound else _FORM
+    if (at := _unusable(module)) is not None:
+        end = max(at[1], at[0] + 1)
+        return at[0], end, f"`{module}` is no module" if module else "no module is named", _help(module, name)
+    if not _is_name(name):
+        start = len(module) + 1
+        message = f"`{name}` is no class" if name else "no class is named"
+        help = "the class stands at the top of its module" if "." in name else _FORM
+        return min(start, len(text) - 1), len(text), message, help
+    return None
+
+
+_FORM = "the form is `package.module:Class`"
+
+
+def _help(module: str, name: str) -> str:
+    if module.startswith("."):
+        return "there is nothing that it could be relative to: write the module in full"
+    if "/" in module or module.endswith(".py"):
+        meant = module.removesuffix(".py").strip("/").replace("/", ".")
+        if _unusable(meant) is None:
+            return f"a module is named as `import` has it: write `{meant}:{name}`"
+    return _FORM
+
+
+def _unusable(module: str) -> tuple[int, int] | None:
+    """Where the first part of a dotted name that is no identifier stands."""
+    at = 0
+    for part in module.split("."):
+        if not _is_name(part):
+            return at, at + len(part)
+        at += len(part) + 1
+    return None
+
+
+def _is_name(part: str) -> bool:
+    return _PART.match(part) is not None and not keyword.iskeyword(part)

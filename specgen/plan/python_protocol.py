@@ -1,0 +1,152 @@
+"""What a user's class has to be: a Protocol, and the records that it takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.model import CheckedEnv, Entry, PythonSource
+from specgen.expr import SpecType, Type
+from specgen.plan.data import annotation
+from specgen.plan.docs import hanging, wrapped
+from specgen.plan.env_context import FLAG_DOCS, FLAGS
+from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.writer import domain_text
+
+
+def protocol_items(env: CheckedEnv, source: PythonSource) -> list[Item]:
+    """The Protocol of an environment's class, behind the records that its methods speak of."""
+    return _Writer(env, source).items()
+
+
+class _Writer:
+    def __init__(self, env: CheckedEnv, source: PythonSource) -> None:
+        self.env = env
+        self.source = source
+        self.stateful = source.stateful
+
+    def items(self) -> list[Item]:
+        env, name = self.env, self.source.name
+        observed = [self._returned(entry) for entry in env.observation]
+        state = [self._returned(entry) for entry in env.state]
+        items: list[Item] = []
+        if env.dims:
+            sizes = tuple(Field(size, "int", repr(value)) for size, value in env.dims.items())
+            items.append(RecordPlan(f"{env.name}Dims", (f"The named sizes of `{env.name}`.",), sizes))
+        items.append(RecordPlan(f"{env.name}Setup", (f"What `{name}` is made from.",), tuple(self._setup())))
+        if not self.stateful:
+            doc = (f"The state in each row: what `{name}.step` is given.",)
+            items.append(RecordPlan(f"{env.name}State", doc, tuple(state)))
+        items.append(RecordPlan(f"{env.name}Reset", (f"What `{name}.reset` returns.",), (*state, *observed)))
+        flags = [self._flag(prefix, flag) for prefix in env.done for flag in FLAGS[1:]]
+        rewards = [self._returned(entry) for entry in env.reward]
+        items.append(
+            RecordPlan(
+                f"{env.name}Step",
+                (f"What `{name}.step` returns.",),
+                (*state, *observed, *rewards, *flags),
+            )
+        )
+        items.append(
+            ClassPlan(f"{env.name}Protocol", ("Protocol",), self._doc(), (), (self._reset(), self._step()))
+        )
+        return items
+
+    def _setup(self) -> Iterable[Field]:
+        env = self.env
+        if env.params:
+            yield Field("params", f"{env.name}Params", doc="The constructor keywords.")
+        if env.consts:
+            yield Field("consts", f"{env.name}Consts", doc="The constant tables.")
+        if env.dims:
+            yield Field("dims", f"{env.name}Dims", doc="The named sizes.")
+        if not self.stateful:
+            yield Field(
+                "device", "torch.device | None", doc="Where the tensors live; None is torch's default."
+            )
+
+    def _doc(self) -> tuple[str, ...]:
+        what = (
+            "One instance, which keeps its state to itself. Numbers, lists, arrays and tensors may be returned; they "
+            "are copied and take the declared dtype if it holds them. If it has a method `close`, that is called "
+            "when the environment is closed."
+            if self.stateful
+            else "It is stateless: what changes from step to step is in the state that it is given and returns. "
+            "Tensors have one batch dimension in front, the rows, whatever the batch size of the environment; tensors "
+            "that it is given must not be changed in place."
+        )
+        text = (
+            f"What `{self.source.text}` has to be. It is made from a `{self.env.name}Setup`. {what} Subclass this to "
+            "have type checkers show mistakes where they are."
+        )
+        return tuple(wrapped(text))
+
+    def _reset(self) -> FunctionPlan:
+        args: tuple[Argument, ...]
+        if self.stateful:
+            args = (Argument("seed", "int | None"),)
+            told = hanging(
+                "seed: begin anew with the random numbers of this seed; None goes on with those that follow."
+            )
+            first = "Begin a new episode."
+        else:
+            args = (Argument("rows", "int"), Argument("generator", "torch.Generator"))
+            told = ["    rows: how many.", "    generator: draw from it; it is on the device of the data."]
+            first = "New episodes, one in each row."
+        doc = (first, "", "Args:", *told)
+        return self._method("reset", args, f"{self.env.name}Reset", doc)
+
+    def _step(self) -> FunctionPlan:
+        env = self.env
+        args = [Argument(e.name, annotation(e.type, self._lead)) for e in env.action]
+        told = [f"    {e.name}: {self._text(e.type, e.spec, e.doc)}" for e in env.action]
+        if self.stateful:
+            told = [f"{line.removesuffix('.')}; a copy on the CPU." for line in told]
+        if not self.stateful:
+            args = [Argument("state", f"{env.name}State"), *args, Argument("generator", "torch.Generator")]
+            told = [
+                "    state: what it returned last, or what a reset has put in its place.",
+                *told,
+                "    generator: draw from it; it is on the device of the data.",
+            ]
+        doc = ("One step." if self.stateful else "One step in each row.", "", "Args:", *told)
+        return self._method("step", tuple(args), f"{env.name}Step", doc)
+
+    def _method(
+        self, name: str, args: tuple[Argument, ...], returns: str, doc: tuple[str, ...]
+    ) -> FunctionPlan:
+        return FunctionPlan(
+            name, args, returns, doc, (Line("..."),), method=True, decorators=("abstractmethod",)
+        )
+
+    @property
+    def _lead(self) -> str:
+        return "" if self.stateful else "rows"
+
+    def _returned(self, entry: Entry) -> Field:
+        """A field of a record; rewards are without the trailing 1 that they are stored with."""
+        type = Type(entry.type.dtype, entry.type.dims)
+        return Field(
+            entry.name,
+            self._annotation(type, entry.role == "reward"),
+            doc=self._text(type, entry.spec, entry.doc),
+        )
+
+    def _flag(self, prefix: tuple[str, ...], flag: str) -> Field:
+        type = Type("bool", self.env.done_dims[prefix])
+        # only the last field may be left out
+        default = "False" if self.stateful and flag == "truncated" and len(self.env.done) == 1 else None
+        text = self._text(type, None, FLAG_DOCS[flag])
+        if self.stateful:
+            return Field("_".join((*prefix, flag)), "ArrayLike" if type.dims else "bool", default, text)
+        return Field("_".join((*prefix, flag)), annotation(type, self._lead), None, text)
+
+    def _annotation(self, type: Type, reward: bool) -> str:
+        if not self.stateful:
+            return annotation(type, self._lead)
+        return "SupportsFloat" if reward and not type.dims else "ArrayLike"
+
+    def _text(self, type: Type, spec: SpecType | None, doc: str) -> str:
+        dims = ", ".join(filter(None, [self._lead, *map(str, type.dims or ())]))
+        shape = f" [{dims}]" if dims else ""
+        text = f"{type.dtype}{shape}{domain_text(spec) if spec is not None else ''}"
+        return f"{text}: {doc}." if doc else f"{text}."
