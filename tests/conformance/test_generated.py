@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import specgen_std
 import torch
-from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, check_env_specs
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.objectives import LossModule
 from specgen_runtime.specs import Composite
 from specgen_runtime.testing import (
+    check_done_rules,
+    check_env,
     check_fake_tensordict,
-    check_generated_env,
     check_partial_resets,
     check_rollout_is_stepping,
 )
@@ -26,6 +27,9 @@ from specgen_runtime.transforms import GeneratedTransform
 
 BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
 """A batch size that equals a feature size hides wrong broadcasting, so both kinds are here."""
+
+DETERMINISTIC = {"CliffWalking"}
+"""Environments that draw nothing: all seeds give the same."""
 
 REQUIRED: dict[str, Any] = {"loc": 0.5, "scale": 2.0, "in_keys": ["observation"]}
 """Values for what has no default."""
@@ -58,9 +62,16 @@ def test_the_walk_finds_the_library() -> None:
 
 
 @each_native
-@each_batch
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
 def test_native(env: type[Any], batch: tuple[int, ...]) -> None:
-    check_generated_env(partial(env, batch_size=batch), steps=25)
+    check_env(partial(env, batch_size=batch), steps=25, deterministic=env.__name__ in DETERMINISTIC)
+
+
+@each_native
+@each_batch
+def test_native_in_batches(env: type[Any], batch: tuple[int, ...]) -> None:
+    check_env_specs(env(batch_size=batch), seed=0)
+    check_rollout_is_stepping(partial(env, batch_size=batch), steps=8)
 
 
 @pytest.mark.parametrize("env", [e for e in NATIVE if e.__name__.endswith("Train")], ids=lambda e: e.__name__)
@@ -71,7 +82,8 @@ def test_native_over_many_episodes(env: type[Any]) -> None:
 
 @each_gym
 def test_gym(env: type[Any]) -> None:
-    check_generated_env(env, steps=260)
+    check_env(env, steps=30)
+    check_done_rules(env, steps=260)
 
 
 @each_native

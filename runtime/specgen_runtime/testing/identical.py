@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 from torch import Tensor
 
-from specgen_runtime.envs.keys import as_tuple, show_key
+from specgen_runtime.envs.keys import show_key
+from specgen_runtime.specs.non_tensors.data import data_text, plain, same_data
 
 __all__ = ["assert_identical"]
 
@@ -21,9 +22,10 @@ _AS_INTEGERS = {
 
 
 def assert_identical(found: TensorDictBase, expected: TensorDictBase, what: str = "") -> None:
-    """Compare two tensordicts: the same keys, and behind each the same shape, dtype and bits.
+    """Compare two tensordicts: the same keys, and behind each the same shape, dtype, device and bits.
 
-    NaN equals NaN of the same bits, and 0.0 differs from -0.0.
+    NaN equals NaN of the same bits, and 0.0 differs from -0.0. Data that are not tensors are compared by `==`.
+    Lazy stacks are compared item by item.
 
     Args:
         found: what was made.
@@ -33,24 +35,54 @@ def assert_identical(found: TensorDictBase, expected: TensorDictBase, what: str 
     Raises:
         AssertionError: naming the first key that differs and, for values, where and how.
     """
-    prefix = f"{what}: " if what else ""
+    _compare_tensordicts(found, expected, f"{what}: " if what else "", ())
+
+
+def _compare_tensordicts(found: Any, expected: Any, prefix: str, path: tuple[str, ...]) -> None:
+    below = f"{show_key(path)}: " if path else ""
     assert found.batch_size == expected.batch_size, (
-        f"{prefix}batch size {list(found.batch_size)}, expected {list(expected.batch_size)}"
+        f"{prefix}{below}batch size {list(found.batch_size)}, expected {list(expected.batch_size)}"
     )
-    keys = [{as_tuple(key) for key in data.keys(True, True)} for data in (found, expected)]
-    missing, extra = sorted(keys[1] - keys[0]), sorted(keys[0] - keys[1])
-    assert not missing, f"{prefix}no {', '.join(map(show_key, missing))}"
-    assert not extra, f"{prefix}unexpected {', '.join(map(show_key, extra))}"
-    for key in sorted(keys[0]):
-        _compare(found.get(key), expected.get(key), f"{prefix}{show_key(key)}")
+    for each in (expected, found):
+        if isinstance(each, LazyStackedTensorDict):
+            pairs = zip(found.unbind(each.stack_dim), expected.unbind(each.stack_dim), strict=True)
+            for place, (left, right) in enumerate(pairs):
+                where = f"{prefix}item {place} along dimension {each.stack_dim}: "
+                _compare_tensordicts(left, right, where, path)
+            return
+    names = [set(each.keys()) for each in (found, expected)]
+    missing, extra = (
+        ", ".join(show_key((*path, name)) for name in sorted(left - right))
+        for left, right in ((names[1], names[0]), (names[0], names[1]))
+    )
+    assert not missing, f"{prefix}no {missing}"
+    assert not extra, f"{prefix}unexpected {extra}"
+    for name in sorted(names[0]):
+        inner = (*path, name)
+        left, right = found.get(name), expected.get(name)
+        nested = [isinstance(each, TensorDictBase) and not is_non_tensor(each) for each in (left, right)]
+        if all(nested):
+            _compare_tensordicts(left, right, prefix, inner)
+        else:
+            _compare_values(left, right, f"{prefix}{show_key(inner)}")
 
 
-def _compare(found: Any, expected: Any, where: str) -> None:
+def _compare_values(found: Any, expected: Any, where: str) -> None:
     if not isinstance(found, Tensor) or not isinstance(expected, Tensor):
-        assert found == expected, f"{where}: {found!r}, expected {expected!r}"
+        left, right = (plain(each, 0) if is_non_tensor(each) else each for each in (found, expected))
+        assert same_data(left, right), f"{where}: {data_text(left)}, expected {data_text(right)}"
         return
-    kinds = [f"{each.dtype} {list(each.shape)}" for each in (found, expected)]
+    if found.is_nested or expected.is_nested:  # without a shape: part by part
+        assert found.is_nested == expected.is_nested, f"{where}: only one of the two is a nested tensor"
+        parts = [each.unbind(0) for each in (found, expected)]
+        assert len(parts[0]) == len(parts[1]), f"{where}: {len(parts[0])} parts, expected {len(parts[1])}"
+        for part, (left, right) in enumerate(zip(*parts, strict=True)):
+            _compare_values(left, right, f"{where}, part {part}")
+        return
+    kinds = [f"{each.dtype} {list(each.shape)} on {each.device}" for each in (found, expected)]
     assert kinds[0] == kinds[1], f"{where}: {kinds[0]}, expected {kinds[1]}"
+    if found.device.type == "meta":
+        return
     differs = _bits(found) != _bits(expected)
     if bool(differs.any()):
         place = tuple(differs.nonzero()[0].tolist())

@@ -1,0 +1,76 @@
+"""Running environments under a check: with seeds, with policies, and closed again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.specs.non_tensors.data import data_text
+
+__all__ = ["Env", "Make", "closing", "joined", "seeded_rollout", "table_policy", "torch_seeded"]
+
+Env = EnvBase[Any]
+Make = Callable[[], Env]
+
+
+@contextlib.contextmanager
+def closing(env: Env) -> Iterator[Env]:
+    """Close an environment at the end of the block."""
+    try:
+        yield env
+    finally:
+        env.close(raise_if_closed=False)
+
+
+@contextlib.contextmanager
+def torch_seeded(seed: int) -> Iterator[None]:
+    """Seed torch's global generators for the block only."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def seeded_rollout(env: Env, seed: int, steps: int) -> TensorDictBase:
+    """A rollout with random actions from a seeded start, through the ends of episodes."""
+    env.reset()  # some make what they hold only now, and draw from torch's generator to seed it
+    with torch_seeded(seed):
+        env.set_seed(seed)
+        data: TensorDictBase = env.rollout(steps, break_when_any_done=False)
+        return data
+
+
+def table_policy(env: Env) -> Callable[[TensorDictBase], TensorDictBase]:
+    """Actions that depend on what is observed, through its position in a fixed table of random ones."""
+    with torch_seeded(1):
+        tables = [env.full_action_spec.rand() for _ in range(2)]
+    watched = leaves_of(env.full_observation_spec)
+
+    def act(root: TensorDictBase) -> TensorDictBase:
+        sums = [_total(leaf.find(root)) for leaf in watched]
+        choice = int(sum(sums) * 1e4) % 2
+        return root.update(tables[choice].clone())
+
+    return act
+
+
+def _total(value: Any) -> float:
+    if not isinstance(value, Tensor):
+        return float(sum(map(ord, data_text(value))))
+    parts = value.unbind(0) if value.is_nested else (value,)
+    return sum(float(part.double().nan_to_num().sum()) for part in parts)
+
+
+def joined(records: list[TensorDictBase], dim: int) -> TensorDictBase:
+    """Transitions stacked over time, lazily where they differ in their sizes."""
+    try:
+        stacked: TensorDictBase = LazyStackedTensorDict.maybe_dense_stack(records, dim)
+    except NotImplementedError:  # torch stacks no nested tensor
+        stacked = LazyStackedTensorDict.lazy_stack(records, dim)
+    return stacked
