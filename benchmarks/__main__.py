@@ -14,13 +14,15 @@ import pandas  # noqa: F401  tensordict looks for it on each conversion, and is 
 import torch
 from tqdm import tqdm
 
-from benchmarks import chains, compiler, losses, native, specs
+from benchmarks import batched, chains, compiler, gymnasium, losses, native, specs
 from benchmarks.harness import QUICK, THOROUGH, Budget, Row
 from benchmarks.table import render
 
 FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "chains": chains.rows,
+    "gymnasium": gymnasium.rows,
     "native": native.rows,
+    "batched": batched.rows,
     "losses": losses.rows,
     "specs": specs.rows,
     "compiler": compiler.rows,

@@ -13,8 +13,9 @@ from torch import Tensor
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
 from specgen_runtime.envs.gym.rollout import run_lifted
-from specgen_runtime.envs.gym.slabs import Scalars
-from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan
+from specgen_runtime.envs.gym.source import GymSource
+from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, reward_tensor, value_encoder
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
@@ -22,8 +23,8 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
 
-_KWARGS_UNSET: dict[str, Any] = {}
-_CONVERTERS = ("_encode_all", "_decode", "_decode_all")
+_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_slab_plan")
+_NO = np.zeros(1, dtype=np.bool_)
 
 
 class GymSpaceMismatch(ValueError):  # noqa: N818
@@ -73,12 +74,15 @@ class GeneratedGymEnv(GeneratedEnv[D]):
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         super().__init__(device=device)
         self._gym_kwargs = gym_kwargs
-        self._gym = import_gymnasium().make(self._gym_id, **gym_kwargs)
-        self._gym_seed: int | None = None
-        self._gym_reset_kwargs: dict[str, Any] = _KWARGS_UNSET
-        self._reward_rows, self._flag_rows = Scalars(np.float32), Scalars(np.bool_)
-        self._true = torch.tensor([True], device=self._device)
-        self._false = torch.tensor([False], device=self._device)
+        self._gym_source = GymSource(import_gymnasium().make(self._gym_id, **gym_kwargs))
+        place = self._device or "cpu"
+        self._true = torch.tensor([True], device=place)
+        self._false = torch.tensor([False], device=place)
+
+    @property
+    def _gym(self) -> Any:
+        """The Gymnasium environment."""
+        return self._gym_source.env
 
     def _gym_specs(self) -> EnvSpecs | None:
         """The specs of the Gymnasium environment itself: what `_gym_reset` and `_gym_step` give and take.
@@ -103,13 +107,10 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         action_space = self._gym.action_space
         action = next(iter(actions.values(True, True)))
         self._decode = action_decoder(action_space, action)
-        self._can_lift = (
-            space_kind(self._gym.observation_space) == "Box" and space_kind(action_space) != "Dict"
-        )
-        if self._can_lift:
-            self._decode_all = actions_decoder(action_space, action)
-            self._slab_shape = tuple(self._gym.observation_space.shape)
-            self._slab_dtype = self._gym.observation_space.dtype
+        self._slab_plan: SlabPlan | None = None
+        if self._single_observation and space_kind(action_space) != "Dict":
+            self._slab_plan = slab_plan(self._gym.observation_space, spec)
+        self._decode_all = actions_decoder(action_space, action)
         self._off_cpu = self._device is not None and self._device.type != "cpu"
 
     def _check_gym(self, specs: EnvSpecs) -> None:
@@ -166,12 +167,9 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         Returns:
             The observation: a tensor as declared, or a tuple of several in the order of the observation specs.
         """
-        seed, kwargs = self._gym_seed, self._gym_reset_kwargs
-        if seed is not None or kwargs:  # setting an attribute of a module takes microseconds
-            self._gym_seed, self._gym_reset_kwargs = None, _KWARGS_UNSET
-        if seed is not None and kwargs.get("seed") is None:
-            kwargs = {**kwargs, "seed": seed}
-        observation, _info = self._gym.reset(**kwargs)
+        source = self._gym_source
+        kwargs, source.asked = source.asked, {}
+        observation, _info = source.reset(kwargs)
         return self._encode_all(observation)
 
     def _gym_step(self, action: Tensor) -> tuple[Any, Tensor, Tensor, Tensor]:
@@ -183,13 +181,15 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         Returns:
             The observation (as `_gym_reset`), reward float32 `(1,)`, terminated and truncated bool `(1,)`.
         """
-        observation, reward, terminated, truncated, _info = self._gym.step(self._decode(action))
-        gain = self._reward_rows.take(reward)
+        observation, reward, terminated, truncated, _info = self._gym_source.env.step(self._decode(action))
+        new = torch.from_numpy
+        gain = reward_tensor(reward)
         if self._stacking:
             ended = self._true if terminated else self._false
             cut = self._true if truncated else self._false
         else:
-            ended, cut = self._flag_rows.take(terminated), self._flag_rows.take(truncated)
+            ended = new(np.array((bool(terminated),)) if terminated else _NO.copy())
+            cut = new(np.array((bool(truncated),)) if truncated else _NO.copy())
         if self._off_cpu:
             gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
         return self._encode_all(observation), gain, ended, cut
@@ -231,7 +231,7 @@ class GeneratedGymEnv(GeneratedEnv[D]):
         raise NotImplementedError(f"{type(self).__name__} sets _gym_lifts and must write _gym_lift")
 
     def _run(self, root: Any, actions: tuple[Tensor, ...], any_stops: bool) -> tuple[Any, Any, int]:
-        if self._gym_lifts and self._can_lift:
+        if self._gym_lifts and self._slab_plan is not None:
             return run_lifted(self, root, actions[0], any_stops)
         return super()._run(root, actions, any_stops)
 
@@ -241,13 +241,13 @@ class GeneratedGymEnv(GeneratedEnv[D]):
     # seeds, devices, closing
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        self._gym_reset_kwargs = kwargs
+        self._gym_source.asked = kwargs
         return super()._reset(tensordict)
 
     def _set_seed(self, seed: int | None) -> None:
         """The next reset passes the seed on; later resets continue from it, as Gymnasium's own do."""
         super()._set_seed(seed)
-        self._gym_seed = seed
+        self._gym_source.seed = seed
 
     def _move_specs(self, device: torch.device) -> None:
         super()._move_specs(device)

@@ -22,9 +22,22 @@ from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.values import join
 from specgen_runtime.specs.values import to_spec_array
 
-__all__ = ["action_decoder", "actions_decoder", "value_encoder"]
+__all__ = [
+    "action_decoder",
+    "actions_decoder",
+    "class_reader",
+    "class_representation",
+    "classes_reader",
+    "reward_tensor",
+    "rewards_tensor",
+    "value_encoder",
+]
 
 Convert = Callable[[Any], Any]
+
+_NUMBERS = (float, int, np.floating, np.integer)
+_FEW = 32
+"""Up to so many elements, Python's lists are faster than operations on tensors."""
 
 
 def value_encoder(space: Any, spec: TensorSpec) -> Convert:
@@ -69,19 +82,33 @@ def _array_encoder(space: Any, spec: TensorSpec) -> Convert:
     return encode
 
 
-def _class_encoder(space: Any, spec: TensorSpec) -> Convert:
-    """For a Discrete."""
-    n, start = int(space.n), int(space.start)
-    device, dtype = _other_device(spec), _numpy_dtype(spec)
-    vectors = isinstance(spec, OneHot)
+def class_reader(space: Any) -> Callable[[Any], int]:
+    """Return the function from a value of a Discrete to its class, counted from 0.
 
-    def encode(value: Any) -> Tensor:
+    The function raises ValueError for what is not in the space.
+    """
+    n, start = int(space.n), int(space.start)
+
+    def place_of(value: Any) -> int:
         try:
             place = operator.index(value) - start
         except TypeError:
             place = -1
         if not 0 <= place < n:
             raise ValueError(f"Gymnasium gave {value!r}, which is not in its space {space}")
+        return place
+
+    return place_of
+
+
+def _class_encoder(space: Any, spec: TensorSpec) -> Convert:
+    """For a Discrete."""
+    n, place_of = int(space.n), class_reader(space)
+    device, dtype = _other_device(spec), _numpy_dtype(spec)
+    vectors = isinstance(spec, OneHot)
+
+    def encode(value: Any) -> Tensor:
+        place = place_of(value)
         if vectors:
             array = np.zeros(n, dtype=dtype)
             array[place] = 1
@@ -93,44 +120,56 @@ def _class_encoder(space: Any, spec: TensorSpec) -> Convert:
     return encode
 
 
-def _classes_encoder(space: Any, spec: TensorSpec) -> Convert:
-    """For a MultiDiscrete."""
-    device = _other_device(spec)
+def classes_reader(space: Any) -> Callable[[Any], Any]:
+    """Return the function from a value of a MultiDiscrete to the array of its classes, counted from 0.
+
+    The function raises ValueError for what is not in the space.
+    """
     shape, start = tuple(space.shape), space.start
     # Compared as unsigned numbers, negative ones are the largest.
     sizes = space.nvec.astype(np.uint64)
-    represent = _representation(space.nvec, spec)
 
-    def encode(value: Any) -> Tensor:
+    def classes_of(value: Any) -> Any:
         given = np.asarray(value)
         if given.shape != shape:
             raise _wrong_shape(given, shape)
         classes = np.asarray(np.subtract(given, start, dtype=np.int64))
         if (classes.view(np.uint64) >= sizes).any():
             raise ValueError(f"Gymnasium gave {given.tolist()}, which is not in its space {space}")
-        tensor = torch.from_numpy(represent(classes))
+        return classes
+
+    return classes_of
+
+
+def _classes_encoder(space: Any, spec: TensorSpec) -> Convert:
+    """For a MultiDiscrete."""
+    device, classes_of = _other_device(spec), classes_reader(space)
+    represent = class_representation(space.nvec, spec)
+
+    def encode(value: Any) -> Tensor:
+        tensor = torch.from_numpy(represent(classes_of(value)))
         return tensor if device is None else tensor.to(device)
 
     return encode
 
 
-def _representation(sizes: Any, spec: TensorSpec) -> Convert:
-    """The function from arrays of class indices to what the spec holds for them."""
+def class_representation(sizes: Any, spec: TensorSpec) -> Convert:
+    """Return the function from arrays `(..., *sizes.shape)` of class indices to what the spec holds for them."""
     dtype, shape = _numpy_dtype(spec), tuple(spec.shape)
     if not isinstance(spec, OneHot | MultiOneHot):
         return lambda classes: classes.astype(dtype, copy=False)
     if isinstance(spec, MultiOneHot):  # every row has the same sizes, else the spec is Stacked
-        steps = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)[:-1]])
+        begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)[:-1]])
     else:
-        steps = np.arange(sizes.size) * spec.n
+        begins = np.arange(sizes.size) * spec.n
     # Where the vector of each index begins among all elements.
-    begins = steps.reshape(sizes.shape)
     length = int(np.prod(shape))
 
     def vectors(classes: Any) -> Any:
-        elements = np.zeros(length, dtype=dtype)
-        elements[begins + classes] = 1
-        return elements.reshape(shape)
+        flat = classes.reshape(-1, sizes.size)
+        elements = np.zeros((len(flat), length), dtype=dtype)
+        np.put_along_axis(elements, begins + flat, 1, axis=1)
+        return elements.reshape(*classes.shape[: classes.ndim - sizes.ndim], *shape)
 
     return vectors
 
@@ -170,10 +209,35 @@ def _value_encoder(space: Any, spec: TensorSpec) -> Convert:
     return lambda value: TensorDict(encode(value), batch_size=shape, device=device)
 
 
+def reward_tensor(reward: Any) -> Tensor:
+    """A reward as float32 `(1,)`.
+
+    Raises:
+        TypeError: it is no number, but None or a text, say.
+    """
+    if isinstance(reward, _NUMBERS):
+        return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(1))
+    return to_spec_array(np.asarray(reward), torch.float32, "the reward").reshape(1)
+
+
+def rewards_tensor(rewards: list[Any]) -> Tensor:
+    """The rewards of T steps as float32 `(T, 1)`.
+
+    Raises:
+        TypeError: one is no number.
+    """
+    try:
+        column = np.array(rewards)
+    except ValueError:  # numbers beside arrays of one number
+        return torch.stack([reward_tensor(reward) for reward in rewards])
+    return to_spec_array(column, torch.float32, "the rewards").reshape(len(rewards), 1)
+
+
 def action_decoder(space: Any, spec: TensorSpec) -> Convert:
     """Return the function from a value of `spec` to a Gymnasium action: the inverse of `value_encoder`.
 
-    The action may be a tensordict where the space is a Dict.
+    The action may be a tensordict where the space is a Dict. The function raises ValueError for class indices
+    outside their space, and for vectors that are not one-hot.
     """
     kind = space_kind(space)
     if kind == "Dict":
@@ -187,14 +251,65 @@ def action_decoder(space: Any, spec: TensorSpec) -> Convert:
     if kind == "Tuple":
         return _parts_decoder(_parts(space), spec)
     if kind == "Discrete":
-        start = int(space.start)
-        if isinstance(spec, OneHot):
-            return lambda action: int(action.argmax(-1)) + start
-        return lambda action: int(action) + start
-    dtype = space.dtype
+        return _class_decoder(space, spec)
     if kind == "MultiDiscrete":
         return _multi_discrete_decoder(space, spec)
+    return _array_decoder(space)
+
+
+def _array_decoder(space: Any) -> Convert:
+    """For a Box or a MultiBinary."""
+    dtype = space.dtype
+    if 0 < int(np.prod(space.shape)) <= _FEW:  # the shorter way for a few numbers
+        return lambda action: np.array(action.tolist(), dtype=dtype)
     return lambda action: action.detach().cpu().numpy().astype(dtype, copy=True)
+
+
+def _class_decoder(space: Any, spec: TensorSpec) -> Convert:
+    """For a Discrete. Gymnasium checks NumPy's integers, which it samples itself, faster than Python's."""
+    n, start, number = int(space.n), int(space.start), space.dtype.type
+    if not isinstance(spec, OneHot):
+
+        def from_index(action: Tensor) -> Any:
+            place = action.item()
+            if not 0 <= place < n or place != int(place):
+                raise ValueError(f"an action must be a class of 0 to {n - 1}, found {place}")
+            return number(int(place) + start)
+
+        return from_index
+    if n > _FEW:
+
+        def from_vector(action: Tensor) -> Any:
+            _check_one_hot(action)
+            return number(int(action.argmax(-1)) + start)
+
+        return from_vector
+    table = {tuple(int(at == place) for at in range(n)): number(place + start) for place in range(n)}
+
+    def from_short_vector(action: Tensor) -> Any:
+        try:
+            return table[tuple(action.tolist())]
+        except (KeyError, TypeError):
+            raise _not_one_hot(action) from None
+
+    return from_short_vector
+
+
+def _check_one_hot(vectors: Tensor) -> None:
+    """Refuse vectors without exactly one 1 among zeros.
+
+    Raises:
+        ValueError: with the first that has not.
+    """
+    good = (vectors != 0).sum(-1).eq(1) & vectors.sum(-1).eq(1)
+    if not bool(good.all()):
+        raise _not_one_hot(vectors[~good][0] if vectors.ndim > 1 else vectors)
+
+
+def _not_one_hot(vector: Tensor) -> ValueError:
+    return ValueError(
+        f"an action must be a one-hot vector of {vector.shape[-1]} classes, found {vector.tolist()}"
+    )
 
 
 def _multi_discrete_decoder(space: Any, spec: TensorSpec) -> Convert:
@@ -206,12 +321,21 @@ def _multi_discrete_decoder(space: Any, spec: TensorSpec) -> Convert:
         sizes = space.nvec.reshape(-1, space.nvec.shape[-1])[0].tolist()
 
         def decode(action: Tensor) -> Any:
-            classes = [group.argmax(-1) for group in torch.split(action, sizes, -1)]
-            return (torch.stack(classes, -1).cpu().numpy() + start).astype(dtype)
+            groups = torch.split(action, sizes, -1)
+            for group in groups:
+                _check_one_hot(group)
+            return (torch.stack([group.argmax(-1) for group in groups], -1).cpu().numpy() + start).astype(
+                dtype
+            )
 
         return decode
     if isinstance(spec, OneHot):
-        return lambda action: (action.argmax(-1).cpu().numpy() + start).astype(dtype)
+
+        def decode_rows(action: Tensor) -> Any:
+            _check_one_hot(action)
+            return (action.argmax(-1).cpu().numpy() + start).astype(dtype)
+
+        return decode_rows
     return lambda action: (action.cpu().numpy() + start).astype(dtype)
 
 

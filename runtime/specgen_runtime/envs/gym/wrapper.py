@@ -1,154 +1,401 @@
-"""Gymnasium environments as `EnvBase`: `GymEnv` by name, `GymWrapper` around an instance."""
+"""`GymWrapper`: a Gymnasium environment, single or vectorised, as `EnvBase`."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from specgen_runtime.envs.base import D, EnvBase
-from specgen_runtime.envs.gym.values import action_decoder, value_encoder
-from specgen_runtime.specs import Categorical, Composite, Unbounded
-from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
+from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
+from specgen_runtime.envs.gym.lean import LeanPath, lean_path
+from specgen_runtime.envs.gym.lean_rollout import lean_rollout, takes_options
+from specgen_runtime.envs.gym.pixels import shows_pixels, with_pixels
+from specgen_runtime.envs.gym.readers import ReadsInfo
+from specgen_runtime.envs.gym.source import GymSource, checked_frame_skip
+from specgen_runtime.envs.gym.vector import VectorSource, is_vector
+from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["GymEnv", "GymWrapper"]
+__all__ = ["AvailableEnvs", "GymWrapper"]
+
+_HOOKS = frozenset(
+    {
+        *(
+            "reset",
+            "_reset",
+            "maybe_reset",
+            "step",
+            "_step",
+            "step_and_maybe_reset",
+            "step_mdp",
+            "rand_action",
+        ),
+        *("read_action", "read_obs", "read_reward", "read_done", "read_info"),
+    }
+)
+"""What the short way would go past, if a subclass writes it anew, or somebody sets it on an object."""
 
 
-class GymWrapper(EnvBase[D]):
-    """A single Gymnasium environment as `EnvBase`.
+class AvailableEnvs:
+    """The ids that Gymnasium can make, as an attribute of classes and instances."""
 
-    Reads `action`; gives `observation` (the names of the space, for a Dict), `reward` float32 `(1,)`, and
-    `done`, `terminated`, `truncated` bool `(1,)`.
+    def __get__(self, instance: object, owner: type) -> list[str]:
+        try:
+            return sorted(import_gymnasium().registry.keys())
+        except ImportError:
+            return []
+
+
+class GymWrapper(ReadsInfo, EnvBase[D]):
+    """A Gymnasium environment as `EnvBase`; a vectorised one has the batch size `(n,)`.
+
+    Reads `action`; gives `observation` (`pixels` for images, the names of the space for a Dict), `reward` float32
+    `(1,)` (or as the environment's `reward_space` says), and `done`, `terminated`, `truncated` bool `(1,)`. What it
+    has no attribute for is looked up in the Gymnasium environment: `env.render()`, `env.spec`.
+
+    A vectorised environment gives the same transitions whatever its autoreset mode: the last observation of an
+    episode is in `"next"`, and environments begin anew where `reset` (with a `_reset` mask) says so. One that
+    is done and not reset stays where it is, with reward 0.
 
     Args:
-        env: a Gymnasium environment.
+        env: a `gymnasium.Env` or `gymnasium.vector.VectorEnv`.
         categorical_action_encoding: indices instead of one-hot vectors for discrete spaces.
+        from_pixels: add rendered images as `pixels`, uint8 `(H, W, 3)`; the environment needs a `render_mode`.
+        pixels_only: with `from_pixels`, images take the place of the observation.
+        frame_skip: how often an action is repeated. Rewards are summed; the end of an episode ends it. Inside
+            vector environments that is done by `GymEnv(..., num_envs=n, frame_skip=k)`.
         device: the device of all data; None leaves it open (tensors are on the CPU).
+        batch_size: may say what the environment's is.
+        allow_done_after_reset: whether a freshly reset environment may be done.
+        convert_actions_to_numpy: whether Gymnasium gets NumPy values; else the tensors as they are.
+        missing_obs_value: what stands for the last observation of an episode where a vector environment that
+            resets by itself does not tell it; NaN counts as 0 among integers.
 
     Raises:
-        TypeError: `env` has no `action_space` and `observation_space`, or a space that no spec describes.
+        TypeError: `env` is no Gymnasium environment, or has a space that no spec describes.
+        ValueError: `frame_skip` is no integer of 1 or more, or cannot be done here; there is nothing to render;
+            `batch_size` is another.
     """
+
+    _lean: LeanPath | None
+    _lean_known: bool
+
+    libname: ClassVar[str] = "gymnasium"
+    git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
+    available_envs: ClassVar[Any] = AvailableEnvs()
 
     def __init__(
         self,
         env: Any,
-        *,
         categorical_action_encoding: bool = False,
+        *,
+        from_pixels: bool = False,
+        pixels_only: bool = False,
+        frame_skip: int = 1,
         device: DEVICE_TYPING | None = None,
+        batch_size: torch.Size | tuple[int, ...] | list[int] | None = None,
+        allow_done_after_reset: bool = False,
+        convert_actions_to_numpy: bool = True,
+        missing_obs_value: Any = float("nan"),
     ) -> None:
         if not all(hasattr(env, name) for name in ("action_space", "observation_space", "reset", "step")):
-            raise TypeError(f"GymWrapper needs a Gymnasium environment, found {type(env).__name__}")
-        super().__init__(device=device)
+            raise TypeError(
+                f"{type(self).__name__} needs a Gymnasium environment, found {type(env).__name__}"
+            )
+        skip = checked_frame_skip(frame_skip)
+        several = is_vector(env)
+        if several and (skip > 1 or (from_pixels and not shows_pixels(env.single_observation_space))):
+            raise ValueError(
+                "frame_skip and from_pixels change single environments, not a vector environment; wrap those in it,"
+                " or use GymEnv(id, num_envs=..., ...)"
+            )
+        size = torch.Size((env.num_envs,) if several else ())
+        if batch_size is not None and tuple(batch_size) != size:
+            raise ValueError(f"batch_size is {list(batch_size)}, that of the environment is {list(size)}")
+        super().__init__(device=device, batch_size=size, allow_done_after_reset=allow_done_after_reset)
+        space = env.single_observation_space if several else env.observation_space
+        self.from_pixels = from_pixels or shows_pixels(space)
+        self.pixels_only = pixels_only
+        if from_pixels and not shows_pixels(space):
+            env = with_pixels(env, pixels_only)
         self._env = env
-        self._seed: int | None = None
         self._categorical = categorical_action_encoding
-        self._build_specs()
+        self._to_numpy = convert_actions_to_numpy
+        self._missing = missing_obs_value
+        self._gym_source = GymSource(env, skip)
+        self._info_dict_reader: list[Any] = []
+        self._last: Any = None
+        self._build()
+
+    def _build(self) -> None:
+        specs = gym_specs(self._env, self._categorical, self._device, self._batch_size, self.from_pixels)
+        for name, spec in specs.items():
+            setattr(self, name, spec)
+        self._build_converters()
+
+    def _build_converters(self) -> None:
+        self._forget_short()
+        self._converter = GymConverter(self)
+        self._vector = None
+        if self._batch_size:
+            self._vector = VectorSource(
+                self._env, self._converter.encode, self._converter.encode_one, self._missing
+            )
+
+    # the environment inside
 
     @property
     def wrapped(self) -> Any:
         """The Gymnasium environment."""
         return self._env
 
-    def _build_specs(self) -> None:
-        def entries_of(name: str, space: Any) -> Any:
-            spec = space_to_spec(space, categorical_action_encoding=self._categorical, device=self._device)
-            return spec if space_kind(space) == "Dict" else Composite({name: spec}, device=self._device)
+    @property
+    def frame_skip(self) -> int:
+        """How often an action is repeated."""
+        return self._gym_source.frame_skip
 
-        flags = {
-            name: Categorical(2, shape=(1,), dtype=torch.bool, device=self._device)
-            for name in ("done", "terminated", "truncated")
-        }
-        self.action_spec = entries_of("action", self._env.action_space)
-        self.observation_spec = entries_of("observation", self._env.observation_space)
-        self.reward_spec = Unbounded(shape=(1,), dtype=torch.float32, device=self._device)
-        self.full_done_spec = Composite(flags, device=self._device)
-        self._build_converters()
+    @property
+    def lib(self) -> ModuleType:
+        """The `gymnasium` module."""
+        module: ModuleType = import_gymnasium()
+        return module
 
-    def _build_converters(self) -> None:
-        self._single_action = space_kind(self._env.action_space) != "Dict"
-        action: Any = self.full_action_spec
-        if self._single_action:
-            action = action["action"]
-        self._decode = action_decoder(self._env.action_space, action)
-        observed: Any = self.full_observation_spec
-        if space_kind(self._env.observation_space) != "Dict":
-            observed = observed["observation"]
-        self._encode = value_encoder(self._env.observation_space, observed)
+    @staticmethod
+    def get_library_name(env: Any) -> str:
+        """The name of the library whose spaces an environment has: `"gymnasium"`.
+
+        Raises:
+            ImportError: they are another library's.
+        """
+        if not isinstance(getattr(env, "action_space", None), import_gymnasium().Space):
+            raise ImportError(f"the spaces of {env} are not Gymnasium's")
+        return "gymnasium"
+
+    def fast_encoding(self, mode: bool = True) -> None:
+        """Has no effect: encoding is checked and fast always."""
+
+    def __getattr__(self, name: str) -> Any:  # type: ignore[override]
+        if not name.startswith("__") and "_env" in self.__dict__:
+            look_up: Any = super().__getattr__
+            try:
+                return look_up(name)
+            except AttributeError:
+                return getattr(self._env, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in _HOOKS or name == "_check_finite":
+            self._forget_short()
 
     def __getstate__(self) -> dict[str, Any]:
         # The converters are closures over the spaces: made again from the specs.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_decode", "_encode")}
+        made = ("_lean", "_lean_known", "_converter", "_vector")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         restore: Any = super().__setstate__
         restore(state)
         self._build_converters()
 
+    def _set_group(self, name: str, spec: Any, default_key: str | None) -> None:
+        super()._set_group(name, spec, default_key)
+        if "_converter" in self.__dict__:
+            self._converter.forget()
+            self._forget_short()
+
     def _move_specs(self, device: torch.device) -> None:
         super()._move_specs(device)
-        self._build_specs()
+        self._converter.forget()
+        self._forget_short()
+        self._last = None
 
-    def _entries(self, observation: Any) -> dict[str, Any]:
-        encoded = self._encode(observation)
-        return encoded if isinstance(encoded, dict) else {"observation": encoded}
+    def _forget_short(self) -> None:
+        """Something has changed that decides whether there is a short way."""
+        self.__dict__["_lean"], self.__dict__["_lean_known"] = None, False
 
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
-        seed, self._seed = self._seed, None
-        if seed is not None and kwargs.get("seed") is None:
-            kwargs["seed"] = seed
-        observation, _info = self._env.reset(**kwargs)
-        return TensorDict(self._entries(observation), device=self._device)
+    def _short(self) -> LeanPath | None:
+        """The short way, if there is one."""
+        if not self._lean_known:
+            self._lean_known = True
+            own = all(
+                getattr(type(self), hook) is getattr(GymWrapper, hook) and hook not in self.__dict__
+                for hook in _HOOKS
+            )
+            if own and self._to_numpy and not self._info_dict_reader:
+                self._lean = lean_path(self)
+        return self._lean
 
-    def _step(self, tensordict: TensorDictBase) -> TensorDict:
-        action = tensordict.get("action") if self._single_action else tensordict
-        observation, reward, terminated, truncated, _info = self._env.step(self._decode(action))
-        ended, cut = bool(terminated), bool(truncated)
-        return TensorDict(
-            {
-                **self._entries(observation),
-                "reward": torch.tensor([float(reward)], dtype=torch.float32),
-                "done": torch.tensor([ended or cut]),
-                "terminated": torch.tensor([ended]),
-                "truncated": torch.tensor([cut]),
-            },
-            device=self._device,
-        )
+    # reset
+
+    def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
+        """Start a new episode; see `EnvBase.reset`. Further keyword arguments go to Gymnasium."""
+        if tensordict is None and set_state is None and not self._closed:
+            lean = self._lean or self._short()
+            if lean is not None:
+                root: D = lean.root(kwargs)
+                return root
+        return super().reset(tensordict, set_state=set_state, **kwargs)
+
+    def _reset(self, tensordict: D | None, **kwargs: Any) -> TensorDictBase:
+        if self._vector is not None:
+            return self._reset_vector(self._vector, tensordict, kwargs)
+        observation, info = self._gym_source.reset(kwargs)
+        result = TensorDict(self.read_obs(observation), batch_size=self._batch_size, device=self._device)
+        return self.read_info(info, result)
+
+    def _reset_vector(self, source: VectorSource, tensordict: Any, kwargs: dict[str, Any]) -> TensorDictBase:
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        entries, info = source.reset(None if mask is None else mask.reshape(-1).cpu().numpy(), kwargs)
+        result = TensorDict(entries, batch_size=self._batch_size, device=self._device)
+        result = self.read_info(info, result)
+        if mask is not None and self._last is not None and not bool(mask.all()):
+            result.update(self._settled("full_done_spec").zero())
+            kept = self._last.select(*self.observation_keys, *self.done_keys)
+            merge_reset(kept, result, {self._done_sets[0]: mask})
+            result = kept
+        else:
+            self._complete_dones(result)
+        self._last = result
+        return result.copy()
 
     def _set_seed(self, seed: int | None) -> None:
         """The next reset passes the seed on; later resets continue from it, as Gymnasium's own do."""
-        self._seed = seed
+        if self._vector is None:
+            self._gym_source.seed = seed
+        elif seed is not None:
+            self._vector.seeds = [seed + at for at in range(self._vector.count)]
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the environment; see `EnvBase.set_seed`.
+
+        The environments of a vector environment get `seed`, `seed + 1`, ..., as Gymnasium gives them, or all
+        the same if `static_seed`.
+
+        Returns:
+            The first seed that is free; the input for a single environment, or if `static_seed`.
+        """
+        following = super().set_seed(seed, static_seed)
+        if self._vector is None or seed is None:
+            return following
+        if static_seed:
+            self._vector.seeds = [seed] * self._vector.count
+            return seed
+        return seed + self._vector.count
+
+    # steps
+
+    def step(self, tensordict: D) -> D:
+        """Advance by one step; see `EnvBase.step`."""
+        if not self._closed:
+            lean = self._lean or self._short()
+            if lean is not None and lean.write_next(tensordict) is not None:
+                return tensordict
+        return super().step(tensordict)
+
+    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
+        """Advance by one step, then reset if it ended the episode; see `EnvBase`."""
+        if not self._closed:
+            lean = self._lean or self._short()
+            if lean is not None:
+                entries = lean.write_next(tensordict)
+                if entries is not None:
+                    root: Any = lean.following(tensordict, lean.first({}) if lean.done else entries)
+                    return tensordict, root
+        return super().step_and_maybe_reset(tensordict)
+
+    def _step(self, tensordict: D) -> TensorDictBase:
+        action: Any = self._converter.action_of(tensordict)
+        if self._to_numpy:
+            action = self.read_action(action)
+        if self._vector is not None:
+            return self._step_vector(self._vector, action)
+        observation, reward, terminated, truncated, info = self._gym_source.stepper()(action)
+        entries = self.read_obs(observation)
+        return self._transition(entries, reward, terminated, truncated, info)
+
+    def _transition(
+        self, entries: dict[str, Any], reward: Any, terminated: Any, truncated: Any, info: Any
+    ) -> TensorDictBase:
+        entries[self.reward_keys[0]] = self.read_reward(reward)  # type: ignore[index]
+        flags = self.read_done(terminated, truncated)
+        entries["terminated"], entries["truncated"], entries["done"] = flags[:3]
+        result = TensorDict(entries, batch_size=self._batch_size, device=self._device)
+        return self.read_info(info, result)
+
+    def _step_vector(self, source: VectorSource, action: Any) -> TensorDictBase:
+        over = source.over
+        result = self._transition(*source.step(action))
+        if over.any() and self._last is not None:
+            last = self._last.copy().update(self._settled("full_reward_spec").zero())
+            mask = torch.from_numpy(over).reshape(-1, 1).to(result.device or "cpu")
+            merge_reset(result, last, {self._done_sets[0]: mask})
+        self._last = result
+        return result.copy()
+
+    # what subclasses may write anew
+
+    def read_action(self, action: Any) -> Any:
+        """The action as Gymnasium takes it; `action` is a tensor, or a tensordict where there are several.
+
+        Raises:
+            ValueError: a class outside its space, or a vector that is not one-hot.
+        """
+        return self._converter.decode(action)
+
+    def read_obs(self, observations: Any) -> dict[str, Any]:
+        """Entries of a tensordict for what Gymnasium observed.
+
+        Raises:
+            ValueError: it is not in its space.
+        """
+        return self._converter.encode(observations)
+
+    def read_reward(self, reward: Any) -> torch.Tensor:
+        """The reward as its spec says."""
+        return self._converter.reward(reward)
+
+    def read_done(
+        self, terminated: Any = None, truncated: Any = None, done: Any = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]:
+        """The flags `terminated`, `truncated` and `done`, and whether any environment is done.
+
+        Args:
+            terminated: bool or 0 or 1, an array of them for several environments.
+            truncated: likewise.
+            done: taken as `terminated` if that is missing.
+        """
+        shape = (*self._batch_size, 1)
+        ended = np.array(done if terminated is None else terminated, dtype=np.bool_).reshape(shape)
+        cut = np.zeros(shape, np.bool_) if truncated is None else np.array(truncated, np.bool_).reshape(shape)
+        both = ended | cut
+        return torch.from_numpy(ended), torch.from_numpy(cut), torch.from_numpy(both), bool(both.any())
+
+    # rollouts and the rest
+
+    def rollout(
+        self, max_steps: int, policy: Policy | None = None, callback: Callback | None = None, **options: Any
+    ) -> D:
+        """Run the environment; see `EnvBase.rollout`, for the keyword arguments, too.
+
+        Random actions are drawn in blocks where that makes no difference: the result, the state of the
+        environment and of all generators are those of stepping one by one, bit by bit.
+        """
+        lean = self._short() if callback is None and not self._closed and takes_options(options) else None
+        if lean is None:
+            return super().rollout(max_steps, policy, callback, **options)
+        result: D = lean_rollout(self, lean, max_steps, policy, **options)
+        return result
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the Gymnasium environment too."""
         super().close(raise_if_closed=raise_if_closed)
         self._env.close()
 
-
-class GymEnv(GymWrapper[D]):
-    """A Gymnasium environment by its id, made with `gymnasium.make`.
-
-    Args:
-        id: such as `"CartPole-v1"`.
-        categorical_action_encoding: indices instead of one-hot vectors for discrete spaces.
-        device: the device of all data; None leaves it open (tensors are on the CPU).
-        **gym_kwargs: passed to `gymnasium.make`.
-
-    Raises:
-        ImportError: Gymnasium is not installed.
-    """
-
-    def __init__(
-        self,
-        id: str,
-        *,
-        categorical_action_encoding: bool = False,
-        device: DEVICE_TYPING | None = None,
-        **gym_kwargs: Any,
-    ) -> None:
-        super().__init__(
-            import_gymnasium().make(id, **gym_kwargs),
-            categorical_action_encoding=categorical_action_encoding,
-            device=device,
-        )
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env={self._env}, batch_size={self._batch_size})"
