@@ -113,8 +113,8 @@ def test_wrong_specs_are_refused() -> None:
         env.reward_spec = Unbounded(())
     with pytest.raises(ValueError, match=r"must be torch\.bool"):
         env.done_spec = Unbounded((1,))
-    with pytest.raises(ValueError, match="not a done flag"):
-        env.full_done_spec = Composite(finished=Categorical(2, (1,), dtype=torch.bool))
+    with pytest.raises(ValueError, match="name of reset masks"):
+        env.full_done_spec = Composite(_reset=Categorical(2, (1,), dtype=torch.bool))
 
 
 def test_flags_of_a_done_set_share_their_shape() -> None:
@@ -262,15 +262,42 @@ def test_a_wrong_action_is_described() -> None:
             r"'observation' must be torch.float32 \[2\].*found torch.float32 \[7\]",
         ),
         ({"observation": torch.zeros(2, dtype=torch.float64)}, r"'observation'.*found torch.float64"),
-        ({"reward": torch.zeros(())}, r"'reward' must be torch.float32 \[1\]"),
+        ({"reward": torch.zeros(3)}, r"'reward' must be torch.float32 \[1\]"),
         ({"reward": None}, r"no 'reward' \(reward_spec\)"),
         ({"terminated": torch.zeros(3, dtype=torch.bool)}, r"'done' must be torch.bool \[1\]"),
     ],
 )
 def test_what_step_returns_is_compared_with_the_specs(entries: dict[str, Any], message: str) -> None:
     env = Scripted(next=entries)
+    env.reward_spec = Unbounded((1,))
     with pytest.raises((RuntimeError, KeyError), match=message):
         env.rand_step()
+
+
+def test_a_wrong_dtype_is_a_type_error_too() -> None:
+    env = Scripted(next={"observation": torch.zeros(2, dtype=torch.float64)})
+    for error in (TypeError, RuntimeError):
+        with pytest.raises(error, match=r"found torch.float64"):
+            env.rand_step()
+
+
+def test_a_reset_gives_no_reward() -> None:
+    # TorchRL lets rollouts of it fall apart into a lazy stack.
+    env = Scripted(reset={"observation": torch.zeros(2), "reward": torch.zeros(1)})
+    with pytest.raises(RuntimeError, match="_reset returned the reward 'reward'"):
+        env.reset()
+
+
+def test_environments_move_to_dtypes_and_devices() -> None:
+    # E29, E30
+    env = Counting()
+    env.net = torch.nn.Linear(1, 1)
+    assert env.to(torch.float64) is env
+    assert env.net.weight.dtype is torch.float64
+    assert env.observation_spec["observation"].dtype is torch.float32
+    assert env.to("cpu").device == torch.device("cpu")
+    with pytest.raises(RuntimeError, match="set at construction"):
+        env.device = "cpu"
 
 
 def test_what_reset_returns_is_compared_with_the_specs() -> None:

@@ -174,3 +174,51 @@ def test_an_environment_that_ignores_masks_is_found() -> None:
     check_env_specs(Stateful())
     with pytest.raises(AssertionError, match="'observation': _reset ignores its '_reset' mask"):
         check_env_specs(Stateful(careless=True))
+
+
+class TestOtherNames:
+    """Flags of other names are further ways to end."""
+
+    FLAGS = ("fell", "won")
+
+    @pytest.mark.parametrize(
+        ("flags", "given", "expected"),
+        [
+            (FLAGS, {}, (F, F, None)),
+            (FLAGS, {"fell": T}, (T, T, None)),
+            (FLAGS, {"won": T, "fell": F}, (T, T, None)),
+            ((*FLAGS, "truncated"), {"truncated": T}, (T, F, T)),
+            ((*FLAGS, "truncated"), {"won": T}, (T, T, F)),
+            ((*FLAGS, *ALL), {"won": T, "terminated": F}, (T, F, F)),
+            ((*FLAGS, *ALL), {"done": T, "terminated": F, "won": F}, (T, F, T)),
+            ((*FLAGS, *ALL), {"done": T, "terminated": F, "won": T}, (T, F, F)),
+        ],
+    )
+    def test_missing_flags_follow(
+        self, flags: tuple[str, ...], given: dict[str, Any], expected: tuple[Any, ...]
+    ) -> None:
+        following = Scripted(flags=flags, next=given).rand_step()["next"]
+        for name, value in zip(ALL, expected, strict=True):
+            assert (
+                (following.get(name, None) is None) if value is None else torch.equal(following[name], value)
+            ), name
+        for name in self.FLAGS:
+            assert torch.equal(following[name], given.get(name, F))
+
+    def test_they_end_rollouts(self) -> None:
+        env = Scripted(flags=("fell",), next={"fell": T})
+        assert set(env.done_keys) == {"fell", "done", "terminated"}
+        assert (env.done_key, env.reset_keys) == ("done", ["_reset"])
+        assert env.rollout(3).batch_size == (1,)
+        data = env.rollout(3, break_when_any_done=False)
+        assert data.batch_size == (3,)
+        assert data["next", "fell"].all()
+        assert not data["fell"].any()
+
+    def test_they_may_not_contradict(self) -> None:
+        with pytest.raises(
+            RuntimeError, match=r"'done' is not 'terminated' \| 'truncated' \| 'fell' \| 'won'"
+        ):
+            Scripted(flags=(*ALL, *self.FLAGS), next=dict.fromkeys(ALL, F) | {"won": T}).rand_step()
+        with pytest.raises(RuntimeError, match=r"'done' is not 'terminated' \| 'fell' \| 'won'"):
+            Scripted(flags=self.FLAGS, next={"done": F, "won": T}).rand_step()

@@ -213,7 +213,13 @@ class TestCheckEnvSpecs:
         self.check("'observation'", next={"observation": torch.zeros(2, dtype=torch.float64)})
 
     def test_missing(self) -> None:
-        self.check("'reward'", next={"reward": None})
+        self.check("'observation'", next={"observation": None})
+
+    def test_flags_that_are_declared_and_never_given(self) -> None:
+        # E7: TorchRL's check passes.
+        env = Scripted(next={"terminated": None})
+        with pytest.raises(AssertionError, match=r"'done', 'terminated', 'truncated'.* would never end"):
+            check_env_specs(env)
 
     def test_extra(self) -> None:
         self.check("'info' is in the 'next' but in no spec", next={"info": torch.zeros(1)})

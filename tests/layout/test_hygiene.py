@@ -36,7 +36,7 @@ def test_files_stay_short() -> None:
     long = {
         name(path): count
         for path in files("specgen", "runtime", "tests", "benchmarks", "examples")
-        if "expected" not in path.parts  # generated, like generated/
+        if not {"expected", "warehouse_rl"} & {*path.parts}  # generated, like generated/
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > LINES
     }
     assert {path: count for path, count in long.items() if path not in LONG} == {}

@@ -1,23 +1,46 @@
-"""Environments: the base class, generated and Gymnasium-backed ones, and the helpers around them."""
+"""Environments: the base class, generated ones (also over Gymnasium or a user's class), and helpers around them."""
 
+from specgen_runtime.envs.auto_reset import AutoResetEnv
 from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched import BatchedEnv, ParallelEnv, RayEnv, SerialEnv
 from specgen_runtime.envs.checks import check_env_specs
 from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
+from specgen_runtime.envs.finite import NotFiniteError
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv, counts_before, sums_before
-from specgen_runtime.envs.gym import GeneratedGymEnv, GymEnv, GymSpaceMismatch, GymWrapper
+from specgen_runtime.envs.generated.dynamics import SimulatorDynamics, VectorDynamics
+from specgen_runtime.envs.generated.python import GeneratedPythonEnv
+from specgen_runtime.envs.gym import (
+    BaseInfoDictReader,
+    GeneratedGymEnv,
+    GymEnv,
+    GymSpaceMismatch,
+    GymWrapper,
+    default_info_dict_reader,
+)
 from specgen_runtime.envs.mdp import step_mdp
 
 __all__ = [
+    "AutoResetEnv",
+    "BaseInfoDictReader",
+    "BatchedEnv",
     "EnvBase",
     "EnvSpecs",
     "ExplorationType",
     "GeneratedEnv",
     "GeneratedGymEnv",
+    "GeneratedPythonEnv",
     "GymEnv",
     "GymSpaceMismatch",
     "GymWrapper",
+    "NotFiniteError",
+    "ParallelEnv",
+    "RayEnv",
+    "SerialEnv",
+    "SimulatorDynamics",
+    "VectorDynamics",
     "check_env_specs",
     "counts_before",
+    "default_info_dict_reader",
     "exploration_type",
     "set_exploration_type",
     "step_mdp",

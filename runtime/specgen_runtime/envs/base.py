@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from typing_extensions import TypeVar
 
-from specgen_runtime.envs.checked import check_entries, check_tensordict
-from specgen_runtime.envs.done import any_done, complete_dones, pop_reset_masks, rootmost_sets
-from specgen_runtime.envs.key_access import KeyAccess
-from specgen_runtime.envs.mdp import step_mdp
-from specgen_runtime.envs.partial import merge_reset, refuse_done_after_reset
-from specgen_runtime.envs.rollout import run_rollout
+from specgen_runtime.envs.checked import check_tensordict
+from specgen_runtime.envs.given import given_policy
+from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.rollout import run_rollout, written_to
+from specgen_runtime.envs.spec_inference import infer_specs
+from specgen_runtime.envs.stepping import D, Stepping
 from specgen_runtime.specs.arguments import as_device
-from specgen_runtime.typing import DEVICE_TYPING
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.transforms import Transform, TransformedEnv
 
 __all__ = ["D", "EnvBase"]
 
-D = TypeVar("D", bound=TensorDictBase, default=Any)
-
 Policy = Callable[..., Any]
 Callback = Callable[..., Any]
 
 
-class EnvBase(KeyAccess, ABC, Generic[D]):
+class EnvBase(Stepping[D], Generic[D]):
     """An environment, or a batch of them, that reads and writes tensordicts.
 
     A subclass sets its specs in its constructor (`action_spec`, `observation_spec`, `reward_spec`,
@@ -43,184 +39,36 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
     Args:
         device: the device of all data; None leaves it open and adds no device to tensordicts.
         batch_size: the shape of the batch of environments; `()` for one.
-        batch_locked: whether inputs must have exactly the environment's batch size.
+        batch_locked: whether inputs must have exactly the environment's batch size (the default).
+            Also accepted as `_batch_locked`, here and by `__new__`.
+        run_type_checks: accepted; types are always compared.
         allow_done_after_reset: whether a freshly reset environment may be done.
+        spec_locked: whether specs are locked once they are used; see `set_spec_lock_`.
+        check_finite: refuse NaN and infinity in observations and rewards.
+        auto_reset: for the call that makes the environment, below; a constructor passes on False.
+        auto_reset_replace: what `AutoResetEnv` calls `replace`.
+
+    Any subclass can also be called with `auto_reset=True`, if its `_step` gives the first observation of the next
+    episode where it is done; the result is an `AutoResetEnv` around it.
 
     Raises:
-        TypeError: at construction, if the subclass leaves one of the three methods out.
+        TypeError: at construction, if the subclass leaves one of the three methods out, or its constructor asks for
+            `auto_reset`.
     """
 
-    def __init__(
-        self,
-        *,
-        device: DEVICE_TYPING | None = None,
-        batch_size: torch.Size | tuple[int, ...] | list[int] | int | None = None,
-        batch_locked: bool = True,
-        allow_done_after_reset: bool = False,
-    ) -> None:
-        super().__init__(device=device, batch_size=batch_size)
-        self._batch_locked = bool(batch_locked)
-        self._allow_done_after_reset = bool(allow_done_after_reset)
-        self._closed = False
+    def __new__(
+        cls, *args: Any, auto_reset: bool = False, auto_reset_replace: bool = True, **kwargs: Any
+    ) -> Self:
+        """Make the environment, inside an `AutoResetEnv` if it resets itself."""
+        env = super().__new__(cls, *args, **kwargs)
+        if not auto_reset:
+            return env
+        from specgen_runtime.envs.auto_reset import AutoResetEnv
 
-    # what a subclass writes
-
-    @abstractmethod
-    def _reset(self, tensordict: D | None, **kwargs: Any) -> TensorDictBase:
-        """Start new episodes.
-
-        Args:
-            tensordict: what the caller passed. Where it holds `_reset` masks, only the rows they select need
-                be reset; other rows of the result are ignored. An environment whose state is outside the
-                tensordict must leave those rows alone and return what it last observed.
-            **kwargs: from `reset`.
-
-        Returns:
-            A new tensordict with the observations; done flags may be left out where they are False.
-        """
-
-    @abstractmethod
-    def _step(self, tensordict: D) -> TensorDictBase:
-        """Advance by one step.
-
-        Args:
-            tensordict: the root: actions, state, observations, done flags.
-
-        Returns:
-            A new tensordict with observations, rewards and done flags (it becomes `"next"`).
-        """
-
-    @abstractmethod
-    def _set_seed(self, seed: int | None) -> None:
-        """Seed the environment's own random numbers; None leaves them as they are."""
-
-    # reset and step
-
-    @property
-    def batch_locked(self) -> bool:
-        """Whether inputs must have exactly the environment's batch size. Read-only."""
-        return self._batch_locked
-
-    @batch_locked.setter
-    def batch_locked(self, value: bool) -> None:
-        raise RuntimeError("batch_locked is set at construction")
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
-    def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
-        """Start new episodes, in all environments or in those that `_reset` masks select.
-
-        Args:
-            tensordict: updated in place. For each done set it may hold a boolean `_reset` mask of the shape
-                of its `done`: rows outside the mask keep every entry. The masks are removed.
-            **kwargs: passed to `_reset`.
-
-        Returns:
-            `tensordict`, or a new one: observations and done flags.
-
-        Raises:
-            TypeError: the argument or what `_reset` returned is not a tensordict.
-            KeyError: an observation is missing.
-            RuntimeError: wrong batch size, mask, shape, dtype or device, or done right after the reset.
-        """
-        self._refuse_if_closed()
-        if tensordict is None:
-            return self._finish_reset(None, self._reset(None, **kwargs), {})
-        check_tensordict(self, tensordict, "reset")
-        request = tensordict.copy()
-        masks = pop_reset_masks(tensordict, self._done_sets, self._device)
-        if masks and not any(bool(mask.any()) for mask in masks.values()):
-            return tensordict
-        fresh = self._reset(request, **kwargs)
-        if fresh is request:
-            raise RuntimeError(f"{type(self).__name__}._reset returned its input; return a new tensordict")
-        return self._finish_reset(tensordict, fresh, masks)
-
-    def _finish_reset(self, tensordict: D | None, fresh: TensorDictBase, masks: dict[Any, torch.Tensor]) -> D:
-        if not isinstance(fresh, TensorDictBase):
-            raise TypeError(f"{type(self).__name__}._reset returned {type(fresh).__name__}, not a tensordict")
-        self._complete_dones(fresh)
-        check_entries(self, fresh, self._expected("full_observation_spec", "full_done_spec"), "_reset")
-        if not self._allow_done_after_reset:
-            refuse_done_after_reset(fresh, masks, rootmost_sets(self._done_sets))
-        if tensordict is None:
-            started: D = fresh
-            return started
-        if masks and not all(bool(mask.all()) for mask in masks.values()):
-            merge_reset(tensordict, fresh, masks)
-        else:
-            tensordict.update(fresh)
-        return tensordict
-
-    def step(self, tensordict: D) -> D:
-        """Advance by one step.
-
-        Args:
-            tensordict: holds the actions (and the state). Values that its `"next"` entry already holds
-                prevail over the computed ones.
-
-        Returns:
-            The same tensordict, with `"next"`: observations, rewards and done flags.
-
-        Raises:
-            TypeError: the argument or what `_step` returned is not a tensordict.
-            KeyError: an action, or an entry of `"next"`, is missing.
-            RuntimeError: wrong batch size, shape, dtype or device, or contradicting done flags.
-        """
-        self._refuse_if_closed()
-        check_tensordict(self, tensordict, "step")
-        check_entries(self, tensordict, self._expected("full_action_spec"), "step")
-        preset = tensordict.get("next", None)
-        following = self._step(tensordict)
-        if not isinstance(following, TensorDictBase):
-            raise TypeError(
-                f"{type(self).__name__}._step returned {type(following).__name__}, not a tensordict"
-            )
-        if following is tensordict:
-            raise RuntimeError(f"{type(self).__name__}._step returned its input; return a new tensordict")
-        if preset is not None:
-            following.update(preset)
-        self._complete_dones(following)
-        expected = self._expected("full_observation_spec", "full_reward_spec", "full_done_spec")
-        check_entries(self, following, expected, "_step")
-        tensordict.set("next", following)
-        return tensordict
-
-    def _complete_dones(self, tensordict: TensorDictBase) -> None:
-        """Write the done flags that `_reset` or `_step` left out, and refuse contradicting ones."""
-        complete_dones(tensordict, self._done_sets, self._device)
-
-    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
-        """Advance by one step, then reset the environments that are done.
-
-        Returns:
-            The transition (the same tensordict, with `"next"`), and the root to continue from.
-        """
-        tensordict = self.step(tensordict)
-        return tensordict, self.maybe_reset(self.step_mdp(tensordict))
-
-    def maybe_reset(self, tensordict: D) -> D:
-        """Reset the environments that `tensordict` says are done, in place."""
-        sets = self._done_sets
-        if not any_done(tensordict, sets):
-            return tensordict
-        for s in rootmost_sets(sets):
-            tensordict.set(s.reset, tensordict.get(s.done).clone())
-        return self.reset(tensordict)
-
-    def step_mdp(self, next_tensordict: D) -> D:
-        """The root that follows a transition; unlike the function `step_mdp` it keeps the action."""
-        root: D = step_mdp(
-            next_tensordict,
-            exclude_action=False,
-            reward_keys=self.reward_keys,
-            done_keys=self.done_keys,
-            action_keys=self.action_keys,
-        )
-        return root
+        # `__new__` of a subclass may have been written as a class method, which passes the class twice.
+        env.__init__(*(args[1:] if args[:1] == (cls,) else args), **kwargs)  # type: ignore[misc]
+        wrapped: Any = AutoResetEnv(env, replace=auto_reset_replace)
+        return wrapped  # type: ignore[no-any-return]  # not an instance of cls: Python calls no `__init__`
 
     # random actions and rollouts
 
@@ -236,18 +84,50 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
             check_tensordict(self, tensordict, "rand_action")
             result = tensordict
         size = result.batch_size if not self._batch_locked and not self.batch_size else ()
-        result.update(self.full_action_spec.rand(size))
+        drawn = self._settled("full_action_spec")
+        if not size and all(isinstance(key, str) for key in self._keys("full_action_spec")):
+            for key, spec in drawn.items():
+                if spec is not None:
+                    result.set(key, spec.rand())
+        else:
+            result.update(drawn.rand(size))
         return result
 
     def rand_step(self, tensordict: D | None = None) -> D:
-        """Take a step with random actions; resets first if no tensordict is given.
+        """Take a step with random actions.
+
+        Args:
+            tensordict: the root. If None, an environment that was reset and has no state spec goes on from where it
+                is; any other is reset first.
 
         Returns:
-            `tensordict`, or a new one: the action and `"next"`.
+            `tensordict`, or a new one: the action and `"next"`, and the root's entries if there was a reset.
         """
-        if tensordict is None:
+        if tensordict is None and (not self._begun or self._keys("full_state_spec")):
             tensordict = self.reset()
         return self.step(self.rand_action(tensordict))
+
+    def all_actions(self, tensordict: D | None = None) -> TensorDictBase:
+        """All actions there are, stacked in a new first dimension; for discrete actions.
+
+        Args:
+            tensordict: the environment is reset with it first; masks of actions may follow.
+
+        Raises:
+            NotImplementedError: an action is continuous.
+        """
+        if tensordict is not None:
+            self.reset(tensordict, set_state=True if self._supports_set_state else None)
+        return self.full_action_spec.enumerate(use_mask=True)
+
+    def cardinality(self, tensordict: D | None = None) -> int | float:
+        """How many different actions there are; infinite for continuous ones.
+
+        Args:
+            tensordict: what the number may depend on in a subclass.
+        """
+        del tensordict
+        return self.full_action_spec.cardinality()
 
     def rollout(
         self,
@@ -255,39 +135,59 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
         policy: Policy | None = None,
         callback: Callback | None = None,
         *,
+        actions: Iterable[Any] | None = None,
         auto_reset: bool = True,
         auto_cast_to_device: bool = False,
         break_when_any_done: bool | None = None,
-        break_when_all_done: bool = False,
-        return_contiguous: bool = True,
+        break_when_all_done: bool | None = None,
+        return_contiguous: bool | None = None,
         tensordict: D | None = None,
         set_truncated: bool = False,
+        out: D | None = None,
+        trust_policy: bool = False,
+        storing_device: DEVICE_TYPING | None = None,
+        set_state: bool | None = None,
     ) -> D:
         """Run the environment for up to `max_steps` steps.
 
         Args:
             max_steps: the most steps to take, at least 1.
-            policy: called with the root tensordict, returns it with the actions; or a plain `nn.Module` from
-                the only observation to the only action. None draws random actions.
+            policy: None draws random actions. Otherwise called with the root tensordict, and returns it with the
+                actions, if it has `in_keys`, or its first parameter is called `tensordict` or `td` or annotated as
+                a tensordict. Any other function or module is called with the top-level entries of the observation
+                spec, in their order, and returns the action (a tuple of them if there are several).
             callback: called as `callback(env, tensordict)` after each step but the last, with the transition
                 (`"next"` included).
+            actions: what to do, in place of a policy: a tensordict whose last dimension is `"time"` (a rollout, to
+                play it again), a tensor `[T, *batch, ...]`, or anything that gives one step's action (or tensordict
+                of actions) after the other. If its length is known, there are no more steps than that.
             auto_reset: reset first. Otherwise start from `tensordict`, resetting only what is done in it.
             auto_cast_to_device: move the data to the policy's device before it, and back after it.
             break_when_any_done: stop as soon as one environment is done (the default). If False, environments
                 that are done are reset and go on.
             break_when_all_done: stop when all are done; those that are done earlier repeat their last row.
-            return_contiguous: stack the steps. If False, return a lazy stack of them.
+            return_contiguous: stack the steps (the default). If False, return a lazy stack of them.
             tensordict: passed to the first reset, or where to start from.
             set_truncated: mark the last step as truncated.
+            out: written to in place and returned; it has the entries and the shape of the result.
+            trust_policy: call the policy with the tensordict whatever its parameters are.
+            storing_device: where the transitions are kept, if not on the environment's device.
+            set_state: passed to the first reset.
 
         Returns:
             A tensordict of batch size `(*batch_size, T)` whose last dimension is named `"time"`.
 
         Raises:
-            ValueError: `max_steps` is less than 1, or the policy's actions are outside the action spec.
-            TypeError: both ways to stop are asked for, or the policy returns no tensordict.
-            RuntimeError: `auto_reset=False` without a tensordict, or `set_truncated=True` without the flag.
+            ValueError: `max_steps` is less than 1, `actions` end too soon or stand beside a policy, or actions are
+                outside the action spec (all steps are looked at together, at the end).
+            TypeError: both ways to stop are asked for, or the policy takes or returns the wrong things.
+            KeyError: at the step where the policy writes no action.
+            RuntimeError: `auto_reset=False` without a tensordict, `set_truncated=True` without the flag, or, at the
+                step where it happens, an action of the wrong shape, dtype or device.
+            NotFiniteError: an observation or reward is NaN or infinite, and `check_finite` is set.
         """
+        if actions is not None:
+            policy, max_steps = given_policy(self, actions, policy, max_steps)
         if break_when_any_done is None:
             break_when_any_done = not break_when_all_done
         result: D = run_rollout(
@@ -298,12 +198,15 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
             auto_reset=auto_reset,
             auto_cast_to_device=auto_cast_to_device,
             break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
-            return_contiguous=return_contiguous,
+            break_when_all_done=bool(break_when_all_done),
+            return_contiguous=return_contiguous is not False,
             tensordict=tensordict,
             set_truncated=set_truncated,
+            trust_policy=trust_policy,
+            storing_device=None if storing_device is None else as_device(storing_device),
+            set_state=set_state,
         )
-        return result
+        return result if out is None else written_to(out, result)
 
     # the rest
 
@@ -320,6 +223,54 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
         del static_seed
         self._set_seed(seed)
         return seed
+
+    def set_state(self, *args: Any, **kwargs: Any) -> Any:
+        """For subclasses whose state can be set. Raises NotImplementedError."""
+        raise NotImplementedError(f"{type(self).__name__} has no set_state")
+
+    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
+        """`check_env_specs` of this environment, with the same arguments."""
+        from specgen_runtime.envs.checks import check_env_specs
+
+        check_env_specs(self, *args, **kwargs)
+
+    def auto_specs_(
+        self,
+        policy: Policy,
+        *,
+        tensordict: D | None = None,
+        action_key: NestedKey | list[NestedKey] = "action",
+        done_key: NestedKey | list[NestedKey] | None = None,
+        observation_key: NestedKey | list[NestedKey] = "observation",
+        reward_key: NestedKey | list[NestedKey] = "reward",
+    ) -> Self:
+        """Set the specs from what two steps with a policy read and give: all unbounded, boolean ones as flags.
+
+        Args:
+            policy: takes and returns a tensordict.
+            tensordict: where to begin; a reset if None.
+            action_key: the actions that the policy writes.
+            done_key: the done flags; if None, `done`, `terminated` and `truncated` where they are given.
+            observation_key: what is observed.
+            reward_key: the rewards. Specs of keys that are not in the data stay as they are.
+
+        Returns:
+            The environment.
+
+        Raises:
+            RuntimeError: `_step` gives more than these keys say.
+        """
+        infer_specs(self, policy, tensordict, action_key, done_key, observation_key, reward_key)
+        return self
+
+    def add_truncated_keys(self) -> Self:
+        """Declare `truncated` in every done set that has it not; returns the environment."""
+        spec = self.full_done_spec.clone()
+        for s in self._done_sets:
+            if s.truncated is None:
+                spec.set((*s.prefix, "truncated"), spec[as_tuple(s.done)].clone())
+        self.full_done_spec = spec
+        return self
 
     def fake_tensordict(self) -> D:
         """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""
@@ -359,20 +310,6 @@ class EnvBase(KeyAccess, ABC, Generic[D]):
         from specgen_runtime.transforms import TransformedEnv
 
         return TransformedEnv(self, transform)
-
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Release what the environment holds.
-
-        Raises:
-            RuntimeError: it is closed already, and `raise_if_closed`.
-        """
-        if self._closed and raise_if_closed:
-            raise RuntimeError(f"{type(self).__name__} is closed already")
-        self._closed = True
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError(f"{type(self).__name__} is closed")
 
     def forward(self, tensordict: D) -> D:
         """An environment is not a function: use `step`. Raises NotImplementedError."""

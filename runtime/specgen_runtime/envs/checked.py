@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
 
+from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.keys import MissingKeyError, show_key
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import Expected, KeyAccess
 
-__all__ = ["check_entries", "check_tensordict"]
+__all__ = ["WrongDtypeError", "check_entries", "check_flag_types", "check_tensordict"]
+
+
+class WrongDtypeError(RuntimeError, TypeError):
+    """An entry has another dtype than its spec says."""
 
 
 def check_tensordict(env: KeyAccess, tensordict: TensorDictBase, method: str) -> None:
@@ -23,13 +28,13 @@ def check_tensordict(env: KeyAccess, tensordict: TensorDictBase, method: str) ->
         TypeError: not a tensordict.
         RuntimeError: the batch size is not the environment's.
     """
-    name = f"{type(env).__name__}.{method}"
     if not isinstance(tensordict, TensorDictBase):
+        name = f"{type(env).__name__}.{method}"
         raise TypeError(f"{name} needs a tensordict, found {type(tensordict).__name__}")
-    size = tensordict.batch_size
-    if size != env.batch_size and (getattr(env, "batch_locked", True) or env.batch_size):
+    size, own = tensordict.batch_size, env.batch_size
+    if size != own and (own or getattr(env, "batch_locked", True)):
         raise RuntimeError(
-            f"{name}: the tensordict has batch size {list(size)}, the environment {list(env.batch_size)}"
+            f"{type(env).__name__}.{method}: the tensordict has batch size {list(size)}, the environment {list(own)}"
         )
 
 
@@ -38,37 +43,82 @@ def check_entries(
 ) -> None:
     """Compare entries with their specs: presence, shape, dtype and device, but not the domain.
 
+    A reward or done flag of shape `(*batch)` where `(*batch, 1)` is declared is given its last dimension.
+
     Raises:
         KeyError: an entry is missing.
-        RuntimeError: an entry differs.
+        RuntimeError: an entry differs; for another dtype a TypeError, too.
     """
-    whole = tensordict.batch_size
+    usual = tensordict.batch_size == env._batch_size
     for e in expected:
-        value = e.leaf.find(tensordict)
-        if value is None:
-            name = f"{type(env).__name__}.{method}"
-            wanted = "the tensordict has no" if method == "step" else "the result has no"
-            found = sorted(show_key(key) for key in tensordict.keys(True, True))
-            raise MissingKeyError(f"{name}: {wanted} {e.leaf} ({e.source}); found {', '.join(found)}")
-        size = whole if not e.leaf.items else e.leaf.batch_of(whole)
-        if not isinstance(value, torch.Tensor):
-            if e.dtype is None:
+        if usual and e.whole is not None:
+            value = peek(tensordict, e.leaf.key)
+            if (
+                isinstance(value, torch.Tensor)
+                and value.dtype is e.dtype
+                and not value.is_nested
+                and value.shape == e.whole
+                and (e.device is None or value.device == e.device)
+            ):
                 continue
-            found_text = type(value).__name__
-        elif value.is_nested:
-            continue  # it has no shape to compare
-        elif (
-            e.fits(value.shape, size)
-            and value.dtype is e.dtype
-            and (e.device is None or value.device == e.device)
-        ):
-            continue
-        else:
-            place = "" if e.device is None else f" on {value.device}"
-            found_text = f"{value.dtype} {list(value.shape)}{place}"
-        expected_text = "no tensor" if e.dtype is None else f"{e.dtype} {[*size, *e.shape]}"
-        if e.dtype is not None and e.device is not None:
-            expected_text += f" on {e.device}"
-        raise RuntimeError(
-            f"{type(env).__name__}.{method}: {e.leaf} must be {expected_text} ({e.source}), found {found_text}"
+        _check_entry(env, tensordict, e, method)
+
+
+def check_flag_types(env: KeyAccess, tensordict: TensorDictBase) -> None:
+    """Refuse done flags that are no booleans.
+
+    Raises:
+        WrongDtypeError: naming the flag and its dtype.
+    """
+    for e in env._expected("full_done_spec"):
+        value = e.leaf.find(tensordict)
+        if isinstance(value, torch.Tensor) and value.dtype is not torch.bool:
+            raise WrongDtypeError(
+                f"{type(env).__name__}: {e.leaf} must be torch.bool ({e.source}), found {value.dtype}"
+            )
+
+
+def _check_entry(env: KeyAccess, tensordict: TensorDictBase, e: Expected, method: str) -> None:
+    value: Any = e.leaf.find(tensordict)
+    name = f"{type(env).__name__}.{method}"
+    if value is None:
+        wanted = "the tensordict has no" if method == "step" else "the result has no"
+        found = sorted(show_key(key) for key in tensordict.keys(True, True))
+        raise MissingKeyError(
+            f"{name}: {wanted} {e.leaf} ({e.source}); found {', '.join(found) or 'nothing'}"
         )
+    size = e.leaf.batch_of(tensordict.batch_size) if e.leaf.items else tensordict.batch_size
+    error: type[RuntimeError] = RuntimeError
+    if not isinstance(value, torch.Tensor):
+        if e.dtype is None:
+            return
+        found_text = type(value).__name__
+    elif value.is_nested:
+        return  # it has no shape to compare
+    else:
+        fits = e.fits(value.shape, size)
+        same = e.device is None or value.device == e.device
+        if fits and same and value.dtype is e.dtype:
+            return
+        if same and value.dtype is e.dtype and _lacks_last(value, size, e):
+            tensordict.set(e.leaf.key, value.unsqueeze(-1))
+            return
+        if value.dtype is not e.dtype and e.dtype is not None:
+            error = WrongDtypeError
+        found_text = f"{value.dtype} {list(value.shape)}" + (
+            "" if e.device is None else f" on {value.device}"
+        )
+    expected_text = "no tensor" if e.dtype is None else f"{e.dtype} {[*size, *e.shape]}"
+    if e.dtype is not None and e.device is not None:
+        expected_text += f" on {e.device}"
+    raise error(f"{name}: {e.leaf} must be {expected_text} ({e.source}), found {found_text}")
+
+
+def _lacks_last(value: torch.Tensor, size: torch.Size, e: Expected) -> bool:
+    """Whether a reward or a done flag has everything but the last dimension of 1."""
+    return (
+        e.source in ("reward_spec", "done_spec")
+        and not e.leaf.items
+        and e.shape[-1:] == (1,)
+        and e.fits(torch.Size((*value.shape, 1)), size)
+    )

@@ -10,7 +10,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.done import DoneSet, governing_set, rootmost_sets
+from specgen_runtime.envs.done import DoneSet, any_done, governing_set, rootmost_sets
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
 from specgen_runtime.envs.leaves import Leaf, leaves_of
 from specgen_runtime.envs.policy import shown
@@ -25,16 +25,16 @@ _STEPS = 3
 
 def check_env_specs(
     env: EnvBase[Any],
-    return_contiguous: bool = True,
+    return_contiguous: bool | None = None,
     check_dtype: bool = True,
     seed: int | None = None,
     tensordict: TensorDictBase | None = None,
-    break_when_any_done: bool | Literal["both"] = "both",
+    break_when_any_done: bool | Literal["both"] | None = "both",
 ) -> None:
     """Compare short rollouts of an environment with its specs.
 
     Checks keys, shapes, dtypes, devices and domains of every step, the rules of done flags, and that a
-    partial reset keeps the rows outside its mask. The environment is
+    partial reset keeps the rows outside its mask, and that flags it declares are ever given. The environment is
     stepped and reset; torch's generator is left as it was.
 
     Args:
@@ -43,7 +43,7 @@ def check_env_specs(
         check_dtype: whether dtypes are compared.
         seed: seeds torch (temporarily) and the environment.
         tensordict: passed to the first reset.
-        break_when_any_done: which rollouts to try; "both" tries both.
+        break_when_any_done: which rollouts to try; "both" (or None) tries both.
 
     Raises:
         AssertionError: naming the key, what is expected and what was found.
@@ -51,11 +51,13 @@ def check_env_specs(
     with _torch_seed(seed, env.device):
         if seed is not None:
             env.set_seed(seed)
-        if break_when_any_done == "both":
+        if break_when_any_done == "both" or break_when_any_done is None:
             modes: tuple[bool, ...] = (True, False)
         else:
             modes = (break_when_any_done,)
-        given = set() if tensordict is None else set(tensordict.keys(True, True))
+        given = set(env.state_keys)  # need not be observed
+        if tensordict is not None:
+            given.update(tensordict.keys(True, True))
         _check_one_step(env, tensordict, check_dtype, given)
         for stop in modes:
             with _as_assertion():
@@ -68,7 +70,7 @@ def check_env_specs(
                     return_contiguous=return_contiguous,
                 )
             _check_rollout(env, data, check_dtype, given)
-        _check_next_is_fed_back(env)
+        _check_flags_are_given(env)
         _check_partial_reset(env)
 
 
@@ -104,7 +106,8 @@ def _check_one_step(
     with _as_assertion():
         record, root = env.step_and_maybe_reset(env.rand_action(start))
     following = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
-    _check_entries(record.get("next"), following, "'next'", check_dtype)
+    _check_next_is_fed_back(env, record.get("next"))
+    _check_entries(record.get("next"), following, "'next'", check_dtype, env.state_keys)
     _check_entries(root.exclude(*env.action_keys), observed, "root after a step", check_dtype, given)
 
 
@@ -119,7 +122,13 @@ def _check_rollout(
     following = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
     for t, step in enumerate(steps):
         _check_entries(step.exclude("next"), root, f"root, step {t}", check_dtype, given)
-        _check_entries(step.get("next"), following, f"'next', step {t}", check_dtype)
+        ended = step.get("next")
+        filled = _resets_itself(env) and any_done(
+            ended, env._done_sets
+        )  # what was observed last is not known
+        _check_entries(
+            ended, following, f"'next', step {t}", check_dtype, env.state_keys, domains=not filled
+        )
     if isinstance(data, LazyStackedTensorDict):
         return
     for s in env._done_sets:
@@ -142,6 +151,7 @@ def _check_entries(
     where: str,
     check_dtype: bool,
     ignored: Collection[NestedKey] = (),
+    domains: bool = True,
 ) -> None:
     known = {join_key(as_tuple(key)) for spec in specs for key in spec.keys(True, True)}
     known.update(leaf.key for spec in specs for leaf in leaves_of(spec))
@@ -151,7 +161,7 @@ def _check_entries(
         for leaf in leaves_of(spec):
             value = leaf.find(found)
             assert value is not None, f"key {leaf} is in the specs but missing in the {where}"
-            _check_value(value, leaf, f"key {leaf} in the {where}", check_dtype)
+            _check_value(value, leaf, f"key {leaf} in the {where}", check_dtype, domains)
 
 
 def _keys_of(found: Any, path: tuple[str, ...] = ()) -> Iterator[NestedKey]:
@@ -167,7 +177,7 @@ def _keys_of(found: Any, path: tuple[str, ...] = ()) -> Iterator[NestedKey]:
             yield join_key((*path, name))
 
 
-def _check_value(value: Any, leaf: Leaf, where: str, check_dtype: bool) -> None:
+def _check_value(value: Any, leaf: Leaf, where: str, check_dtype: bool, domains: bool) -> None:
     spec = leaf.spec
     if isinstance(value, torch.Tensor) and spec.dtype is not None and not value.is_nested:
         if value.dtype is not spec.dtype:
@@ -180,26 +190,42 @@ def _check_value(value: Any, leaf: Leaf, where: str, check_dtype: bool) -> None:
         assert spec.device is None or value.device == spec.device, (
             f"{where}: expected device {spec.device}, found {value.device}"
         )
-    assert spec.is_in(value), f"{where}: the value is outside its spec {spec}; found {shown(value)}"
+    assert not domains or spec.is_in(value), (
+        f"{where}: the value is outside its spec {spec}; found {shown(value)}"
+    )
 
 
-def _check_next_is_fed_back(env: EnvBase[Any]) -> None:
-    """State must be observed too, or no step would ever advance it."""
-    observed = {join_key(as_tuple(key)) for key in env.full_observation_spec.keys(True, True)}
-    for key in env.state_keys:
-        assert key in observed, (
-            f"key {show_key(key)} is in the state spec but not in the observation spec: 'next' would not"
-            " have it, and the state would never advance"
+def _check_next_is_fed_back(env: EnvBase[Any], following: TensorDictBase) -> None:
+    """Steps must give the state, observed or not, or none would ever advance it."""
+    for leaf in leaves_of(env.full_state_spec):
+        assert leaf.find(following) is not None, (
+            f"key {leaf} is in the state spec but not in 'next': the state would never advance"
         )
+
+
+def _check_flags_are_given(env: EnvBase[Any]) -> None:
+    """An environment that declares how it ends, and never says whether it has, would go on forever."""
+    if "full_done_spec" in env._unstated:
+        return
+    with _as_assertion():
+        given = env._step(env.rand_action(env.reset()))
+    flags = env.done_keys
+    assert any(given.get(key, None) is not None for key in flags), (
+        f"_step gives none of the done flags {', '.join(map(show_key, flags))} that the done spec declares:"
+        " the environment would never end. Declare none if it never does"
+    )
 
 
 def _check_partial_reset(env: EnvBase[Any]) -> None:
     """Reset one environment of several: all others must keep what they have."""
     n = len(env.batch_size)
-    if env.batch_size.numel() < 2:
+    if env.batch_size.numel() < 2 or _resets_itself(env):
         return
     with _as_assertion():
-        _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
+        root = env.reset()
+        begun = root.clone()
+        for _ in range(_STEPS):
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
     roots = rootmost_sets(env._done_sets)
     kept = torch.ones(env.batch_size, dtype=torch.bool, device=env.device)
     kept[(0,) * n] = False
@@ -207,18 +233,30 @@ def _check_partial_reset(env: EnvBase[Any]) -> None:
         mask = ~kept.reshape(*kept.shape, *(1,) * len(s.shape)).expand(*kept.shape, *s.shape)
         root.set(s.reset, mask)
     before = root.clone()
+    leaves = leaves_of(env.full_observation_spec)
     with _as_assertion():
         if not env.state_keys:
-            leaves = leaves_of(env.full_observation_spec)
-            changed = _changed(env._reset(before.clone()), before, kept, leaves, roots)
-            assert changed is None, (
-                f"key {changed}: _reset ignores its '_reset' mask. The environment has no state spec, so it"
+            raw = env._reset(before.clone())
+            changed = [
+                leaf for leaf in _changed(raw, before, kept, leaves, roots) if leaf.spec.dtype is not None
+            ]
+            # What has not changed since the episodes began may be what a reset of all would give, too.
+            moved = _changed(before, begun, kept, leaves, roots)
+            held = [leaf for leaf in moved if leaf.spec.dtype is not None and leaf not in changed]
+            assert not changed or held, (
+                f"key {changed[0]}: _reset ignores its '_reset' mask. The environment has no state spec, so it"
                 " keeps its state itself and must leave the rows outside the mask alone"
             )
         after = env.reset(root)
-    leaves = leaves_of(env.full_observation_spec) + leaves_of(env.full_done_spec)
-    changed = _changed(after, before, kept, leaves, roots)
-    assert changed is None, f"key {changed}: a partial reset changed rows outside its '_reset' mask"
+    leaves += leaves_of(env.full_done_spec)
+    for leaf in _changed(after, before, kept, leaves, roots):
+        raise AssertionError(f"key {leaf}: a partial reset changed rows outside its '_reset' mask")
+
+
+def _resets_itself(env: EnvBase[Any]) -> bool:
+    """Whether an environment, or the one inside it, cannot be told to reset a row."""
+    inner = None if env._resets_itself else getattr(env, "base_env", None)
+    return env._resets_itself or (isinstance(inner, EnvBase) and _resets_itself(inner))
 
 
 def _changed(
@@ -227,19 +265,20 @@ def _changed(
     kept: torch.Tensor,
     leaves: Iterable[Leaf],
     roots: Sequence[DoneSet],
-) -> Leaf | None:
-    """The first leaf under a done set that differs in a row that is kept, if there is one."""
+) -> list[Leaf]:
+    """The leaves under a done set that differ in a row that is kept."""
+    changed = []
     for leaf in leaves:
         value, old = leaf.find(after), leaf.find(before)
         if governing_set(leaf.key, roots) is None or value is None or old is None:
             continue
         rows = leaf.rows(kept)
         if isinstance(value, torch.Tensor) and not value.is_nested:
-            same = torch.equal(value[rows], old[rows])
+            same = value.shape == old.shape and torch.equal(value[rows], old[rows])
         else:
             same = all(
                 same_data(value[place], old[place]) for place in map(tuple, rows.nonzero().tolist()) if place
             )
         if not same:
-            return leaf
-    return None
+            changed.append(leaf)
+    return changed

@@ -1,8 +1,27 @@
 """The rules of ending: which flags make a done set, how missing ones follow, which rows a reset touches.
 
-A *done set* is `done`, `terminated` and possibly `truncated` side by side under one prefix. In every set
-`done = terminated | truncated`; whatever the environment leaves out follows from what it gives. Where sets are
-nested in one another, the root-most one on the path of a key decides when the key's rows are reset.
+**Sets.** The flags that stand side by side in the done spec, at the root or under a prefix such as `"agents"`, are one
+*done set*. Flags are boolean and of one shape, `(*batch, 1)` at the root. Every set has `done` and `terminated`: what
+the spec leaves out is added. `truncated` is there if it is declared (`add_truncated_keys` does so). Flags of any other
+name (`"game_over"`) are further ways to end.
+
+**Values.** Always `done = terminated | truncated | others`. What `_step` or `_reset` leaves out follows from what it
+gives, in each set by itself:
+
+- nothing given: all are False (an environment that declares no flags goes on forever);
+- `terminated`, `truncated` or both: `done` follows; a missing `truncated` is False, a missing `terminated` too;
+- only `done`: it is a termination;
+- `done` and `terminated`: a declared `truncated` is what is left;
+- flags of other names: missing ones are False; without `done` and `terminated`, they are terminations;
+- `done` and `truncated` without `terminated`: refused, it could be either; so are flags that contradict the rule.
+
+**Several sets.** Sets don't follow from each other: a joint flag at the root is what `_step` says, not what the agents'
+flags add up to. Where a set stands above another (the root is above all), the root-most one on the path of an entry
+decides when the rows of that entry are reset, and only root-most sets end a rollout: with a root set, agents may be
+done while their episode goes on; without one, any agent that is done ends the rollout, and agents are reset one by one.
+
+**Time limits.** `rollout(set_truncated=True)` declares the last step of every set that has `truncated` to be `truncated`
+and `done`.
 """
 
 from __future__ import annotations
@@ -14,6 +33,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.entries import peek, put
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
@@ -43,6 +63,7 @@ class DoneSet:
         prefix: where the set stands; `()` is the root.
         truncated: None if the environment declares no time limit.
         shape: the shape of each flag without the environment's batch dimensions.
+        others: flags of other names, each a further way to end.
     """
 
     prefix: tuple[str, ...]
@@ -51,20 +72,20 @@ class DoneSet:
     truncated: NestedKey | None
     reset: NestedKey
     shape: torch.Size
+    others: tuple[NestedKey, ...] = ()
 
 
 def check_done_spec(spec: Composite) -> None:
     """Refuse a done spec whose flags cannot work together.
 
     Raises:
-        ValueError: a flag has another name than `done`, `terminated` or `truncated`, is not boolean, or has
-            another shape than the flags beside it.
+        ValueError: a flag is not boolean, is named as a reset mask, or has another shape than the flags beside it.
     """
     shapes: dict[tuple[str, ...], tuple[NestedKey, torch.Size]] = {}
     for key, leaf in spec.items(True, True):
         *prefix, name = as_tuple(key)
-        if name not in _FLAGS:
-            raise ValueError(f"done spec: {show_key(key)} is not a done flag; flags are {', '.join(_FLAGS)}")
+        if name == "_reset":
+            raise ValueError(f"done spec: {show_key(key)} is the name of reset masks, not of a done flag")
         if leaf is None or leaf.dtype is not torch.bool:
             found = None if leaf is None else leaf.dtype
             raise ValueError(f"done spec: {show_key(key)} must be torch.bool, found {found}")
@@ -90,6 +111,7 @@ def done_sets(spec: Composite, batch_ndim: int) -> tuple[DoneSet, ...]:
             truncated=join_key((*prefix, "truncated")) if "truncated" in names else None,
             reset=join_key((*prefix, "_reset")),
             shape=torch.Size(next(iter(names.values()))[batch_ndim:]),
+            others=tuple(join_key((*prefix, name)) for name in names if name not in _FLAGS),
         )
         for prefix, names in sorted(found.items(), key=lambda item: len(item[0]))
     )
@@ -106,68 +128,114 @@ def governing_set(key: NestedKey, sets: Sequence[DoneSet]) -> DoneSet | None:
     """The root-most done set on the path of `key`, or None if no set stands above it."""
     path = as_tuple(key)
     above = [s for s in sets if path[: len(s.prefix)] == s.prefix]
-    return min(above, key=lambda s: len(s.prefix)) if above else None
+    # sorted, as torch.compile knows no min with a key
+    return sorted(above, key=lambda s: len(s.prefix))[0] if above else None
 
 
 def any_done(tensordict: TensorDictBase, sets: Sequence[DoneSet]) -> bool:
     """Whether any row of a root-most done set is done."""
-    return any(bool(tensordict.get(s.done).any()) for s in rootmost_sets(sets))
+    roots = sets if len(sets) == 1 else rootmost_sets(sets)
+    return any(bool(peek(tensordict, s.done).any()) for s in roots)
 
 
 def complete_dones(tensordict: TensorDictBase, sets: Sequence[DoneSet], device: torch.device | None) -> None:
-    """Write the flags that the environment left out of `tensordict`, in place.
-
-    Nothing given: all False. Only `done`: it is a termination. `truncated` without `done`: `done` follows.
-    `done` and `terminated`: a declared `truncated` is what is left.
+    """Write the flags that the environment left out of `tensordict`, in place; the module says by what rules.
 
     Raises:
         RuntimeError: `done` and `truncated` without `terminated` (whether the truncated rows terminated too
-            is anybody's guess), or flags that contradict `done = terminated | truncated`.
+            is anybody's guess), or flags that contradict `done = terminated | truncated | others`.
     """
     for s in sets:
-        done = tensordict.get(s.done, None)
-        terminated = tensordict.get(s.terminated, None)
+        done = peek(tensordict, s.done)
+        terminated = peek(tensordict, s.terminated)
         truncated_key = s.truncated or join_key((*s.prefix, "truncated"))
-        truncated = tensordict.get(truncated_key, None)
+        truncated = peek(tensordict, truncated_key)
+        other = _others(tensordict, s, device) if s.others else None
         if done is not None and terminated is not None and (truncated is not None or s.truncated is None):
-            _check_consistent(s, done, terminated, truncated)
+            _check_consistent(s, done, terminated, truncated, other)
             continue
-        if done is None and terminated is None and truncated is None:
-            done = torch.zeros((*tensordict.batch_size, *s.shape), dtype=torch.bool, device=device)
-            terminated = done.clone()
-        elif done is None:
+        if done is None:
             if terminated is None:
-                assert truncated is not None
-                terminated = torch.zeros_like(truncated)
-            done = terminated.clone() if truncated is None else terminated | truncated
+                terminated = _default_termination(tensordict, s, truncated, other, device)
+                put(tensordict, s.terminated, terminated)
+            done = terminated
+            for flag in (truncated, other):
+                done = done if flag is None else done | flag
+            put(tensordict, s.done, done.clone() if done is terminated else done)
         elif terminated is None:
             if truncated is not None:
                 raise RuntimeError(
                     f"{show_key(s.done)} and {show_key(truncated_key)} are given without"
                     f" {show_key(s.terminated)}; write {show_key(s.terminated)} too"
                 )
-            terminated = done.clone()
-        elif truncated is None:
-            _check_consistent(s, done, terminated, None)
-            truncated = done & ~terminated
-        tensordict.set(s.done, done)
-        tensordict.set(s.terminated, terminated)
-        if s.truncated is not None:
-            tensordict.set(s.truncated, torch.zeros_like(done) if truncated is None else truncated)
+            _check_consistent(s, done, done, None, other)
+            put(tensordict, s.terminated, done.clone())
+            terminated = done
+        else:
+            _check_consistent(s, done, terminated, None, other)
+        if s.truncated is not None and truncated is None:
+            left = done & ~terminated
+            put(tensordict, s.truncated, left if other is None else left & ~other)
 
 
-def _check_consistent(s: DoneSet, done: Tensor, terminated: Tensor, truncated: Tensor | None) -> None:
+def _default_termination(
+    tensordict: TensorDictBase,
+    s: DoneSet,
+    truncated: Tensor | None,
+    other: Tensor | None,
+    device: torch.device | None,
+) -> Tensor:
+    """`terminated` where neither it nor `done` is given."""
+    if other is not None:
+        return other.clone()
+    if truncated is not None:
+        return torch.zeros_like(truncated)
+    return _unset(tensordict, s, device)
+
+
+def _unset(tensordict: TensorDictBase, s: DoneSet, device: torch.device | None) -> Tensor:
+    """A flag of a set that is False everywhere."""
+    place = tensordict.device if device is None else device
+    return torch.zeros((*tensordict.batch_size, *s.shape), dtype=torch.bool, device=place)
+
+
+def _others(tensordict: TensorDictBase, s: DoneSet, device: torch.device | None) -> Tensor | None:
+    """Whether any flag of another name is set, or None if none of them is given; missing ones are written."""
+    given = {key: peek(tensordict, key) for key in s.others}
+    found = [flag for flag in given.values() if flag is not None]
+    for key, flag in given.items():
+        if flag is None:
+            put(tensordict, key, _unset(tensordict, s, device))
+    if not found or any(flag.shape != found[0].shape for flag in found):
+        return None
+    return torch.stack(found).any(0) if len(found) > 1 else found[0]
+
+
+def _check_consistent(
+    s: DoneSet, done: Tensor, terminated: Tensor, truncated: Tensor | None, other: Tensor | None
+) -> None:
     """Refuse flags that contradict each other; shapes are compared elsewhere, with the spec."""
-    if done.shape != terminated.shape or (truncated is not None and done.shape != truncated.shape):
+    if any(flag is not None and flag.shape != done.shape for flag in (terminated, truncated, other)):
         return
-    if truncated is None:
-        wrong = bool((terminated & ~done).any())
-        rule = f"{show_key(s.terminated)} is True where {show_key(s.done)} is False"
+    parts = [show_key(s.terminated)]
+    reasons = terminated
+    if truncated is not None:
+        parts.append(show_key(s.truncated or "truncated"))
+        reasons = reasons | truncated
+    if other is not None:
+        parts += [show_key(key) for key in s.others]
+        reasons = reasons | other
+    if truncated is None:  # what is left was cut off
+        wrong = reasons is not done and bool((reasons & ~done).any())
     else:
-        wrong = not torch.equal(done, terminated | truncated)
-        rule = f"{show_key(s.done)} is not {show_key(s.terminated)} | {show_key(s.truncated or 'truncated')}"
-    if wrong:
-        raise RuntimeError(f"the environment's done flags contradict each other: {rule}")
+        wrong = not torch.equal(done, reasons)
+    if not wrong:
+        return
+    if truncated is None and other is None:
+        rule = f"{parts[0]} is True where {show_key(s.done)} is False"
+    else:
+        rule = f"{show_key(s.done)} is not {' | '.join(parts)}"
+    raise RuntimeError(f"the environment's done flags contradict each other: {rule}")
 
 
 def pop_reset_masks(

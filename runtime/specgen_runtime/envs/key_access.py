@@ -25,6 +25,7 @@ class Expected:
         dtype: None for data that are not tensors.
         device: None if the spec leaves it open.
         source: which of the environment's specs says so.
+        whole: the shape with the environment's batch size, or None where there is not just one.
     """
 
     leaf: Leaf
@@ -32,6 +33,7 @@ class Expected:
     dtype: torch.dtype | None
     device: torch.device | None
     source: str
+    whole: torch.Size | None = None
 
     def fits(self, shape: torch.Size, batch_size: torch.Size) -> bool:
         """Whether an entry of that shape has this feature shape behind `batch_size`."""
@@ -102,6 +104,11 @@ class KeyAccess(SpecAccess):
         return [s.reset for s in self._done_sets]
 
     @property
+    def done_keys_groups(self) -> list[list[NestedKey]]:
+        """The keys of the flags of each done set, in the order of `reset_keys`."""
+        return [[key for key in self.done_keys if as_tuple(key)[:-1] == s.prefix] for s in self._done_sets]
+
+    @property
     def observation_keys(self) -> list[NestedKey]:
         """The keys of everything observed."""
         return list(self._keys("full_observation_spec"))
@@ -121,20 +128,23 @@ class KeyAccess(SpecAccess):
 
     def _expected(self, *groups: str) -> tuple[Expected, ...]:
         """What the entries of some groups must look like."""
-        name = "expected:" + ",".join(groups)
-        found: tuple[Expected, ...] | None = self._cache.get(name)
+        found: tuple[Expected, ...] | None = self._cache.get(groups)
         if found is None:
-            size = self._batch_size
             found = tuple(
-                Expected(
-                    leaf=leaf,
-                    shape=tuple(leaf.spec.shape[len(leaf.batch_of(size)) :]),
-                    dtype=leaf.spec.dtype,
-                    device=leaf.spec.device if self._device is not None else None,
-                    source=group.removeprefix("full_"),
-                )
-                for group in groups
-                for leaf in leaves_of(self._settled(group))
+                self._expect(leaf, group) for group in groups for leaf in leaves_of(self._settled(group))
             )
-            self._cache[name] = found
+            self._cache[groups] = found
         return found
+
+    def _expect(self, leaf: Leaf, group: str) -> Expected:
+        spec, size = leaf.spec, self._batch_size
+        shape = tuple(spec.shape[len(leaf.batch_of(size)) :])
+        single = not leaf.items and spec.dtype is not None and -1 not in shape
+        return Expected(
+            leaf=leaf,
+            shape=shape,
+            dtype=spec.dtype,
+            device=spec.device if self._device is not None else None,
+            source=group.removeprefix("full_"),
+            whole=torch.Size((*size, *shape)) if single else None,
+        )

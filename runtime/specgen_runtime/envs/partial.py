@@ -16,18 +16,31 @@ from specgen_runtime.specs.stacks.values import join
 __all__ = ["merge_reset", "refuse_done_after_reset"]
 
 
-def merge_reset(old: TensorDictBase, fresh: TensorDictBase, masks: Mapping[DoneSet, Tensor]) -> None:
+def merge_reset(
+    old: TensorDictBase, fresh: TensorDictBase, masks: Mapping[DoneSet, Tensor], *, fill: bool = False
+) -> None:
     """Write `fresh` into `old`, in place, in the rows that the masks select.
 
+    Args:
+        old: the tensordict whose other rows stay.
+        fresh: what `_reset` returned.
+        masks: which rows are reset.
+        fill: take all rows of an entry that `old` lacks from `fresh`.
+
     Raises:
-        KeyError: `old` has no entry whose kept rows are needed.
+        KeyError: `old` has no entry whose kept rows are needed, and not `fill`.
         RuntimeError: an entry of `old` has another shape or dtype than the new one.
     """
-    _merge(old, fresh, masks, (), old.batch_dims)
+    _merge(old, fresh, masks, (), old.batch_dims, fill)
 
 
 def _merge(
-    old: Any, fresh: Any, masks: Mapping[DoneSet, Tensor], path: tuple[str, ...], batch_ndim: int
+    old: Any,
+    fresh: Any,
+    masks: Mapping[DoneSet, Tensor],
+    path: tuple[str, ...],
+    batch_ndim: int,
+    fill: bool,
 ) -> None:
     """Merge what stands under `path`; `batch_ndim` counts the environment's dimensions in the masks."""
     lazy = LazyStackedTensorDict
@@ -36,17 +49,17 @@ def _merge(
         dim = fresh.stack_dim
         for place, (kept, new) in enumerate(zip(old.tensordicts, fresh.tensordicts, strict=True)):
             parts = {s: item_mask(mask, fresh.batch_size, dim, place) for s, mask in masks.items()}
-            _merge(kept, new, parts, path, batch_ndim - (dim < batch_ndim))
+            _merge(kept, new, parts, path, batch_ndim - (dim < batch_ndim), fill)
         return
     for name, new in fresh.items():
         key = (*path, name)
         kept = old.get(name, None)
         if isinstance(new, TensorDictBase) and not is_non_tensor(new) and kept is not None:
-            _merge(kept, new, masks, key, batch_ndim)
+            _merge(kept, new, masks, key, batch_ndim, fill)
             continue
         mask = masks_for_key(masks, key, batch_ndim)
         if kept is None:
-            if not bool(mask.all()):
+            if not fill and not bool(mask.all()):
                 raise MissingKeyError(
                     f"a partial reset keeps the rows outside '_reset', but the tensordict has no {show_key(key)}"
                 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
+from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
 from specgen_runtime.envs.keys import show_key
@@ -19,22 +21,23 @@ if TYPE_CHECKING:
 __all__ = ["as_policy", "check_actions", "on_policy_device", "shown"]
 
 
-def as_policy(env: KeyAccess, policy: Callable[..., Any]) -> Callable[[Any], Any]:
+def as_policy(env: KeyAccess, policy: Callable[..., Any], trust_policy: bool = False) -> Callable[[Any], Any]:
     """Make any accepted policy a function from the root tensordict to the root with actions.
 
     Args:
-        env: says which observation feeds a plain module, and where its result goes.
-        policy: a callable on tensordicts, or an `nn.Module` without `in_keys`: from the only observation to
-            the only action.
+        env: says which observations feed a policy that takes no tensordict, and where its result goes.
+        policy: what takes a tensordict: anything with `in_keys`, or whose first parameter is called `tensordict` or
+            `td` or is annotated as a tensordict. Any other callable or module takes the top-level entries of the
+            observation spec, in their order, and returns the action, or a tuple of all actions.
+        trust_policy: take it for one that takes a tensordict, whatever it looks like.
 
     Raises:
-        TypeError: it is not callable, or it is a plain module and the environment has several observations
-            or actions.
+        TypeError: it is not callable, or cannot take the observations.
     """
     if not callable(policy):
         raise TypeError(f"a policy must be callable, found {type(policy).__name__}")
-    if isinstance(policy, nn.Module) and not hasattr(policy, "in_keys"):
-        return _from_module(env, policy)
+    if not trust_policy and not _takes_tensordict(policy):
+        return _from_observations(env, policy)
 
     def act(tensordict: Any) -> Any:
         result = policy(tensordict)
@@ -50,16 +53,55 @@ def as_policy(env: KeyAccess, policy: Callable[..., Any]) -> Callable[[Any], Any
     return act
 
 
-def _from_module(env: KeyAccess, module: nn.Module) -> Callable[[Any], Any]:
-    observations, actions = env.observation_keys, env.action_keys
-    if len(observations) != 1 or len(actions) != 1:
-        raise TypeError(
-            f"{type(module).__name__} has no in_keys, and the environment has observations"
-            f" {_names(observations)} and actions {_names(actions)}; wrap it in a TensorDictModule"
-        )
+def _takes_tensordict(policy: Callable[..., Any]) -> bool:
+    if hasattr(policy, "in_keys") or isinstance(policy, TensorDictModuleBase):
+        return True
+    signature = _signature(policy)
+    if signature is None:
+        return not isinstance(policy, nn.Module)
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.name in ("tensordict", "td"):
+        return True
+    declared = first.annotation
+    if isinstance(declared, str):
+        return "TensorDict" in declared
+    return isinstance(declared, type) and issubclass(declared, TensorDictBase)
+
+
+def _signature(policy: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(policy.forward if isinstance(policy, nn.Module) else policy)
+    except (TypeError, ValueError):  # some builtins have none
+        return None
+
+
+def _from_observations(env: KeyAccess, policy: Callable[..., Any]) -> Callable[[Any], Any]:
+    observations, actions = list(env.full_observation_spec.keys()), env.action_keys
+    name = getattr(policy, "__name__", type(policy).__name__)
+    signature = _signature(policy)
+    if signature is not None:
+        try:
+            signature.bind(*observations)
+        except TypeError as error:
+            raise TypeError(
+                f"the policy {name}{signature} takes no tensordict (its first parameter would be called tensordict or"
+                f" td), so it is called with the observations {_names(observations)}: {error};"
+                " wrap it in a TensorDictModule to choose others"
+            ) from None
 
     def act(tensordict: Any) -> Any:
-        return tensordict.set(actions[0], module(tensordict.get(observations[0])))
+        result = policy(*[tensordict.get(key) for key in observations])
+        values = result if isinstance(result, tuple) else (result,)
+        if len(values) != len(actions) or any(isinstance(value, TensorDictBase) for value in values):
+            found = ", ".join(type(value).__name__ for value in values)
+            raise TypeError(
+                f"the policy {name} is called with the observations {_names(observations)} and must return"
+                f" {_names(actions)}, found {found}; a policy that takes the tensordict has a first parameter called"
+                " tensordict or td"
+            )
+        for key, value in zip(actions, values, strict=True):
+            tensordict.set(key, value)
+        return tensordict
 
     return act
 
@@ -81,10 +123,15 @@ def on_policy_device(
     return moved
 
 
-def check_actions(env: KeyAccess, rollout: TensorDictBase) -> None:
+def check_actions(env: KeyAccess, rollout: TensorDictBase, device: torch.device | None = None) -> None:
     """Refuse actions outside their spec, for all steps of a rollout `[*batch, T]` at once.
 
     Floating-point actions may miss the domain by rounding (1e-5 relative, 1e-6 absolute).
+
+    Args:
+        env: whose action specs.
+        rollout: the transitions.
+        device: where they are, if not where the environment is.
 
     Raises:
         ValueError: naming the key, the step and the value.
@@ -92,7 +139,7 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase) -> None:
     time = rollout.batch_dims - 1
     lazy = isinstance(rollout, LazyStackedTensorDict)  # sizes may differ from step to step
     for leaf in leaves_of(env.full_action_spec):
-        spec = leaf.spec
+        spec = leaf.spec if device is None else leaf.spec.to(device)
         actions = None if lazy or leaf.items else rollout.get(leaf.key)
         if isinstance(actions, torch.Tensor) and _allowed(spec, actions.movedim(time, 0)):
             continue

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from specgen_runtime.envs.done import DoneSet, any_done, mark_truncated, rootmost_sets
+from specgen_runtime.envs.finite import NotFiniteError
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
+
+T = TypeVar("T", bound=TensorDictBase)
 
 __all__ = [
     "check_rollout_arguments",
@@ -21,6 +25,7 @@ __all__ = [
     "run_rollout",
     "start",
     "step_through",
+    "written_to",
 ]
 
 
@@ -49,17 +54,25 @@ def check_truncation(sets: tuple[DoneSet, ...]) -> None:
         raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
 
 
-def start(env: EnvBase[Any], auto_reset: bool, tensordict: Any) -> Any:
-    """The root that a rollout begins with.
+def start(env: EnvBase[Any], auto_reset: bool, tensordict: Any, set_state: bool | None = None) -> Any:
+    """The root that a rollout begins with: a copy of `tensordict`, without what an earlier step wrote to `"next"`.
 
     Raises:
         RuntimeError: `auto_reset=False` and nothing to start from.
     """
+    given = None if tensordict is None else _root_of(tensordict)
     if auto_reset:
-        return env.reset(None if tensordict is None else tensordict.copy())
-    if tensordict is None:
+        return env.reset(given) if set_state is None else env.reset(given, set_state=set_state)
+    if given is None:
         raise RuntimeError("rollout(auto_reset=False) needs a tensordict to start from")
-    return env.maybe_reset(tensordict.copy())
+    return env.maybe_reset(given)
+
+
+def _root_of(tensordict: Any) -> Any:
+    root = tensordict.copy()
+    if root.get("next", None) is not None:
+        del root["next"]
+    return root
 
 
 def run_rollout(
@@ -75,15 +88,18 @@ def run_rollout(
     return_contiguous: bool,
     tensordict: Any,
     set_truncated: bool,
+    trust_policy: bool = False,
+    storing_device: torch.device | None = None,
+    set_state: bool | None = None,
 ) -> Any:
     """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
     check_rollout_arguments(max_steps, break_when_any_done, break_when_all_done)
     if set_truncated:
         check_truncation(env._done_sets)
-    act = env.rand_action if policy is None else as_policy(env, policy)
+    act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
     if auto_cast_to_device and policy is not None:
         act = on_policy_device(act, policy, env.device)
-    current = start(env, auto_reset, tensordict)
+    current = start(env, auto_reset, tensordict, set_state)
     time = len(current.batch_size)
     records = step_through(
         env,
@@ -93,10 +109,11 @@ def run_rollout(
         callback=callback,
         any_stops=break_when_any_done,
         all_stops=break_when_all_done,
+        storing_device=storing_device,
     )
     stacked = finish_rollout(records, time, contiguous=return_contiguous)
     if policy is not None:
-        check_actions(env, stacked)
+        check_actions(env, stacked, storing_device)
     if set_truncated:
         mark_truncated(stacked, env._done_sets)
     return stacked
@@ -105,9 +122,11 @@ def run_rollout(
 def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) -> Any:
     """Join the transitions of a rollout at the dimension `time`, named `"time"`.
 
-    Where entries differ in their sizes from step to step, the stack is lazy whatever is asked for.
+    Where entries differ in their sizes from step to step, the stack is lazy whatever is asked for. What the first
+    root lacks, since only `"next"` gave it, is left out of the later ones.
     """
     lazy = LazyStackedTensorDict
+    records = _without_late_entries(records)
     join: Any = lazy.maybe_dense_stack if contiguous else lazy.lazy_stack
     try:
         stacked = join(records, time)
@@ -115,6 +134,34 @@ def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) ->
         stacked = lazy.lazy_stack(records, time)
     stacked.names = [*[None] * time, "time"]
     return stacked
+
+
+def _without_late_entries(records: list[Any]) -> list[Any]:
+    """Roots with the keys of the first one, where what is more came from its `"next"`."""
+    if len(records) < 2:
+        return records
+    keys = set(records[0].keys(True, True))
+    late = [
+        key
+        for key in records[1].keys(True, True)
+        if key not in keys and key[0] != "next" and ("next", *as_tuple(key)) in keys
+    ]
+    return [record.exclude(*late) for record in records] if late else records
+
+
+def written_to(out: T, rollout: TensorDictBase) -> T:
+    """Write a rollout into a tensordict of the same shape and keys, in place; returns it.
+
+    Raises:
+        RuntimeError: it has another batch size.
+        KeyError: it lacks an entry.
+    """
+    if out.batch_size != rollout.batch_size:
+        raise RuntimeError(
+            f"rollout: `out` has batch size {list(out.batch_size)}, the rollout {list(rollout.batch_size)}"
+        )
+    out.update_(rollout)
+    return out
 
 
 def step_through(
@@ -128,6 +175,7 @@ def step_through(
     all_stops: bool = False,
     records: list[Any] | None = None,
     has_action: bool = False,
+    storing_device: torch.device | None = None,
 ) -> list[Any]:
     """The transitions of a rollout, one by one.
 
@@ -141,25 +189,31 @@ def step_through(
         all_stops: stop when all are done; the rows of those that are repeat.
         records: transitions that are there already.
         has_action: whether `current` has its actions.
+        storing_device: where the transitions are kept.
     """
     sets = env._done_sets
     records = [] if records is None else records
     finished: torch.Tensor | None = None
+    previous: Any = None
     for t in range(len(records), max_steps):
         if has_action:
             has_action = False
         else:
             current = act(current)
         last = t == max_steps - 1
-        if any_stops or all_stops or last:
-            record = env.step(current)
-            following = None if last else env.step_mdp(record)
-        else:
-            record, following = env.step_and_maybe_reset(current)
+        try:
+            if any_stops or all_stops or last:
+                record = env.step(current)
+                following = None if last else env.step_mdp(record)
+            else:
+                record, following = env.step_and_maybe_reset(current)
+        except NotFiniteError as error:
+            raise error.at(t) from None
         if finished is not None and bool(finished.any()):
-            merged: Any = torch.where(finished, records[-1], record)
+            merged: Any = torch.where(finished, previous, record)
             record = merged
-        records.append(record)
+        previous = record
+        records.append(record if storing_device is None else record.to(storing_device))
         if last:
             break
         if any_stops and any_done(record.get("next"), sets):

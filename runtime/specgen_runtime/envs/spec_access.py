@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specgen_runtime.envs.spec_groups import OUTPUT_GROUPS, SpecGroups
+from specgen_runtime.envs.spec_groups import INPUT_GROUPS, OUTPUT_GROUPS, SpecGroups
 from specgen_runtime.specs import Composite, TensorSpec
 
 __all__ = ["SpecAccess"]
@@ -13,7 +13,8 @@ __all__ = ["SpecAccess"]
 class SpecAccess(SpecGroups):
     """The part of an environment through which its specs are seen and set.
 
-    `action_spec`, `reward_spec` and `done_spec` return the leaf where there is just one.
+    `action_spec`, `reward_spec` and `done_spec` return the leaf where there is just one. A leaf that is set as a whole
+    group gets its default name: `action`, `observation`, `reward` or `done`.
     """
 
     @property
@@ -22,8 +23,8 @@ class SpecAccess(SpecGroups):
         return self._group("full_action_spec")
 
     @full_action_spec.setter
-    def full_action_spec(self, spec: Composite) -> None:
-        self._set_group("full_action_spec", spec, None)
+    def full_action_spec(self, spec: TensorSpec) -> None:
+        self._set_group("full_action_spec", spec, "action")
 
     @property
     def full_state_spec(self) -> Composite:
@@ -40,8 +41,8 @@ class SpecAccess(SpecGroups):
         return self._group("full_reward_spec")
 
     @full_reward_spec.setter
-    def full_reward_spec(self, spec: Composite) -> None:
-        self._set_group("full_reward_spec", spec, None)
+    def full_reward_spec(self, spec: TensorSpec) -> None:
+        self._set_group("full_reward_spec", spec, "reward")
 
     @property
     def full_done_spec(self) -> Composite:
@@ -49,8 +50,8 @@ class SpecAccess(SpecGroups):
         return self._group("full_done_spec")
 
     @full_done_spec.setter
-    def full_done_spec(self, spec: Composite) -> None:
-        self._set_group("full_done_spec", spec, None)
+    def full_done_spec(self, spec: TensorSpec) -> None:
+        self._set_group("full_done_spec", spec, "done")
 
     @property
     def full_observation_spec(self) -> Composite:
@@ -58,8 +59,8 @@ class SpecAccess(SpecGroups):
         return self._group("full_observation_spec")
 
     @full_observation_spec.setter
-    def full_observation_spec(self, spec: Composite) -> None:
-        self._set_group("full_observation_spec", spec, None)
+    def full_observation_spec(self, spec: TensorSpec) -> None:
+        self._set_group("full_observation_spec", spec, "observation")
 
     # leaf or composite
 
@@ -112,28 +113,48 @@ class SpecAccess(SpecGroups):
 
     @property
     def full_action_spec_unbatched(self) -> Composite:
-        """`full_action_spec` of one environment."""
+        """`full_action_spec` of one environment; setting it adds the batch size."""
         return self._unbatched(self.full_action_spec)
+
+    @full_action_spec_unbatched.setter
+    def full_action_spec_unbatched(self, spec: TensorSpec) -> None:
+        self.full_action_spec = self._batched(spec)
 
     @property
     def full_state_spec_unbatched(self) -> Composite:
-        """`full_state_spec` of one environment."""
+        """`full_state_spec` of one environment; setting it adds the batch size."""
         return self._unbatched(self.full_state_spec)
+
+    @full_state_spec_unbatched.setter
+    def full_state_spec_unbatched(self, spec: Composite) -> None:
+        self.full_state_spec = self._batched(spec)
 
     @property
     def full_reward_spec_unbatched(self) -> Composite:
-        """`full_reward_spec` of one environment."""
+        """`full_reward_spec` of one environment; setting it adds the batch size."""
         return self._unbatched(self.full_reward_spec)
+
+    @full_reward_spec_unbatched.setter
+    def full_reward_spec_unbatched(self, spec: TensorSpec) -> None:
+        self.full_reward_spec = self._batched(spec)
 
     @property
     def full_done_spec_unbatched(self) -> Composite:
-        """`full_done_spec` of one environment."""
+        """`full_done_spec` of one environment; setting it adds the batch size."""
         return self._unbatched(self.full_done_spec)
+
+    @full_done_spec_unbatched.setter
+    def full_done_spec_unbatched(self, spec: TensorSpec) -> None:
+        self.full_done_spec = self._batched(spec)
 
     @property
     def full_observation_spec_unbatched(self) -> Composite:
-        """`full_observation_spec` of one environment."""
+        """`full_observation_spec` of one environment; setting it adds the batch size."""
         return self._unbatched(self.full_observation_spec)
+
+    @full_observation_spec_unbatched.setter
+    def full_observation_spec_unbatched(self, spec: TensorSpec) -> None:
+        self.full_observation_spec = self._batched(spec)
 
     @property
     def action_spec_unbatched(self) -> TensorSpec:
@@ -196,7 +217,7 @@ class SpecAccess(SpecGroups):
     @property
     def input_spec(self) -> Composite:
         """`full_action_spec` and `full_state_spec`, locked. Use the setters to change them."""
-        return self._joined("input_spec", ("full_action_spec", "full_state_spec"))
+        return self._joined("input_spec", INPUT_GROUPS)
 
     @input_spec.setter
     def input_spec(self, spec: Composite) -> None:
@@ -212,6 +233,16 @@ class SpecAccess(SpecGroups):
         raise RuntimeError("output_spec is read-only; set reward_spec, done_spec or observation_spec")
 
     @property
+    def input_spec_unbatched(self) -> Composite:
+        """`input_spec` of one environment. Read-only."""
+        return self._unbatched(self.input_spec)
+
+    @property
+    def output_spec_unbatched(self) -> Composite:
+        """`output_spec` of one environment. Read-only."""
+        return self._unbatched(self.output_spec)
+
+    @property
     def specs(self) -> Composite:
         """All specs of the environment in one container: `input_spec` and `output_spec`."""
         inputs, outputs = self.input_spec, self.output_spec
@@ -224,7 +255,9 @@ class SpecAccess(SpecGroups):
         if found is None:
             found = Composite(
                 {group: self._settled(group) for group in groups}, shape=self._batch_size, device=self._device
-            ).lock_()
+            )
+            if self._spec_locked:
+                found.lock_()
             self._cache[name] = found
         return found
 

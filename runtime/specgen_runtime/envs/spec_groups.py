@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
@@ -13,9 +13,25 @@ from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["OUTPUT_GROUPS", "SpecGroups"]
+__all__ = ["DEFAULT_KEYS", "INPUT_GROUPS", "OUTPUT_GROUPS", "SpecGroups"]
 
 OUTPUT_GROUPS = ("full_reward_spec", "full_done_spec", "full_observation_spec")
+INPUT_GROUPS = ("full_action_spec", "full_state_spec")
+
+DEFAULT_KEYS = {
+    "full_action_spec": "action",
+    "full_observation_spec": "observation",
+    "full_reward_spec": "reward",
+    "full_done_spec": "done",
+}
+"""The key of a leaf that is set as the whole group."""
+
+
+class _NoCache(dict[str | tuple[str, ...], Any]):
+    """Forgets at once: what follows from specs that may change at any time."""
+
+    def __setitem__(self, key: str | tuple[str, ...], value: Any) -> None:
+        pass
 
 
 class SpecGroups(nn.Module):
@@ -23,25 +39,70 @@ class SpecGroups(nn.Module):
 
     Specs are stored with the environment's batch dimensions in front. They change through the setters; in place
     only until the environment is first used (steps, keys, `input_spec`), when they are checked and locked.
+
+    They may be set before `super().__init__()` is called, and `__new__` may leave them on the class, as
+    `_input_spec` and `_output_spec`: the instance takes them from there.
     """
 
     if TYPE_CHECKING:
         # nn.Module answers any attribute; without that, a misspelt one is an error in type checkers.
         __getattr__: None  # type: ignore[misc, assignment]
 
+    _device: torch.device | None
+    _batch_size: torch.Size
+    _groups: dict[str, Composite]
+    _unstated: set[str]
+    """The groups that nobody has set: their default stands for them."""
+    _cache: dict[str | tuple[str, ...], Any]
+    """What follows from the specs; forgotten when they change."""
+    _spec_locked: bool
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make the places of the specs; the constructor's arguments are not looked at."""
+        env: Any = super().__new__(cls)
+        # Constructors may set specs before they call that of the base.
+        env.__dict__.update(
+            _device=None,
+            _batch_size=torch.Size(()),
+            _groups={},
+            _unstated=set(),
+            _cache={},
+            _spec_locked=True,
+        )
+        for name in ("_input_spec", "_output_spec"):
+            declared = getattr(cls, name)
+            if isinstance(declared, Composite):
+                env.__dict__["_groups"].update(declared.clone().items())
+                if name in cls.__dict__:
+                    delattr(cls, name)
+        made: Self = env
+        return made
+
     def __init__(
         self,
         *,
         device: DEVICE_TYPING | None = None,
         batch_size: torch.Size | tuple[int, ...] | list[int] | int | None = None,
+        spec_locked: bool = True,
     ) -> None:
         super().__init__()
-        self._device = None if device is None else as_device(device)
+        early = self._groups
         if batch_size is None:
-            batch_size = ()
+            batch_size = next(iter(early.values())).shape if early else ()
+        self._device = None if device is None else as_device(device)
         self._batch_size = torch.Size((batch_size,) if isinstance(batch_size, int) else tuple(batch_size))
-        self._groups: dict[str, Composite] = {}
-        self._cache: dict[str, Any] = {}
+        self._groups, self._unstated = {}, set()
+        self._adopt(early)
+        self._spec_locked = True
+        self.set_spec_lock_(spec_locked)
+
+    def _adopt(self, early: dict[str, Composite]) -> None:
+        """Take over specs that were set before the batch size and the device were known."""
+        for name, given in early.items():
+            spec = given.clone()
+            if isinstance(spec, Composite) and spec.shape != self._batch_size:
+                spec.shape = self._batch_size
+            self._set_group(name, spec, DEFAULT_KEYS.get(name))
 
     # batch size and device
 
@@ -71,6 +132,11 @@ class SpecGroups(nn.Module):
         """The number of batch dimensions."""
         return len(self.batch_size)
 
+    @property
+    def batch_dims(self) -> int:
+        """The number of batch dimensions."""
+        return self.ndim
+
     def ndimension(self) -> int:
         """The number of batch dimensions."""
         return self.ndim
@@ -97,6 +163,7 @@ class SpecGroups(nn.Module):
         if found is None:
             found = self._default_group(name)
             self._groups[name] = found
+            self._unstated.add(name)
         return found
 
     def _default_group(self, name: str) -> Composite:
@@ -110,22 +177,65 @@ class SpecGroups(nn.Module):
         return Composite(leaves, shape=self._batch_size, device=self._device)
 
     def _settled(self, name: str) -> Composite:
-        """One of the five composites, locked; the first time after checking what was changed in place."""
+        """One of the five composites, checked, and locked unless the environment's specs are to stay open."""
         spec = self._group(name)
         if not spec.is_locked:
             self._check_group(name, spec)
-            spec.lock_()
+            if self._spec_locked:
+                spec.lock_()
         return spec
+
+    # locks
+
+    @property
+    def is_spec_locked(self) -> bool:
+        """Whether specs are locked once they are used; can be set."""
+        return self._spec_locked
+
+    @is_spec_locked.setter
+    def is_spec_locked(self, value: bool) -> None:
+        self.set_spec_lock_(value)
+
+    def set_spec_lock_(self, mode: bool = True) -> Self:
+        """Lock the specs, or open them to changes in place: until they are locked again, all is looked up anew.
+
+        Returns:
+            The environment.
+        """
+        if mode != self._spec_locked:
+            self._spec_locked = mode
+            self._cache = {} if mode else _NoCache()
+            if not mode:  # what is locked may be part of a locked `input_spec` that somebody holds
+                self._groups = {name: spec.clone() for name, spec in self._groups.items()}
+        return self
+
+    def empty_cache(self) -> None:
+        """Forget everything that was derived from the specs."""
+        self._cache.clear()
+
+    @property
+    def _input_spec(self) -> Composite:
+        return self.input_spec  # type: ignore[attr-defined, no-any-return]  # of SpecAccess
+
+    @_input_spec.setter
+    def _input_spec(self, spec: Composite) -> None:
+        raise AttributeError("_input_spec cannot be set; set env.action_spec or env.state_spec")
+
+    @property
+    def _output_spec(self) -> Composite:
+        return self.output_spec  # type: ignore[attr-defined, no-any-return]  # of SpecAccess
+
+    @_output_spec.setter
+    def _output_spec(self, spec: Composite) -> None:
+        raise AttributeError(
+            "_output_spec cannot be set; set env.observation_spec, env.reward_spec or env.done_spec"
+        )
 
     def _flag_spec(self, shape: tuple[int, ...] | torch.Size) -> TensorSpec:
         return Categorical(2, shape=shape, dtype=torch.bool, device=self._device)
 
     def _set_group(self, name: str, spec: TensorSpec | Composite | None, default_key: str | None) -> None:
         """Check and store one of the five composites; on an error nothing has changed."""
-        if "_groups" not in self.__dict__:
-            raise AttributeError(
-                f"{type(self).__name__}.__init__ must call super().__init__() before it sets specs"
-            )
         short = name.removeprefix("full_")
         if spec is None:
             spec = Composite(shape=self._batch_size, device=self._device)
@@ -147,6 +257,7 @@ class SpecGroups(nn.Module):
             spec = spec.to(self._device)
         self._check_group(name, spec)
         self._groups[name] = spec
+        self._unstated.discard(name)
         self._cache.clear()
 
     def _check_group(self, name: str, spec: Composite) -> None:

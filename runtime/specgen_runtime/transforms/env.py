@@ -75,6 +75,7 @@ class TransformedEnv(EnvBase[TensorDict]):
             batch_size=chosen.transform_env_batch_size(base_env.batch_size),
             batch_locked=base_env.batch_locked,
             allow_done_after_reset=base_env._allow_done_after_reset,
+            check_finite=base_env.check_finite,
         )
         self.base_env = base_env
         self._stage_list: list[_Stage] | None = None
@@ -94,6 +95,17 @@ class TransformedEnv(EnvBase[TensorDict]):
     def transform(self, transform: TransformLike) -> None:
         self._transform.reset_parent()
         self._install(as_transform(transform))
+
+    @property
+    def group_map(self) -> dict[str, list[str]]:
+        """The groups of agents of the environment inside, by name.
+
+        Raises:
+            AttributeError: it says nothing of groups.
+        """
+        inside: Any = self.base_env
+        groups: dict[str, list[str]] = inside.group_map
+        return groups
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers any module that is assigned, and never reaches the property.
@@ -255,7 +267,7 @@ class TransformedEnv(EnvBase[TensorDict]):
             for key, place in self._private_state.items():
                 inner.set(key, tensordict.get(place))
         following = self.base_env._step(inner)
-        self.base_env._complete_dones(following)
+        self.base_env._complete_step(following)
         self._stash_state(following)
         for entry in leaves(self._transform):
             if entry._derives_done():
@@ -324,6 +336,10 @@ class TransformedEnv(EnvBase[TensorDict]):
     def is_closed(self) -> bool:
         """Whether `close` was called, here or on the base environment."""
         return self._closed or self.base_env.is_closed
+
+    @is_closed.setter
+    def is_closed(self, value: bool) -> None:
+        self._closed = bool(value)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the base environment and release what the transforms hold."""

@@ -15,6 +15,7 @@ from specgen_runtime.envs.batched.description import GROUPS
 from specgen_runtime.envs.batched.rows import Memo, split_rows
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
+from specgen_runtime.envs.generated.allowed import draw_allowed_actions
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.mdp import step_mdp
 
@@ -260,10 +261,7 @@ class BatchedEnv(Crew[D]):
 
     def _rand_allowed(self, tensordict: D) -> D:
         super().rand_action(tensordict)
-        for action_key, mask_key in self._action_masks:
-            spec = self.full_action_spec[action_key].clone()
-            spec.update_mask(tensordict.get(mask_key))  # type: ignore[attr-defined]  # only discrete specs have masks
-            tensordict.set(action_key, spec.rand())
+        draw_allowed_actions(self, tensordict, self._action_masks)
         return tensordict
 
     def fake_tensordict(self) -> D:

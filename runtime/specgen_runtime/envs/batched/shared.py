@@ -53,8 +53,8 @@ class Exchange:
         finally:
             memory.unlink()
         self._inputs, self._roots, self._nexts = slots.views(memory.block, pool.count)
-        self._input_keys = [_key(slot.path) for slot in slots.inputs]
-        self._root_keys = [_key(slot.path) for slot in slots.roots]
+        self._input_keys = [slot.key for slot in slots.inputs]
+        self._root_keys = [slot.key for slot in slots.roots]
         self._reward_paths = {slot.path for slot in slots.nexts} - {slot.path for slot in slots.roots}
         inputs = {slot.path for slot in slots.inputs}
         self._seen = [i for i, slot in enumerate(slots.roots) if slot.path not in inputs]
@@ -182,10 +182,6 @@ class Exchange:
             for row, extra in zip(tensordict.unbind(0), extras, strict=True)
         ]
         return env._stack(rows)
-
-
-def _key(path: tuple[str, ...]) -> Any:
-    return path[0] if len(path) == 1 else path
 
 
 def _version(value: Tensor) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from tensordict import TensorDict
 
 from specgen_runtime.envs.batched.description import Description
 from specgen_runtime.envs.generated.packing import fast_td
+from specgen_runtime.envs.keys import join_key
 from specgen_runtime.specs import Composite, NonTensor, StackedComposite, TensorSpec
+from specgen_runtime.typing import NestedKey
 
 __all__ = ["Slot", "Slots", "pack"]
 
@@ -32,6 +35,11 @@ class Slot:
     path: tuple[str, ...]
     shape: torch.Size
     dtype: torch.dtype
+
+    @cached_property
+    def key(self) -> NestedKey:
+        """The path as a key of tensordicts."""
+        return join_key(self.path)
 
     def bytes(self, count: int) -> int:
         """The memory that `count` of them take, up to where the next can begin."""

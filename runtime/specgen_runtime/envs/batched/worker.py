@@ -192,8 +192,8 @@ class _Worker:
         self.slots = slots
         self.inputs, self.roots, self.nexts = ([tensor[self.place] for tensor in group] for group in views)
         self.device, self.batch_size = env.device, env.batch_size
-        self.next_keys = [_key(slot) for slot in slots.nexts]
-        self.root_keys = [_key(slot) for slot in slots.roots]
+        self.next_keys = [slot.key for slot in slots.nexts]
+        self.root_keys = [slot.key for slot in slots.roots]
         self.known = {slot.path for slot in (*slots.inputs, *slots.roots)}
         self.known_next = {slot.path for slot in slots.nexts}
 
@@ -201,13 +201,16 @@ class _Worker:
         """Read the root entries that the caller changed, and drop those that it left out."""
         half = len(masks) // 2
         written, absent = int.from_bytes(masks[:half], "little"), int.from_bytes(masks[half:], "little")
-        if self.root is None:
-            self.root = pack((), (), self.slots.sizes, torch.Size(()), self.batch_size, self.device)
+        self._have_root()
         for i, slot in enumerate(self.slots.roots):
             if written >> i & 1:
                 self._put(slot, self.roots[i])
             elif absent >> i & 1 and peek(self.root, self.root_keys[i]) is not None:
                 del self.root[self.root_keys[i]]
+
+    def _have_root(self) -> None:
+        if self.root is None:
+            self.root = pack((), (), {}, torch.Size(()), self.batch_size, self.device)
 
     def _put(self, slot: Slot, value: torch.Tensor) -> None:
         # A copy: the environment may keep it, and the slot will be written again.
@@ -217,7 +220,7 @@ class _Worker:
             if peek(self.root, path[:depth]) is None:
                 size = self.slots.sizes.get(path[:depth], self.batch_size)
                 self.root.set(path[:depth], pack((), (), {}, torch.Size(()), size, self.device))
-        put(self.root, _key(slot), here)
+        put(self.root, slot.key, here)
 
     def reset(self) -> bytes | None:
         """Start a new episode."""
@@ -235,8 +238,7 @@ class _Worker:
     def step(self, resets: bool) -> bytes | None:
         """Take a step with the actions and the state in the slots, from the root that this worker has."""
         assert self.host is not None
-        if self.root is None:
-            self.root = pack((), (), self.slots.sizes, torch.Size(()), self.batch_size, self.device)
+        self._have_root()
         for slot, value in zip(self.slots.inputs, self.inputs, strict=True):
             self._put(slot, value)
         root, self.root = self.root, None
@@ -266,10 +268,6 @@ class _Worker:
             return ROOT if new_root else DONE
         self.answer((new_root, extra, extra_root))
         return None
-
-
-def _key(slot: Slot) -> Any:
-    return slot.path[0] if len(slot.path) == 1 else slot.path
 
 
 def _extra(tensordict: TensorDictBase, known: set[tuple[str, ...]]) -> Any:

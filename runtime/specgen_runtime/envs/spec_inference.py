@@ -1,0 +1,89 @@
+"""`auto_specs_`: the specs of an environment from what it reads and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+
+from specgen_runtime.envs.keys import as_tuple, join_key, key_list, leaf_name, show_key
+from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+
+__all__ = ["infer_specs"]
+
+_FLAGS = ("done", "terminated", "truncated")
+
+
+def infer_specs(
+    env: EnvBase[Any],
+    policy: Callable[..., Any],
+    tensordict: Any,
+    action_key: NestedKey | list[NestedKey],
+    done_key: NestedKey | list[NestedKey] | None,
+    observation_key: NestedKey | list[NestedKey],
+    reward_key: NestedKey | list[NestedKey],
+) -> None:
+    """Set all specs of an environment from two steps; see `EnvBase.auto_specs_`."""
+    rewards, observations = key_list(reward_key), key_list(observation_key)
+    roots, nexts = _two_steps(env, policy, tensordict, rewards)
+    given = {join_key(as_tuple(key)) for key in nexts[0].keys(True, True)}
+    dones = [key for key in given if leaf_name(key) in _FLAGS] if done_key is None else key_list(done_key)
+    unknown = given - set(rewards) - set(observations) - set(dones)
+    if unknown:
+        names = ", ".join(sorted(map(show_key, unknown)))
+        raise RuntimeError(f"auto_specs_: _step gives {names}, which no argument says the meaning of")
+    # Only what comes back from a step can be what the next one reads; a policy may write more than actions.
+    state = [key for key in observations if all(root.get(key, None) is not None for root in roots)]
+    batch = roots[0].batch_size
+    drop = 0 if env.batch_locked or batch == env.batch_size else len(batch)
+    found = {
+        "full_action_spec": _specs(roots, key_list(action_key)),
+        "full_done_spec": {key: env._flag_spec(spec.shape) for key, spec in _specs(nexts, dones).items()},
+        "full_reward_spec": _specs(nexts, rewards),
+        "full_observation_spec": _specs([*roots, *nexts], observations),
+        "full_state_spec": _specs(roots, state),
+    }
+    env.full_state_spec = None
+    for name, specs in found.items():
+        if specs:
+            composite = Composite(specs, shape=batch)
+            setattr(env, name, composite[(0,) * drop] if drop else composite)
+
+
+def _two_steps(
+    env: EnvBase[Any], policy: Callable[..., Any], tensordict: Any, rewards: Sequence[NestedKey]
+) -> tuple[list[TensorDictBase], list[TensorDictBase]]:
+    root = env._reset(None) if tensordict is None else tensordict.copy()
+    roots, nexts = [], []
+    for _ in range(2):
+        acted = policy(root)
+        if acted is not root:
+            root = root.update(acted)
+        following = env._step(root.copy())
+        roots.append(root)
+        nexts.append(following)
+        root = following.exclude(*rewards)
+    return roots, nexts
+
+
+def _specs(sources: Sequence[TensorDictBase], keys: Sequence[NestedKey]) -> dict[NestedKey, TensorSpec]:
+    """A spec for each key that all sources have; dimensions that differ among them are variable."""
+    found: dict[NestedKey, TensorSpec] = {}
+    for key in keys:
+        values = [source.get(key, None) for source in sources]
+        first = values[0]
+        if any(value is None for value in values):
+            continue
+        if not isinstance(first, torch.Tensor):
+            found[key] = NonTensor(shape=sources[0].batch_size, example_data=sources[0][key])
+            continue
+        shapes = [value.shape for value in values]
+        shape = [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True)]
+        found[key] = Unbounded(torch.Size(shape), dtype=first.dtype, device=first.device)
+    return found
