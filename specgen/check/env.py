@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Entry, Key, Role, dotted
-from specgen.check.names import ENV_WORDS, Names
+from specgen.check.names import Names, env_words
 from specgen.check.params import check_consts, check_dims, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.specs import NamedSpec, check_spec, doc_of
@@ -61,7 +60,7 @@ class EnvChecker:
     def run(self) -> CheckedEnv:
         """The checked environment; it is right only if no mistake went to the sink."""
         self.path = ("envs", self.name)
-        self.names = Names(self.sink, ENV_WORDS)
+        self.names = Names(self.sink, env_words(self.name, self.env.functions))
         self._has_behaviour()
         env, file, sink = self.env, self.file, self.sink
         dims = check_dims(file, self.path, env.dims, self.names, sink)
@@ -360,9 +359,3 @@ def _wrong_step_target(
     for key in ("next.reward", "next.terminated", "next.truncated", "next.done"):
         wrong[key] = f"in an environment's `step` this is written bare: `{key.removeprefix('next.')}`"
     return wrong
-
-
-def gymnasium_names(env: Env) -> typing.Sequence[str]:
-    """The fields that a Gymnasium-backed environment may not have: Gymnasium says them."""
-    fields = ("state", "params", "consts", "functions", "reset", "step", "observe", "masks", "python", "dims")
-    return [field for field in fields if getattr(env, field)]

@@ -18,6 +18,8 @@ from specgen.source.spaces import Record, Space, Spaces, record_key
 
 _NATIVE_ONLY = (
     "groups",
+    "reward",
+    "done",
     "state",
     "params",
     "consts",

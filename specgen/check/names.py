@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from specgen.check.model import snake
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.builtins.table import CALLABLE
@@ -15,19 +16,13 @@ RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
-ENV_WORDS = {
-    **dict.fromkeys(("done", "terminated", "truncated"), "it is a done flag"),
-    "not_done": "generated code calls something else so",
-}
-"""What else nothing of an environment can be called, and why."""
-
 SHARED = frozenset({"size", "stack"})
 """Built-ins whose name may be declared: a grid has a `size`, frames form a `stack`; a call looks different."""
 
 SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
 """What each part of a spec has as an attribute, so that no key of a `Composite` can be called that."""
 
-_DRAWN = frozenset({"state key", "reward key", "local value"})
+_DRAWN = frozenset({"state key", "parameter key", "reward key", "local value"})
 _TENSORS = _DRAWN | {"action key", "observation key"}
 """What is a variable in generated functions; for those that may be drawn there is another, for the draw."""
 
@@ -109,6 +104,20 @@ def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
     if drawn is not None and drawn[2] == written and what in _DRAWN and kind in _TENSORS:
         return f"a draw for `{name}`"
     return None
+
+
+def env_words(name: str, functions: Iterable[str]) -> dict[str, str]:
+    """What else nothing of the environment `name` can be called, and why."""
+    made = (
+        *(f"{snake(name)}_{function}" for function in ("reset", "advance", "reward", "observe", *functions)),
+        *(f"{name}{record}" for record in ("Params", "Consts", "Root", "Next", "Reward", "Observation")),
+        "not_done",
+    )
+    flags = ("done", "terminated", "truncated")
+    return {
+        **dict.fromkeys(made, "generated code calls something else so"),
+        **dict.fromkeys(flags, "it is a done flag"),
+    }
 
 
 def article(noun: str) -> str:

@@ -57,8 +57,8 @@ def check_params(
                 )
             )
             continue
-        # see `check_per_env`: what differs between environments is kept as a state key is
-        what = "state key" if per_env else "parameter"
+        # what differs between environments is also a key of the tensordict: see `check_per_env`
+        what = "parameter key" if per_env else "parameter"
         if not names.claim(name, what, file.key_span(*here)) or per_env:
             continue
         if not param.optional and refused_text(file, here, param, sink):
@@ -212,9 +212,9 @@ def _fits(kind: str, default: object) -> bool:
 
 
 def range_of(param: Param) -> tuple[tuple[str, float], ...]:
-    """What must hold of a value, as pairs of a comparison and a bound."""
+    """What must hold of a value, as pairs of a comparison and a bound; infinite ones say nothing."""
     bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
-    return tuple((sign, bound) for sign, bound in bounds if bound is not None)
+    return tuple((sign, bound) for sign, bound in bounds if bound is not None and math.isfinite(bound))
 
 
 def param_interval(param: Param, kind: str) -> Interval:

@@ -11,7 +11,7 @@ from specgen.check.env import EnvChecker, damaged
 from specgen.check.groups import check_groups
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier
-from specgen.check.names import Names
+from specgen.check.names import Names, env_words
 from specgen.check.params import check_consts, check_dims, check_params
 from specgen.check.per_env import differing
 from specgen.check.specs import NamedSpec
@@ -25,7 +25,7 @@ from specgen.source import Scalar
 
 _SAID_BY_CLASS = ("functions", "reset", "step", "observe")
 _KEYWORD = "check_domains"
-_TAKEN = frozenset({"dynamics", "not_done"})
+_TAKEN = frozenset({"dynamics"})
 """What generated code calls something else."""
 
 _TAKEN_BY_STEP = frozenset({"state", "generator"})
@@ -47,7 +47,7 @@ def check_python_env(
 class _Checker(EnvChecker):
     def run(self) -> CheckedEnv:
         self.path = ("envs", self.name)
-        self.names = Names(self.sink)
+        self.names = Names(self.sink, env_words(self.name, self.env.functions))
         env, file, sink, path = self.env, self.file, self.sink, self.path
         source = self._source()
         self._refuse_behaviour(source)

@@ -42,7 +42,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
             env.name,
             (f'GeneratedGymEnv["{env.name}Data"]',),
             env_doc(interface),
-            gym_attributes(env),
+            (*gym_attributes(env), *(("_gym_lifts = True",) if len(env.observation) == 1 else ())),
             (
                 gym_init(env),
                 specs_method(interface),
@@ -91,7 +91,8 @@ def _record(env: CheckedEnv, kind: str, fields: tuple[RecordField, ...], doc: st
     )
 
 
-def _hooks(interface: EnvInterface) -> tuple[FunctionPlan, FunctionPlan]:
+def _hooks(interface: EnvInterface) -> tuple[FunctionPlan, ...]:
+    """What resets and steps; with a single observation, rollouts make tensors once for all steps."""
     name = interface.name
     observed = [entry.name for entry in interface.env.observation]
     # a Dict space comes as one tensor a key, in the order of the spec
@@ -115,4 +116,21 @@ def _hooks(interface: EnvInterface) -> tuple[FunctionPlan, FunctionPlan]:
         f"return {name}Next({values}, done=terminated | truncated, terminated=terminated, "
         "truncated=truncated, reward=reward)",
     )
-    return fresh, advance
+    if len(observed) != 1:
+        return fresh, advance
+    lift = method(
+        "_gym_lift",
+        (
+            Argument("firsts", f"{name}Root"),
+            Argument("lengths", "Sequence[int]"),
+            Argument("observation", "Tensor"),
+            Argument("reward", "Tensor"),
+            Argument("terminated", "Tensor"),
+            Argument("truncated", "Tensor"),
+        ),
+        f"{name}Next",
+        "",
+        f"return {name}Next({observed[0]}=observation, done=terminated | truncated, terminated=terminated, "
+        "truncated=truncated, reward=reward)",
+    )
+    return fresh, advance, lift

@@ -48,20 +48,25 @@ class Writer:
     def typed(self, statement: Statement) -> Typed:
         """Infer a statement in the present scope; the checker has proved that it is right."""
         sink = Sink()
-        typed = infer(
-            statement.expr,
-            self.scope,
-            statement.source,
-            sink,
-            functions=self.functions,
-            draw_prefix=f"draw_{identifier(statement.target)}",
-        )
-        if typed is None:
-            raise AssertionError(
-                f"checked statement {statement.path} no longer types: {list(map(str, sink.items))}"
+        prefix = f"draw_{identifier(statement.target)}"
+        taken = {site.name for site in self.draws}
+        while True:
+            typed = infer(
+                statement.expr,
+                self.scope,
+                statement.source,
+                sink,
+                functions=self.functions,
+                draw_prefix=prefix,
             )
-        self.draws += typed.draws
-        return typed
+            if typed is None:
+                raise AssertionError(
+                    f"checked statement {statement.path} no longer types: {list(map(str, sink.items))}"
+                )
+            if taken.isdisjoint(site.name for site in typed.draws):
+                self.draws += typed.draws
+                return typed
+            prefix += "_"  # the second draw for `x` is called as the first for `x_2` is
 
     def assign(
         self,

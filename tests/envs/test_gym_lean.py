@@ -329,3 +329,50 @@ def test_results_share_no_memory() -> None:
         other["next", key].fill_(0)
     assert_identical(td.detach(), kept)
     assert td["next", "reward"].untyped_storage().nbytes() == 4
+
+
+class Paid(Plain):
+    """Gives the reward that it is told."""
+
+    def __init__(self, reward: Any) -> None:
+        super().__init__(np.zeros(2, np.float32))
+        self.reward = reward
+
+    def step(self, action: Any) -> Any:
+        observation, _, *rest = super().step(action)
+        return observation, self.reward, *rest
+
+
+@pytest.mark.parametrize("reward", [None, "1.5", 1j])
+def test_rewards_that_are_no_numbers_are_refused(reward: Any) -> None:
+    for short in (True, False):
+        env: Any = GymWrapper(Paid(reward))
+        if not short:
+            env.read_obs = env.read_obs
+        for run in (env.rand_step, lambda env=env: env.rollout(3)):
+            with pytest.raises(TypeError, match=r"reward.* must be numbers"):
+                run()
+
+
+def test_check_finite_counts_from_when_it_is_set() -> None:
+    env = GymWrapper(Paid(float("nan")))
+    env.rand_step()
+    env.check_finite = True
+    for run in (env.rand_step, lambda: env.rollout(3)):
+        with pytest.raises(FloatingPointError, match="'reward'"):
+            run()
+    env.check_finite = False
+    assert bool(env.rand_step()["next", "reward"].isnan())
+
+
+def test_hooks_that_are_set_on_an_object_stay_in_use() -> None:
+    env: Any = made("CartPole-v1")
+    env.read_reward = _seven
+    env.full_reward_spec = env.full_reward_spec
+    for each in (env, copy.deepcopy(env)):
+        assert each.rand_step()["next", "reward"].item() == 7.0
+        assert bool((each.rollout(3)["next", "reward"] == 7.0).all())
+
+
+def _seven(reward: Any) -> torch.Tensor:
+    return torch.tensor([7.0])

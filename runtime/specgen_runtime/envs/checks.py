@@ -126,9 +126,7 @@ def _check_rollout(
         filled = _resets_itself(env) and any_done(
             ended, env._done_sets
         )  # what was observed last is not known
-        _check_entries(
-            ended, following, f"'next', step {t}", check_dtype, env.state_keys, domains=not filled
-        )
+        _check_entries(ended, following, f"'next', step {t}", check_dtype, env.state_keys, domains=not filled)
     if isinstance(data, LazyStackedTensorDict):
         return
     for s in env._done_sets:

@@ -128,11 +128,7 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
         return self.wrapped.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environment inside.
-
-        Raises:
-            RuntimeError: it is closed already, and `raise_if_closed`.
-        """
+        """Close the environment inside; `raise_if_closed` is passed on."""
         self.wrapped.close(raise_if_closed=raise_if_closed)
         self.is_closed = True
 

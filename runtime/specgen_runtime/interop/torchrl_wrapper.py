@@ -60,11 +60,11 @@ class TorchRLWrapper(EnvBase[D]):
         return self._env
 
     def _take_specs(self) -> None:
-        self.full_action_spec = spec_from_torchrl(self._env.full_action_spec)  # type: ignore[assignment]
+        self.full_action_spec = spec_from_torchrl(self._env.full_action_spec)
         self.full_state_spec = spec_from_torchrl(self._env.full_state_spec)  # type: ignore[assignment]
-        self.full_observation_spec = spec_from_torchrl(self._env.full_observation_spec)  # type: ignore[assignment]
-        self.full_reward_spec = spec_from_torchrl(self._env.full_reward_spec)  # type: ignore[assignment]
-        self.full_done_spec = spec_from_torchrl(self._env.full_done_spec)  # type: ignore[assignment]
+        self.full_observation_spec = spec_from_torchrl(self._env.full_observation_spec)
+        self.full_reward_spec = spec_from_torchrl(self._env.full_reward_spec)
+        self.full_done_spec = spec_from_torchrl(self._env.full_done_spec)
 
     def _reset(self, tensordict: D | None, **kwargs: Any) -> TensorDictBase:
         fresh = self._shaped(self._env._reset(tensordict, **kwargs), ("full_done_spec",))
@@ -151,11 +151,7 @@ class TorchRLWrapper(EnvBase[D]):
         return self._env.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environment inside too.
-
-        Raises:
-            RuntimeError: it is closed already, and `raise_if_closed`.
-        """
+        """Close the environment inside too."""
         super().close(raise_if_closed=raise_if_closed)
         self._env.close(raise_if_closed=False)
 

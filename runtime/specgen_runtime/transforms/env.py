@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from textwrap import indent
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -51,6 +51,7 @@ class TransformedEnv(EnvBase[TensorDict]):
           that a transform rewrites, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
           what is shown to the policy feed back into what is carried.
         - Specs are transformed once and kept; `empty_cache` forgets them.
+        - Other public attributes are those of the environment inside.
 
     Example:
         >>> env = TransformedEnv(CartPole(), Compose(StepCounter(max_steps=100), RewardSum()))
@@ -106,6 +107,22 @@ class TransformedEnv(EnvBase[TensorDict]):
         inside: Any = self.base_env
         groups: dict[str, list[str]] = inside.group_map
         return groups
+
+    if not TYPE_CHECKING:  # type checkers know no attributes but the written ones
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                inside = self.__dict__.get("_modules", {}).get("base_env")
+                if inside is None or name.startswith("_"):
+                    raise
+            try:
+                return getattr(inside, name)
+            except AttributeError as error:
+                raise AttributeError(
+                    f"neither {type(self).__name__} nor the {type(inside).__name__} inside has {name!r}"
+                ) from error
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers any module that is assigned, and never reaches the property.

@@ -10,10 +10,38 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import GymEnv, ParallelEnv, SerialEnv
+from specgen_runtime.specs import Binary, Categorical
 
 from tests.envs.batched.conftest import Make
 from tests.envs.batched.faulty import Faulty
 from tests.envs.counting import Counting
+
+
+class Choosing(Counting):
+    """Allows one of three actions, and says which."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_spec = Categorical(3)
+        self.full_observation_spec = self.full_observation_spec.set("allowed", Binary(3, dtype=torch.bool))
+        self._action_masks = (("action", "allowed"),)
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        return super()._reset(tensordict, **kwargs).set("allowed", torch.tensor([False, True, False]))
+
+    def _step(self, tensordict: Any) -> Any:
+        result = super()._step(tensordict).set("allowed", torch.tensor([False, True, False]))
+        return result.set("reward", torch.zeros(1))
+
+
+def test_random_actions_are_allowed_ones(batch: Make) -> None:
+    env = batch(2, Choosing)
+    assert env.rollout(4)["action"].unique().tolist() == [1]
+    root = env.reset()
+    del root["allowed"]
+    with pytest.raises(KeyError, match="allowed"):
+        env.rand_action(root)
+    assert "action" not in root
 
 
 class TestArguments:

@@ -15,7 +15,7 @@ from specgen_runtime.envs.batched.description import GROUPS
 from specgen_runtime.envs.batched.rows import Memo, split_rows
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
-from specgen_runtime.envs.generated.allowed import draw_allowed_actions
+from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.mdp import step_mdp
 
@@ -52,6 +52,7 @@ class BatchedEnv(Crew[D]):
             kwargs["set_state"] = set_state
         if tensordict is None:
             fresh: D = self._stack(self._reset_rows(None, {}, kwargs))
+            self.__dict__["_begun"] = True
             return fresh
         check_tensordict(self, tensordict, "reset")
         masks = pop_reset_masks(tensordict, self._done_sets, self._device)
@@ -247,7 +248,9 @@ class BatchedEnv(Crew[D]):
     def rand_action(self, tensordict: D | None = None) -> D:
         """Write random actions, allowed ones where the environments have masks; see `EnvBase.rand_action`."""
         if self._action_masks and not self._ragged:
-            return self._rand_allowed(self.reset() if tensordict is None else tensordict)
+            root = self.reset() if tensordict is None else tensordict
+            allowed: D = rand_allowed(self, root, self._action_masks)
+            return allowed
         if not self.share_individual_td:
             return super().rand_action(tensordict)
         if tensordict is not None:
@@ -258,11 +261,6 @@ class BatchedEnv(Crew[D]):
         self._update_rows(lazy, self._settled("full_action_spec").rand())
         result: D = lazy
         return result
-
-    def _rand_allowed(self, tensordict: D) -> D:
-        super().rand_action(tensordict)
-        draw_allowed_actions(self, tensordict, self._action_masks)
-        return tensordict
 
     def fake_tensordict(self) -> D:
         """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-__all__ = ["Failure", "dumps", "dumps_function", "loads"]
+__all__ = ["Failure", "dumps", "dumps_function", "first_failure", "loads"]
 
 _VIEWS = {torch.bfloat16: torch.int16}  # NumPy has no such dtype
 
@@ -102,6 +102,19 @@ class Failure:
             error = RuntimeError(f"{self.name}: {self.text}")
         error.add_note(f"in {who}:\n{self.trace}")
         return error
+
+
+def first_failure(failures: Sequence[tuple[int, Failure]], who: str) -> BaseException:
+    """The exception of the first of some environments; notes tell of the others.
+
+    Args:
+        failures: with the places of the environments; at least one.
+        who: as for `Failure.rebuild`.
+    """
+    error = failures[0][1].rebuild(who)
+    for place, other in failures[1:]:
+        error.add_note(f"environment {place} failed too: {other.name}: {other.text}")
+    return error
 
 
 def _pickled_error(error: BaseException) -> bytes | None:

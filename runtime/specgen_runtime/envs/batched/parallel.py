@@ -273,6 +273,7 @@ class ParallelEnv(BatchedEnv[D]):
                 except BaseException:
                     self._look_after()
                     raise
+                self.__dict__["_begun"] = True
                 return fresh
         return super().reset(tensordict, set_state=set_state, **kwargs)
 

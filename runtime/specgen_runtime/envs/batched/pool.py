@@ -82,6 +82,7 @@ class LocalPool(Pool):
         try:
             self._answers[place] = self.hosts[place].do(command, argument)
         except Exception as error:
+            self._answers.clear()  # nobody will collect those of the environments before it
             error.add_note(f"in environment {place} of {self.count}")
             raise
 

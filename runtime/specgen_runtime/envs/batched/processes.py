@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import Any
 
-from specgen_runtime.envs.batched.messages import Failure, dumps, loads
+from specgen_runtime.envs.batched.messages import Failure, dumps, first_failure, loads
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.worker import ANSWER, FAILED, MESSAGE, run_worker
 
@@ -162,19 +162,14 @@ class ProcessPool(Pool):
             self.kill()  # answers that nobody waits for would be taken for those of the next command
             raise
         if failures:
-            raise self._failed(failures)
+            first = failures[0][0]
+            process = self._processes[first].pid
+            raise first_failure(failures, f"environment {first} of {self.count}, process {process}")
         return found
 
     def collect(self, places: Sequence[int]) -> list[Any]:
         """Wait for the answers of some environments that were given a command."""
         return [data for _, data in self.hear(places)]
-
-    def _failed(self, failures: list[tuple[int, Failure]]) -> BaseException:
-        first, failure = failures[0]
-        error = failure.rebuild(f"environment {first} of {self.count}, process {self._processes[first].pid}")
-        for place, other in failures[1:]:
-            error.add_note(f"environment {place} failed too: {other.name}: {other.text}")
-        return error
 
     def _lost(self, place: int) -> RuntimeError:
         """The error that tells of a process that died; closes all others."""

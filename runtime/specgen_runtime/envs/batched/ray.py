@@ -11,7 +11,7 @@ from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import Description
 from specgen_runtime.envs.batched.host import Host
-from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, loads
+from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, first_failure, loads
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -135,8 +135,7 @@ class RayPool(Pool):
             self.close(0.0)  # answers that nobody waits for would be taken for those of the next command
             raise
         if failures:
-            first, failure = failures[0]
-            raise failure.rebuild(f"environment {first} of {self.count}, a Ray actor")
+            raise first_failure(failures, f"environment {failures[0][0]} of {self.count}, a Ray actor")
         return found
 
     def close(self, timeout: float) -> None:

@@ -104,6 +104,7 @@ class _Worker:
         self.host: Host | None = None
         self.root: Any = None  # what the next step begins with, but for what the caller changes
         self.record: Any = None  # the last step, if no root follows from it yet
+        self.late: Exception | None = None  # what went wrong after an answer, to be told with the next
 
     def begin(self, function: bytes) -> bool:
         """Make the environment and describe it."""
@@ -146,6 +147,9 @@ class _Worker:
                 if command in _PLAIN:
                     self.take_inputs(self.commands.recv_bytes())
                     command = _PLAIN[command]
+                if self.late is not None:
+                    late, self.late = self.late, None
+                    raise late
                 answer = self.reset() if command == RESET else self.step(command == STEP_AND_RESET)
             except (BrokenPipeError, EOFError):
                 raise
@@ -156,7 +160,10 @@ class _Worker:
             if answer is not None:
                 write(writer, answer)
             if self.record is not None:
-                self.follow()
+                try:
+                    self.follow()
+                except Exception as error:
+                    self.late = error
 
     # commands whose data come by the pipe
 

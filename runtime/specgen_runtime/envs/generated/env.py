@@ -24,7 +24,7 @@ from torch import Tensor
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.entries import put
-from specgen_runtime.envs.generated.allowed import draw_allowed_actions
+from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.generated.draws import Draws
 from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.generated.per_env import moved_params, per_env_value
@@ -291,18 +291,14 @@ class GeneratedEnv(Draws, EnvBase[D]):
     def rand_action(self, tensordict: D | None = None) -> D:
         """Write random actions, allowed ones where the environment has masks; see `EnvBase.rand_action`."""
         if self._action_masks:
-            return self._rand_allowed(self.reset() if tensordict is None else tensordict)
+            root = self.reset() if tensordict is None else tensordict
+            allowed: D = rand_allowed(self, root, self._action_masks)
+            return allowed
         if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
             for key, spec in self.full_action_spec.items():
                 put(tensordict, key, spec.rand())
             return tensordict
         return super().rand_action(tensordict)
-
-    def _rand_allowed(self, tensordict: D) -> D:
-        """Random actions among those that the masks in `tensordict` allow."""
-        super().rand_action(tensordict)
-        draw_allowed_actions(self, tensordict, self._action_masks)
-        return tensordict
 
     def rollout(
         self,

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.gym.available import AvailableEnvs
 from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
 from specgen_runtime.envs.gym.lean import LeanPath, lean_path
 from specgen_runtime.envs.gym.lean_rollout import lean_rollout, takes_options
@@ -21,7 +22,7 @@ from specgen_runtime.envs.partial import merge_reset
 from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["AvailableEnvs", "GymWrapper"]
+__all__ = ["GymWrapper"]
 
 _HOOKS = frozenset(
     {
@@ -39,16 +40,6 @@ _HOOKS = frozenset(
     }
 )
 """What the short way would go past, if a subclass writes it anew, or somebody sets it on an object."""
-
-
-class AvailableEnvs:
-    """The ids that Gymnasium can make, as an attribute of classes and instances."""
-
-    def __get__(self, instance: object, owner: type) -> list[str]:
-        try:
-            return sorted(import_gymnasium().registry.keys())
-        except ImportError:
-            return []
 
 
 class GymWrapper(ReadsInfo, EnvBase[D]):
@@ -239,6 +230,7 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
             lean = self._lean or self._short()
             if lean is not None:
                 root: D = lean.root(kwargs)
+                self.__dict__["_begun"] = True
                 return root
         return super().reset(tensordict, set_state=set_state, **kwargs)
 
