@@ -11,6 +11,7 @@ from tensordict import LazyStackedTensorDict, TensorDictBase
 from specgen_runtime.envs.done import DoneSet, any_done, mark_truncated, rootmost_sets
 from specgen_runtime.envs.finite import NotFiniteError
 from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.packing import stack_alike
 from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) ->
     """
     lazy = LazyStackedTensorDict
     records = _without_late_entries(records)
+    if contiguous and (stacked := stack_alike(records, time)) is not None:
+        return stacked
     join: Any = lazy.maybe_dense_stack if contiguous else lazy.lazy_stack
     try:
         stacked = join(records, time)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from specgen_runtime.envs.batched.memory import SharedMemory, mapped
 from specgen_runtime.envs.batched.messages import dumps, loads
-from tensordict import TensorDict
+from specgen_runtime.envs.batched.surroundings import clear_unset_options
+from tensordict import TensorDict, set_lazy_legacy
 
 from tests.envs.batched.conftest import Make
 from tests.envs.batched.faulty import Faulty
@@ -129,3 +130,16 @@ def test_tensors_as_messages(dtype: torch.dtype) -> None:
 def test_conjugate_tensors_as_messages() -> None:
     tensor = torch.tensor([1 + 2j]).conj()
     assert torch.equal(loads(dumps(tensor)), tensor)
+
+
+def test_unset_options_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tensordict leaves "None" in these variables, which it cannot read in a new process."""
+    monkeypatch.setenv("LAZY_LEGACY_OP", "1")
+    with set_lazy_legacy(True):
+        pass
+    monkeypatch.setenv("LIST_TO_STACK", "None")
+    monkeypatch.setenv("CAPTURE_NONTENSOR_STACK", "0")
+    clear_unset_options()
+    assert os.environ.get("LIST_TO_STACK") is None
+    assert os.environ.get("LAZY_LEGACY_OP") != "None"
+    assert os.environ["CAPTURE_NONTENSOR_STACK"] == "0"

@@ -13,6 +13,7 @@ from specgen_runtime.envs.batched.description import Description
 from specgen_runtime.envs.batched.host import Host
 from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, first_failure, loads
 from specgen_runtime.envs.batched.pool import Pool
+from specgen_runtime.envs.batched.surroundings import clear_unset_options
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["RayEnv"]
@@ -73,6 +74,7 @@ class RayEnv(BatchedEnv[D]):
     def _open(self) -> Pool:
         pairs = zip(self.create_env_fn, self.create_env_kwargs, strict=True)
         functions = [dumps_function(function, kwargs, i) for i, (function, kwargs) in enumerate(pairs)]
+        clear_unset_options()
         pool = RayPool(functions, self._ray_options)
         try:
             if self._stale or "_descriptions" not in self.__dict__:

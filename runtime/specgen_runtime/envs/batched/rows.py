@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
-from specgen_runtime.envs.generated.packing import entries_of, fast_td
+from specgen_runtime.envs.packing import entries_of, fast_td
 from specgen_runtime.specs.stacks.values import join
 
 __all__ = ["Memo", "flat_leaves", "merge_rows", "split_rows", "stack_rows"]

@@ -17,7 +17,7 @@ from specgen_runtime.envs.batched.slots import Slots, pack
 from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITH_INPUTS
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.entries import peek
-from specgen_runtime.envs.generated.packing import entries_of
+from specgen_runtime.envs.packing import entries_of
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.batched.base import BatchedEnv

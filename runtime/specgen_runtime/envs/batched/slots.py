@@ -12,8 +12,8 @@ import torch
 from tensordict import TensorDict
 
 from specgen_runtime.envs.batched.description import Description
-from specgen_runtime.envs.generated.packing import fast_td
 from specgen_runtime.envs.keys import join_key
+from specgen_runtime.envs.packing import fast_td
 from specgen_runtime.specs import Composite, NonTensor, StackedComposite, TensorSpec
 from specgen_runtime.typing import NestedKey
 

@@ -26,13 +26,13 @@ from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.entries import put
 from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.generated.draws import Draws
-from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.generated.per_env import moved_params, per_env_value
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
 from specgen_runtime.envs.generated.tracing import is_traced, traced_reset, traced_rollout
 from specgen_runtime.envs.given import given_policy
 from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.rollout import written_to
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey

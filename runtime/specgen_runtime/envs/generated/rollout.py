@@ -12,8 +12,8 @@ from torch import Tensor
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
-from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay, stack_tds
 from specgen_runtime.envs.generated.records import carried, stacked
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, stack_tds
 from specgen_runtime.envs.policy import as_policy, check_actions
 from specgen_runtime.envs.rollout import (
     check_rollout_arguments,

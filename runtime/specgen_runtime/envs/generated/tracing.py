@@ -9,7 +9,7 @@ import torch
 
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import mark_truncated, pop_reset_masks, rootmost_sets
-from specgen_runtime.envs.generated.packing import fast_td
+from specgen_runtime.envs.packing import fast_td
 from specgen_runtime.envs.partial import merge_reset
 from specgen_runtime.envs.policy import as_policy
 from specgen_runtime.envs.rollout import check_rollout_arguments, check_truncation, finish_rollout

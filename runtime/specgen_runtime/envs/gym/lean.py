@@ -14,7 +14,6 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from specgen_runtime.envs.entries import put
-from specgen_runtime.envs.generated.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.gym.rollout import Stretch, run_steps
 from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan
 from specgen_runtime.envs.gym.values import (
@@ -24,6 +23,7 @@ from specgen_runtime.envs.gym.values import (
     rewards_tensor,
     value_encoder,
 )
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay
 from specgen_runtime.specs.gymnasium import space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
-__all__ = ["entries_of", "fast_td", "overlay", "stack_tds"]
+__all__ = ["entries_of", "fast_td", "overlay", "stack_alike", "stack_tds"]
 
 
 def fast_td(
@@ -131,3 +131,43 @@ def stack_tds(tensordicts: Sequence[TensorDictBase], dim: int) -> dict[str, Any]
         else:
             result[name] = LazyStackedTensorDict.maybe_dense_stack(values, dim)
     return result
+
+
+def stack_alike(tensordicts: Sequence[TensorDictBase], dim: int) -> TensorDict | None:
+    """Stack tensordicts of the same keys, shapes and dtypes, with the new dimension named `"time"`.
+
+    Returns:
+        A new tensordict, several times cheaper than by `torch.stack`; None if they are not alike, or hold anything
+        but tensors in plain tensordicts of one batch size, without names.
+    """
+    first = tensordicts[0]
+    size = first.batch_size
+    if not all(_alike(each, first, size) for each in tensordicts):
+        return None
+    try:
+        entries = stack_tds(tensordicts, dim)
+    except RuntimeError:  # sizes that differ from step to step
+        return None
+    whole = torch.Size((*size[:dim], len(tensordicts), *size[dim:]))
+    names: list[str | None] = [*[None] * dim, "time", *[None] * (len(size) - dim)]
+    return fast_td(entries, whole, first.device, names)
+
+
+def _alike(tensordict: TensorDictBase, first: TensorDictBase, size: torch.Size) -> bool:
+    if (
+        type(tensordict) is not TensorDict
+        or type(first) is not TensorDict
+        or tensordict.batch_size != size
+        or tensordict.device != first.device
+        or tensordict._has_names()
+        or tensordict._tensordict.keys() != first._tensordict.keys()
+    ):
+        return False
+    for name, value in tensordict._tensordict.items():
+        other = first._tensordict[name]
+        if not isinstance(value, torch.Tensor):
+            if not _alike(value, other, size):
+                return False
+        elif not isinstance(other, torch.Tensor) or value.dtype is not other.dtype or value.is_nested:
+            return False
+    return True
