@@ -235,4 +235,11 @@ def shown_only(env: EnvBase[Any], group: str) -> set[Any]:
 @pytest.mark.parametrize("name", [name for name in OWN if name != "Team"])
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)], ids=str)
 def test_contract(own: ModuleType, name: str, batch: Batch) -> None:
-    check_env(lambda: getattr(own, name)(batch_size=batch), steps=30)
+    def make() -> Any:
+        return getattr(own, name)(batch_size=batch)
+
+    if name == "Patient":  # it asks for a time limit that does not end the episode
+        with pytest.raises(AssertionError, match=r"'done' in the root is not 'terminated' \| 'truncated'"):
+            check_env(make, steps=30)
+    else:
+        check_env(make, steps=30)

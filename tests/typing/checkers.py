@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 MARK = re.compile(r"#\s*E\s*$")
+
+CACHE = Path(__file__).parents[2] / ".mypy_cache" / os.environ.get("PYTEST_XDIST_WORKER", "tests")
+"""What mypy knows of torch takes it half a minute to find out: one folder for all tests of a process."""
 
 Errors = dict[str, dict[int, list[str]]]
 """What a checker says: messages by line, by file with errors."""
@@ -30,7 +34,7 @@ def mypy(folder: Path) -> Errors:
         "--no-color-output",
         "--config-file=",
     ]
-    done = run(folder, "mypy", *options, "--cache-dir", str(folder.parent / ".mypy_cache"), ".")
+    done = run(folder, "mypy", *options, "--cache-dir", str(CACHE), ".")
     errors: Errors = {}
     for line in done.splitlines():
         found = re.match(r"(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*)", line)
