@@ -149,8 +149,10 @@ def stack_alike(tensordicts: Sequence[TensorDictBase], dim: int) -> TensorDict |
     except RuntimeError:  # sizes that differ from step to step
         return None
     whole = torch.Size((*size[:dim], len(tensordicts), *size[dim:]))
-    names: list[str | None] = [*[None] * dim, "time", *[None] * (len(size) - dim)]
-    return fast_td(entries, whole, first.device, names)
+    stacked = fast_td(entries, whole, first.device)
+    # Set, not given: names that are given get lost where torch.compile traces this.
+    stacked.names = [*[None] * dim, "time", *[None] * (len(size) - dim)]
+    return stacked
 
 
 def _alike(tensordict: TensorDictBase, first: TensorDictBase, size: torch.Size) -> bool:
