@@ -13,7 +13,7 @@ from specgen_runtime.envs.done import DoneSet, any_done, rootmost_sets
 from specgen_runtime.envs.finite import refuse_not_finite
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.partial import merge_reset
-from specgen_runtime.envs.spec_groups import INPUT_GROUPS, OUTPUT_GROUPS
+from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 
 __all__ = ["AutoResetEnv"]
 
@@ -71,7 +71,7 @@ class AutoResetEnv(EnvBase[D]):
         self._take_specs()
 
     def _take_specs(self) -> None:
-        for name in (*INPUT_GROUPS, *OUTPUT_GROUPS):
+        for name in SPEC_GROUPS:
             self._set_group(name, self.base_env._settled(name), None)
 
     @property

@@ -13,10 +13,11 @@ from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["DEFAULT_KEYS", "INPUT_GROUPS", "OUTPUT_GROUPS", "SpecGroups"]
+__all__ = ["DEFAULT_KEYS", "INPUT_GROUPS", "OUTPUT_GROUPS", "SPEC_GROUPS", "SpecGroups"]
 
 OUTPUT_GROUPS = ("full_reward_spec", "full_done_spec", "full_observation_spec")
 INPUT_GROUPS = ("full_action_spec", "full_state_spec")
+SPEC_GROUPS = (*INPUT_GROUPS, *OUTPUT_GROUPS)
 
 DEFAULT_KEYS = {
     "full_action_spec": "action",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from specgen_runtime.extras import import_extra
 
 __all__ = ["import_sb3", "import_torchrl"]
 
@@ -27,9 +28,4 @@ def import_sb3(module: str) -> Any:
 
 
 def _peer(module: str, name: str, package: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"this door to {name} needs the package '{package}': pip install 'specgen[peers]'"
-        ) from error
+    return import_extra(module, f"this door to {name} needs the package '{package}'", "peers")

@@ -6,13 +6,13 @@ Values between the two worlds are converted in `specgen_runtime.envs.gym.values`
 
 from __future__ import annotations
 
-import importlib
 import string
 from typing import Any
 
 import numpy as np
 import torch
 
+from specgen_runtime.extras import import_extra
 from specgen_runtime.specs.arguments import as_dtype
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.bounded import Bounded
@@ -60,12 +60,7 @@ def import_gymnasium() -> Any:
     Raises:
         ImportError: it is not installed; the message says which extra brings it.
     """
-    try:
-        return importlib.import_module("gymnasium")
-    except ImportError as error:
-        raise ImportError(
-            "Gymnasium environments and spaces need the package 'gymnasium': pip install 'specgen[gym]'"
-        ) from error
+    return import_extra("gymnasium", "Gymnasium environments and spaces need the package 'gymnasium'", "gym")
 
 
 def space_kind(space: Any) -> str:

@@ -12,9 +12,9 @@ from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.testing.identical import assert_identical
 from specgen_runtime.testing.running import Env, Make, closing, seeded_rollout, torch_seeded
-from specgen_runtime.testing.spec_checks import GROUPS
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["check_closing", "check_devices", "check_pickling", "check_state_dict", "devices_here"]
@@ -48,7 +48,7 @@ def check_devices(
             device = env.device
             assert device is not None, f"to({str(each)!r}) left env.device None"
             assert device.type == torch.device(each).type, f"to({str(each)!r}) set env.device to {device}"
-            for name in GROUPS:
+            for name in SPEC_GROUPS:
                 for leaf in leaves_of(getattr(env, name)):
                     found = leaf.spec.device
                     assert found in (None, device), f"to({str(each)!r}): {leaf} of {name} stayed on {found}"
@@ -115,7 +115,7 @@ def check_pickling(make: Make, *, seed: int = 0, steps: int = 5) -> None:
         buffer.seek(0)
         with closing(pickle.load(buffer)) as copy:
             assert type(copy) is type(env), f"unpickled a {type(copy).__name__} from a {type(env).__name__}"
-            for name in GROUPS:
+            for name in SPEC_GROUPS:
                 assert getattr(copy, name) == getattr(env, name), f"{name} differs after pickling"
             found, expected = (seeded_rollout(each, seed, steps) for each in (copy, env))
             assert_identical(found, expected, "after pickling")

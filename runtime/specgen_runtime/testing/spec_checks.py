@@ -10,25 +10,17 @@ from tensordict import LazyStackedTensorDict, TensorDictBase
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.leaves import Leaf, leaves_of
 from specgen_runtime.envs.policy import shown
+from specgen_runtime.envs.spec_groups import INPUT_GROUPS, OUTPUT_GROUPS, SPEC_GROUPS
 from specgen_runtime.specs import Composite
 from specgen_runtime.testing.running import Env, Make, closing, seeded_rollout, torch_seeded
 
 __all__ = [
-    "GROUPS",
     "check_fake_tensordict",
     "check_random_actions",
     "check_specs_are_locked",
     "check_specs_stay",
     "check_values",
 ]
-
-GROUPS = (
-    "full_action_spec",
-    "full_state_spec",
-    "full_observation_spec",
-    "full_reward_spec",
-    "full_done_spec",
-)
 
 
 def check_specs_are_locked(env: Env) -> None:
@@ -41,13 +33,13 @@ def check_specs_are_locked(env: Env) -> None:
         spec: Composite = getattr(env, name)
         assert spec.is_locked, f"{name} is not locked: it could be changed behind the environment's back"
         assert _refuses(env, name, spec), f"{name} can be assigned; only its parts have setters"
-    for name in GROUPS:
+    for name in SPEC_GROUPS:
         spec = getattr(env, name)
         assert isinstance(spec, Composite), f"{name} is a {type(spec).__name__}, expected a Composite"
         assert spec.shape == env.batch_size, (
             f"{name} has shape {list(spec.shape)}, expected the batch size {list(env.batch_size)}"
         )
-        whole = env.input_spec if name in ("full_action_spec", "full_state_spec") else env.output_spec
+        whole = env.input_spec if name in INPUT_GROUPS else env.output_spec
         part: Any = whole[name]
         assert part.is_locked, f"{name} is not locked after use: items could be assigned unchecked"
         for leaf in leaves_of(spec):
@@ -71,10 +63,10 @@ def check_specs_stay(make: Make, *, seed: int = 0, steps: int = 5) -> None:
         AssertionError: naming the spec that changed.
     """
     with closing(make()) as env:
-        before = {name: getattr(env, name).clone() for name in GROUPS}
+        before = {name: getattr(env, name).clone() for name in SPEC_GROUPS}
         seeded_rollout(env, seed, steps)
         env.fake_tensordict()
-        for name in GROUPS:
+        for name in SPEC_GROUPS:
             now = getattr(env, name)
             assert now == before[name], f"{name} was changed by use: {now}, expected {before[name]}"
 
@@ -163,8 +155,8 @@ def check_values(env: Env, data: TensorDictBase) -> None:
         AssertionError: naming the key, the step and the value.
     """
     for part, names, title in (
-        (data.get("next"), GROUPS[2:], "'next'"),
-        (data, GROUPS[:3] + GROUPS[4:], "the root"),
+        (data.get("next"), OUTPUT_GROUPS, "'next'"),
+        (data, [name for name in SPEC_GROUPS if name != "full_reward_spec"], "the root"),
     ):
         for name in names:
             for leaf in leaves_of(getattr(env, name)):

@@ -11,7 +11,6 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import as_kwargs, as_seed
 from specgen_runtime.envs.batched.crew import Crew
-from specgen_runtime.envs.batched.description import GROUPS
 from specgen_runtime.envs.batched.rows import Memo, split_rows
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
@@ -169,7 +168,11 @@ class BatchedEnv(Crew[D]):
         fresh = []
         for place, row in enumerate(rows):
             own = self._descriptions[place].specs
-            kept = [leaf.key for name in GROUPS[2:5:2] for leaf in leaves_of(own[name])]
+            kept = [
+                leaf.key
+                for name in ("full_observation_spec", "full_done_spec")
+                for leaf in leaves_of(own[name])
+            ]
             fresh.append(row.select(*kept, strict=False))
         result = self._stack(fresh)
         return result

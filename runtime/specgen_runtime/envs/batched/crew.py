@@ -19,9 +19,10 @@ from specgen_runtime.envs.batched.arguments import (
     refuse_deprecated,
 )
 from specgen_runtime.envs.batched.attributes import look_up
-from specgen_runtime.envs.batched.description import GROUPS, Description, common_device, joined
+from specgen_runtime.envs.batched.description import Description, common_device, joined
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.rows import Memo, stack_rows
+from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["Crew", "Given"]
@@ -121,7 +122,7 @@ class Crew(EnvBase[D]):
         self._batch_size = torch.Size((self.num_workers, *descriptions[0].batch_size))
         self._groups = {}
         self._cache.clear()
-        for name in GROUPS:
+        for name in SPEC_GROUPS:
             self._set_group(name, specs[name], None)
         if not self._done_sets:
             raise ValueError(

@@ -10,18 +10,11 @@ import torch
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["GROUPS", "Description", "common_device", "joined"]
-
-GROUPS = (
-    "full_action_spec",
-    "full_state_spec",
-    "full_observation_spec",
-    "full_reward_spec",
-    "full_done_spec",
-)
+__all__ = ["Description", "common_device", "joined"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class Description:
             name=type(env).__name__,
             batch_size=env.batch_size,
             device=env.device,
-            specs={name: env._settled(name) for name in GROUPS},
+            specs={name: env._settled(name) for name in SPEC_GROUPS},
             allow_done_after_reset=env._allow_done_after_reset,
             action_masks=tuple(getattr(env, "_action_masks", ())),
         )
@@ -60,7 +53,7 @@ class Description:
         """The keys, shapes and dtypes of all entries: data of environments with one layout stack densely."""
         return self.batch_size, tuple(
             (name, leaf.key, leaf.items, tuple(leaf.spec.shape), leaf.spec.dtype)
-            for name in GROUPS
+            for name in SPEC_GROUPS
             for leaf in leaves_of(self.specs[name])
         )
 
@@ -79,7 +72,7 @@ def joined(descriptions: Sequence[Description], device: torch.device | None) -> 
                 f" {list(each.batch_size)}, environment 0 ({first.name}) {list(first.batch_size)}"
             )
     found: dict[str, Composite] = {}
-    for name in GROUPS:
+    for name in SPEC_GROUPS:
         specs = [each.specs[name].clone() for each in descriptions]
         if device is not None:
             specs = [spec.to(device) for spec in specs]

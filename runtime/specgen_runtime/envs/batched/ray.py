@@ -14,6 +14,7 @@ from specgen_runtime.envs.batched.host import Host
 from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, first_failure, loads
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.surroundings import clear_unset_options
+from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["RayEnv"]
@@ -176,8 +177,4 @@ class _Actor:
 
 
 def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError("RayEnv needs Ray: pip install 'specgen[ray]'") from error
-    return ray
+    return import_extra("ray", "RayEnv needs Ray", "ray")

@@ -1,0 +1,25 @@
+"""Importing libraries that not every installation has, at the moment that one is needed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["import_extra"]
+
+
+def import_extra(module: str, needs: str, extra: str) -> Any:
+    """Return a module of an optional dependency.
+
+    Args:
+        module: its dotted name.
+        needs: what needs which package, as the message says it.
+        extra: the extra of this distribution that brings it.
+
+    Raises:
+        ImportError: it is not installed; the message says which extra brings it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{needs}: pip install 'specgen[{extra}]'") from error
