@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from warehouse_rl.warehouse import (
+    WarehouseEpisodeParams,
     WarehouseProtocol,
     WarehouseReset,
     WarehouseSetup,
@@ -20,24 +21,30 @@ if TYPE_CHECKING:
 
 
 class WarehouseDynamics(WarehouseProtocol):
-    """Shelves stand anew in each episode; the gate is at the origin."""
+    """Shelves stand anew in each episode, on another floor; the gate is at the origin."""
 
     def __init__(self, setup: WarehouseSetup) -> None:
         self.size = setup.params.size
         self.bonus = setup.params.bonus
         self.moves = setup.consts.moves
 
-    def reset(self, rows: int, generator: torch.Generator) -> WarehouseReset:
+    def reset(self, rows: int, params: WarehouseEpisodeParams, generator: torch.Generator) -> WarehouseReset:
         place = generator.device
         shelves = torch.rand((rows, 10, 10), generator=generator, device=place) < 0.1
         pos = torch.randint(1, self.size, (rows, 2), generator=generator, device=place)
         return WarehouseReset(pos, shelves, self.look(pos), self.allowed(pos, shelves))
 
     def step(
-        self, state: WarehouseState, action: Int64[Tensor, "rows"], generator: torch.Generator
+        self,
+        state: WarehouseState,
+        action: Int64[Tensor, "rows"],
+        params: WarehouseEpisodeParams,
+        generator: torch.Generator,
     ) -> WarehouseStep:
-        free = self.allowed(state.pos, state.shelves).gather(1, action[:, None])
-        pos = torch.where(free, state.pos + self.moves[action], state.pos)
+        free = self.allowed(state.pos, state.shelves).gather(1, action[:, None]).squeeze(1)
+        spins = torch.rand(len(action), generator=generator, device=generator.device) < params.slip
+        moves = free & ~spins
+        pos = torch.where(moves[:, None], state.pos + self.moves[action], state.pos)
         there = (pos == 0).all(-1)
         return WarehouseStep(
             pos=pos,

@@ -1,12 +1,22 @@
-"""Integrators of ordinary differential equations for the pure functions of generated environments."""
+"""What the pure functions of generated environments call besides torch: integrators, and a norm with types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
-__all__ = ["euler", "rk4"]
+__all__ = ["euler", "rk4", "vector_norm"]
+
+if TYPE_CHECKING:
+
+    def vector_norm(x: Tensor, *, dim: int | tuple[int, ...]) -> Tensor:
+        """The Euclidean norm over some dimensions."""
+
+else:
+    vector_norm = torch.linalg.vector_norm  # itself, which has no types
 
 
 def euler(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) -> Tensor:

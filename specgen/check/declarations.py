@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from specgen.check.model import snake
-from specgen.check.names import article, refusal
+from specgen.check.names import MADE_FUNCTIONS, article, refusal
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
@@ -170,15 +170,29 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
 
 
 def _check_functions(file: SchemaFile, sink: Sink) -> None:
-    """The functions of named specs stand beside those of environments."""
+    """The functions of all declarations stand beside each other: those of environments, chains and named specs."""
     taken = {
-        f"{snake(name)}_{function}": (
-            f"function `{function}` of `{name}`",
-            file.key_span("envs", name, "functions", function),
-        )
-        for name, env in file.module.envs.items()
-        for function in env.functions
+        f"{snake(name)}_{function}": (f"generated `{function}` of `{name}`", file.key_span(section, name))
+        for section, names in (("envs", file.module.envs), ("chains", file.module.chains))
+        for name in names
+        for function in MADE_FUNCTIONS
     }
+    for name, env in file.module.envs.items():
+        for function in env.functions:
+            if function in MADE_FUNCTIONS:
+                continue  # said where the environment is checked
+            made, span = f"{snake(name)}_{function}", file.key_span("envs", name, "functions", function)
+            if made in taken:
+                other, first = taken[made]
+                sink.add(
+                    rules.NAME_TAKEN.at(
+                        span,
+                        f"the function `{function}` of `{name}` and the {other} would both be `{made}()`",
+                        notes=[Note("the first one", first)],
+                        help="give this function another name",
+                    )
+                )
+            taken.setdefault(made, (f"function `{function}` of `{name}`", span))
     for name in file.module.specs:
         function, span = function_of(name), file.key_span("specs", name)
         if function in taken:

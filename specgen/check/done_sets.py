@@ -29,10 +29,13 @@ def check_done_sets(
         span = file.span(*here, index)
         prefix = tuple(text.split(".")) if text else ()
         reason = next((reason for part in prefix if (reason := refusal(part))), None)
+        if reason is not None and env.done is None:
+            continue  # a group that can't be called so has been reported
         if reason is not None:
             sink.add(schema_rules.NAME_REFUSED.at(span, f"`{text}` can't be a name: {reason}"))
         elif prefix in found:
-            sink.add(schema_rules.NAME_TAKEN.at(span, f"`{text}` is listed twice", help="keep one of them"))
+            shown = f"`{text}`" if text else 'the root, `""`,'
+            sink.add(schema_rules.NAME_TAKEN.at(span, f"{shown} is listed twice", help="keep one of them"))
         elif text and text not in groups:
             help = suggestion(text, groups) or (
                 f"the groups here are {', '.join(groups)}" if groups else None

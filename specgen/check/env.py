@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
+from specgen.check.hints import absent, not_yet, wrong_reset_target, wrong_step_target
 from specgen.check.masks import check_masks
-from specgen.check.model import Checked, CheckedEnv, Entry, Key, Role, dotted
+from specgen.check.model import Checked, CheckedEnv, Declared, Entry, Key, Parameter, Role, dotted
 from specgen.check.names import Names, env_words
 from specgen.check.params import check_consts, check_dims, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
+from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.specs import NamedSpec, check_spec, doc_of
 from specgen.check.statements import Section, Target, check_section
-from specgen.diagnostics import Sink
+from specgen.check.trust import report_trusted
+from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, SpecType, Type
+from specgen.expr import Binding, Function, SpecType, Type
 from specgen.schema.env import Env
 from specgen.schema.fields import SpecField
 from specgen.schema.load import SchemaFile
@@ -41,7 +44,7 @@ def check_env(
     """
     mine = Sink()
     env = EnvChecker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
-    sink.extend(mine.items)
+    hand_over(mine, file, ("envs", name), sink)
     return None if mine.has_errors else Checked(env)
 
 
@@ -57,33 +60,17 @@ class EnvChecker:
     sink: Sink
     damaged: bool
 
-    def run(self) -> CheckedEnv:
-        """The checked environment; it is right only if no mistake went to the sink."""
+    def __post_init__(self) -> None:
         self.path = ("envs", self.name)
         self.names = Names(self.sink, env_words(self.name, self.env.functions))
-        self._has_behaviour()
+
+    def run(self) -> CheckedEnv:
+        """The checked environment; it is right only if no mistake went to the sink."""
         env, file, sink = self.env, self.file, self.sink
-        dims = check_dims(file, self.path, env.dims, self.names, sink)
-        self.groups = check_groups(file, self.path, env, env.dims, self.names, sink)
-        dims |= self.groups.scope
-        self.sizes = {**env.dims, **self.groups.sizes}
-        params, param_scope = check_params(file, self.path, env.params, self.names, sink)
-        consts, const_scope = check_consts(file, self.path, env.consts, self.sizes, self.names, sink)
-        state = self._entries("state", env.state)
-        action = self._entries("action", env.action)
-        observation = self._entries("observation", env.observation)
-        rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward_keys)]
-        done, unclear = check_done_sets(file, self.path, env, sink)
-        fixed = {**dims, **param_scope, **const_scope}
-        broken = unclear | _lost(
-            ({**env.dims, **env.groups}, dims),
-            (env.params, [*param_scope, *differing(env.params)]),
-            (env.consts, const_scope),
-            (env.state, [entry.dotted for entry in state]),
-            (env.action, [entry.dotted for entry in action]),
-            (env.observation, [entry.dotted for entry in observation]),
-        )
-        broken |= self.groups.meant([*env.state, *env.action, *env.observation, *env.reward_keys])
+        self._has_behaviour()
+        declared = self._declared()
+        state, action, observation = declared.state, declared.action, declared.observation
+        rewards, done, fixed, broken = declared.rewards, declared.done, declared.fixed, declared.broken
         functions, callables = check_functions(
             file,
             self.path,
@@ -96,9 +83,7 @@ class EnvChecker:
             absent_in_functions(env.params),
         )
         broken |= _lost((env.functions, callables))
-        per_env = check_per_env(
-            file, self.path, env.params, self.sizes, fixed, callables, broken, _not_yet(state), sink
-        )
+        per_env = self._per_env(declared, callables, broken)
         broken |= _lost((differing(env.params), per_env))
         kept = {name: _binding(param.entry, name) for name, param in per_env.items() if param.entry}
         now = {entry.dotted: _binding(entry, entry.name) for entry in state} | kept
@@ -111,10 +96,10 @@ class EnvChecker:
                 self.names,
                 "a state key",
                 broken,
-                _absent("reset", env, observation, action, state),
+                absent("reset", env, observation, action, state),
             ),
             {entry.dotted: self._target(entry) for entry in state},
-            _wrong_reset_target(state),
+            wrong_reset_target(state),
             sink,
         )
         step = check_section(
@@ -126,10 +111,10 @@ class EnvChecker:
                 self.names,
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
                 broken,
-                _absent("step", env, observation),
+                absent("step", env, observation),
             ),
             self._step_targets(state, rewards, done),
-            _wrong_step_target(state, observation, done) | wrong_targets(env.params),
+            wrong_step_target(state, observation, done) | wrong_targets(env.params),
             sink,
         )
         observe = check_section(
@@ -141,7 +126,7 @@ class EnvChecker:
                 self.names,
                 "an observation",
                 broken,
-                _absent("observe", env, (), action, state),
+                absent("observe", env, (), action, state),
                 "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
             {entry.dotted: self._target(entry) for entry in observation},
@@ -155,6 +140,7 @@ class EnvChecker:
             self._rewards_have_dones(rewards, done, step.types)
             check_flag_shapes(file, self.path, done, step.types, sink)
             check_masks(file, self.path, env, observation, action, self.groups, sink)
+            report_trusted(reset, step, observe, state, sink)
         reward_entries = tuple(
             Entry(
                 key,
@@ -168,10 +154,8 @@ class EnvChecker:
             name=self.name,
             module=self.module,
             doc=" ".join(env.doc.split()),
-            params=tuple(
-                sorted((*params, *per_env.values()), key=lambda param: list(env.params).index(param.name))
-            ),
-            consts=consts,
+            params=self._in_order(declared.params, per_env),
+            consts=declared.consts,
             dims=dict(self.sizes),
             groups=self.groups.groups,
             functions=functions,
@@ -187,7 +171,76 @@ class EnvChecker:
             observe=observe.statements,
         )
 
+    def _declared(self) -> Declared:
+        """Check all that is no behaviour."""
+        env, file, sink = self.env, self.file, self.sink
+        # A reward key that no one wrote is there first: what is called like one is the mistake.
+        implied = [] if env.reward is not None else env.reward_keys
+        rewards = [self._implied_reward(text) for text in implied if not env.groups]
+        dims = check_dims(file, self.path, env.dims, self.names, sink)
+        self.groups = check_groups(file, self.path, env, env.dims, self.names, sink)
+        rewards += [self._implied_reward(text) for text in implied if env.groups]
+        dims |= self.groups.scope
+        self.sizes = {**env.dims, **self.groups.sizes}
+        params, param_scope = check_params(file, self.path, env.params, self.names, sink)
+        consts, const_scope = check_consts(file, self.path, env.consts, self.sizes, self.names, sink)
+        state = self._entries("state", env.state)
+        action = self._entries("action", env.action)
+        observation = self._entries("observation", env.observation)
+        if env.reward is not None:
+            rewards = [self._reward(text, index) for index, text in enumerate(env.reward)]
+        done, unclear = check_done_sets(file, self.path, env, sink)
+        broken = unclear | _lost(
+            ({**env.dims, **env.groups}, dims),
+            (env.params, [*param_scope, *differing(env.params)]),
+            (env.consts, const_scope),
+            (env.state, [entry.dotted for entry in state]),
+            (env.action, [entry.dotted for entry in action]),
+            (env.observation, [entry.dotted for entry in observation]),
+        )
+        broken |= lost_names(self.file, self.path)
+        broken |= self.groups.meant([*env.state, *env.action, *env.observation, *env.reward_keys])
+        fixed = {**dims, **param_scope, **const_scope}
+        return Declared(params, consts, state, action, observation, rewards, done, fixed, broken)
+
+    def _unsized(self) -> frozenset[str]:
+        """What is said of sizes that are declared with a mistake."""
+        names = {*self.env.groups, *lost_names(self.file, self.path)} - self.sizes.keys()
+        return frozenset(f"undefined name `{name}`" for name in names)
+
+    def _per_env(
+        self, declared: Declared, functions: Mapping[str, Function], broken: frozenset[str]
+    ) -> dict[str, Parameter]:
+        """Check the parameters that differ between environments; draws may call `functions`."""
+        return check_per_env(
+            self.file,
+            self.path,
+            self.env.params,
+            self.sizes,
+            declared.fixed,
+            functions,
+            broken,
+            not_yet(declared.state, python=self.env.python is not None),
+            self.sink,
+        )
+
+    def _in_order(
+        self, params: tuple[Parameter, ...], per_env: Mapping[str, Parameter]
+    ) -> tuple[Parameter, ...]:
+        """All parameters, as they were declared."""
+        order = list(self.env.params)
+        return tuple(sorted((*params, *per_env.values()), key=lambda param: order.index(param.name)))
+
     def _has_behaviour(self) -> None:
+        if self.env.step and not self.env.action and not self.damaged:
+            self.sink.add(
+                rules.MISSING_FIELD.at(
+                    self.file.key_span(*self.path),
+                    f"`{self.name}` needs a field `action`",
+                    help="say what the policy chooses, as in `action: {action: categorical(2)}`; "
+                    "where there is nothing to choose, declare one that no expression reads",
+                )
+            )
         if not self.env.step:
             self.sink.add(
                 rules.MISSING_FIELD.at(
@@ -203,9 +256,12 @@ class EnvChecker:
         for text, field in declared.items():
             here = (*self.path, role, text)
             claimed = check_key_group(self.groups, text, self.file.key_span(*here), self.sink)
-            claimed = self.names.claim(text, f"{role} key", self.file.key_span(*here)) and claimed
+            claimed = claimed and self.names.claim(text, f"{role} key", self.file.key_span(*here))
             mine = Sink()
             spec = check_spec(self.file, here, field, self.sizes, self.named, mine)
+            unsized = self._unsized()
+            if any(item.message in unsized for item in mine.items):
+                continue  # the size that it reads has been reported
             with_group_help(mine, self.groups, text, self.sink)
             if claimed and spec is not None:
                 key = tuple(text.split("."))
@@ -213,11 +269,25 @@ class EnvChecker:
                 entries.append(Entry(key, role, spec, spec.type(), doc_of(field)))
         return tuple(entries)
 
-    def _key(self, text: str, what: str, index: int) -> Key:
-        span = self.file.span(*self.path, what, index)
-        check_key_group(self.groups, text, span, self.sink)
-        self.names.claim(text, f"{what} key", span)
+    def _reward(self, text: str, index: int) -> Key:
+        span = self.file.span(*self.path, "reward", index)
+        if check_key_group(self.groups, text, span, self.sink):
+            self.names.claim(text, "reward key", span)
         return tuple(text.split("."))
+
+    def _implied_reward(self, text: str) -> Key:
+        group = text.rpartition(".")[0]
+        if not group or any(found.name == group for found in self.groups.groups):
+            note = "this reward key is there unless `reward: […]` lists others"
+            self.names.claim(text, "reward key", self._assigned_at(text), note)
+        return tuple(text.split("."))
+
+    def _assigned_at(self, reward: str) -> Span:
+        """Where a reward key is that no one declared: where it is assigned, else what it belongs to."""
+        group = reward.rpartition(".")[0]
+        if reward in self.env.step:
+            return self.file.key_span(*self.path, "step", reward)
+        return self.file.key_span(*self.path, "groups", group) if group else self.file.key_span(*self.path)
 
     def _target(self, entry: Entry, lead: str = "") -> Target:
         return Target(f"{lead}{entry.dotted}", entry.spec, self.groups.help(entry.dotted))
@@ -268,29 +338,22 @@ class EnvChecker:
             flags = self._done_dims(prefix, types)
             if dims != flags:
                 group = dotted(key[:-1])
+                listed = self.env.reward is not None
                 self.sink.add(
                     done_rules.DONE_SHAPE.at(
-                        self.file.span(*self.path, "reward", index),
+                        self.file.span(*self.path, "reward", index)
+                        if listed
+                        else self._assigned_at(dotted(key)),
                         f"reward `{dotted(key)}` has shape {list(dims)}, but its done flags have shape {list(flags)}",
-                        help=f'declare `done: ["", {group}]` and assign `{group}.terminated`'
+                        help=f'declare `done: ["", {group}]` and {self._ended(group)}'
                         if group
                         else "a reward at the root is one number: reduce it, or nest it in a group",
                     )
                 )
 
-
-def damaged(file: SchemaFile, name: str, sink: Sink) -> bool:
-    """Whether a mistake of YAML has cost the declaration entries, so that it can't be said what is missing."""
-    here = file.span("envs", name)
-    return any(
-        item.span.file == here.file and here.line <= item.span.line <= here.end_line for item in sink.items
-    )
-
-
-def _not_yet(state: Iterable[Entry]) -> dict[str, str]:
-    """What to say of a parameter's draw that reads the state."""
-    help = "parameters are drawn before the state: assign what depends on it under `reset`, to a state key"
-    return {entry.dotted: help for entry in state}
+    def _ended(self, group: str) -> str:
+        """What else is to be done for the flags of a group."""
+        return f"assign `{group}.terminated`"
 
 
 def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:
@@ -298,64 +361,8 @@ def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:
     return frozenset(name for declared, sound in groups for name in set(declared) - set(sound))
 
 
-def _absent(
-    section: str,
-    env: Env,
-    observation: Iterable[Entry] = (),
-    action: Iterable[Entry] = (),
-    state: Iterable[Entry] = (),
-) -> dict[str, str]:
-    """What to say about names of a declaration that a section can't read."""
-    others = {"reset": env.reset, "step": env.step, "observe": env.observe}
-    absent = {
-        name: f"`{name}` is a local value of `{other}`; compute it again under `{section}`"
-        for other, statements in others.items()
-        if other != section
-        for name in statements
-        if "." not in name
-    }
-    when = "at a reset there is no action yet" if section == "reset" else "`observe` sees the new state only"
-    for entry in observation:
-        why = "observations are computed from the state, under `observe`; read the state"
-        absent |= {entry.dotted: why, f"next.{entry.dotted}": why}
-    absent |= {entry.dotted: f"{when}: keep what is needed in a state key" for entry in action}
-    absent |= {
-        f"next.{entry.dotted}": f"under `{section}` the state is the new one, written bare: `{entry.dotted}`"
-        for entry in state
-    }
-    return absent
-
-
 _REWARD = Type("float32", ())
 
 
 def _binding(entry: Entry, text: str) -> Binding:
     return Binding(text, entry.type, entry.spec.interval, what=entry.role)
-
-
-def _wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:
-    return {
-        f"next.{entry.dotted}": f"in `reset` a state key is written bare: `{entry.dotted}`" for entry in state
-    }
-
-
-def _wrong_step_target(
-    state: Iterable[Entry], observation: Iterable[Entry], done: Iterable[Key]
-) -> dict[str, str]:
-    wrong = {
-        entry.dotted: f"`{entry.dotted}` is the value at time t; write `next.{entry.dotted}`"
-        for entry in state
-    }
-    wrong |= {
-        f"next.{entry.dotted}": f"observations are assigned under `observe`: `{entry.dotted}`"
-        for entry in observation
-    }
-    for prefix in done:
-        key = dotted((*prefix, "done"))
-        wrong[key] = (
-            f"`{key}` is derived: it alone can't tell a time limit from an end; "
-            f"assign `{dotted((*prefix, 'terminated'))}` or `{dotted((*prefix, 'truncated'))}`"
-        )
-    for key in ("next.reward", "next.terminated", "next.truncated", "next.done"):
-        wrong[key] = f"in an environment's `step` this is written bare: `{key.removeprefix('next.')}`"
-    return wrong

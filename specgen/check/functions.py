@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from specgen.check.model import CheckedFunction, Statement, identifier, snake
-from specgen.check.names import Names
+from specgen.check.names import MADE_FUNCTIONS, Names
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
 from specgen.check.statements import Section, called, check_section, may_draw
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, Type, free_names, full, infer, parse
 from specgen.schema.env import Function as Declared
 from specgen.schema.load import SchemaFile
@@ -39,8 +40,21 @@ def check_functions(
     """
     checked: list[CheckedFunction] = []
     callables: dict[str, Function] = {}
-    for name, function in declared.items():
+    order = list(declared)
+    for index, (name, function) in enumerate(declared.items()):
         here = (*path, "functions", name)
+        # what calls a function with a mistake is passed over, as what reads a broken name is
+        broken |= frozenset(order[:index]) - callables.keys()
+        absent = {**absent, **_not_callable(order, index)}
+        if name in MADE_FUNCTIONS:
+            sink.add(
+                rules.NAME_REFUSED.at(
+                    file.key_span(*here),
+                    f"`{name}` can't be a name: generated code has a function `{snake(path[-1])}_{name}`",
+                    help="give this function another name",
+                )
+            )
+            continue
         if not names.claim(name, "function", file.key_span(*here)):
             continue
         inner = names.inner([*fixed, *callables, name])
@@ -55,8 +69,20 @@ def check_functions(
             **fixed,
             **{arg: Binding(arg, type_, full(type_.dtype), what="argument") for arg, type_ in args.items()},
         }
+        source = file.scalar(*here, "returns")
         let = check_section(
-            Section(file, (*here, "let"), scope, callables, inner, "a local value", broken, absent, _UNDRAWN),
+            Section(
+                file,
+                (*here, "let"),
+                scope,
+                callables,
+                inner,
+                "a local value",
+                broken,
+                absent,
+                _UNDRAWN,
+                (source,),
+            ),
             {},
             {},
             sink,
@@ -68,7 +94,6 @@ def check_functions(
             scope[statement.target] = Binding(
                 identifier(statement.target), type_, full(type_.dtype), what="value"
             )
-        source = file.scalar(*here, "returns")
         expr = parse(source, sink)
         if (
             expr is None
@@ -111,6 +136,15 @@ def check_functions(
             )
         )
     return tuple(checked), callables
+
+
+def _not_callable(order: list[str], index: int) -> dict[str, str]:
+    """What to say of calls of functions that stand at `index` or below it."""
+    own, *later = order[index:]
+    return {
+        own: "a function can't call itself: write what it repeats out in full",
+        **dict.fromkeys(later, f"a function calls those above it: declare this one above `{own}`"),
+    }
 
 
 def _texts(fixed: Mapping[str, Binding], let: tuple[Statement, ...], expr: object) -> list[str]:

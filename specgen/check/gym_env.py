@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role, dotted
-from specgen.check.names import key_refusal
+from specgen.check.names import env_words, key_refusal
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import SpecType, Type
 from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES, INT_RANGES
 from specgen.schema.env import Env
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
+from specgen.source import report_slips
 from specgen.source.spaces import Record, Space, Spaces, record_key
 
 _NATIVE_ONLY = (
@@ -32,8 +33,8 @@ _NATIVE_ONLY = (
     "dims",
 )
 _RECORDED = ("action", "observation")
-_TAKEN = frozenset({"action", "done", "not_done", "reward", "terminated", "truncated"})
-"""What generated code calls something else in an environment that Gymnasium steps."""
+_OWN = dict.fromkeys(("action", "reward"), "each environment has one")
+"""The keys that every environment has which Gymnasium steps, besides the done flags."""
 
 
 def check_gym_env(
@@ -53,6 +54,9 @@ def check_gym_env(
                     help="Gymnasium says it; leave it out",
                 )
             )
+    kwargs = find(file.root, (*path, "gymnasium", "kwargs"))
+    if kwargs is not None and report_slips(kwargs, sink):
+        return None
     record = records.get(record_key(env.gymnasium.id, env.gymnasium.kwargs))
     if record is None:
         sink.add(
@@ -106,13 +110,13 @@ def _leaves(spaces: Spaces, group: Key = ()) -> Iterator[tuple[Key, Space]]:
 def _check_keys(file: SchemaFile, path: tuple[str, ...], keys: Iterable[Key], id: str, sink: Sink) -> None:
     """The keys of a Dict space become names of generated code, beside those that each environment has."""
     span = file.span(*path, "gymnasium", "id")
+    words = {**_OWN, **env_words(path[-1], ())}
     written: dict[str, Key] = {}
     for key in keys:
         shown = f"the observation key `{dotted(key)}` of `{id}`"
-        if reason := next((why for part in key if (why := key_refusal(part, foreign=True))), None):
+        refused = next((why for part in key if (why := key_refusal(part, foreign=True))), None)
+        if reason := refused or words.get(key[0]) or words.get("_".join(key)):
             sink.add(gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: {reason}"))
-        elif key[0] in _TAKEN or "_".join(key) in _TAKEN:
-            sink.add(gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: each environment has one"))
         elif (other := written.setdefault("_".join(key), key)) != key:
             message = f"{shown} and `{dotted(other)}` are the same name in Python"
             sink.add(gym_rules.UNUSABLE_KEY.at(span, message))

@@ -19,6 +19,7 @@ from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.specs import NamedSpec
 from specgen.check.statements import may_draw
+from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -36,7 +37,7 @@ from specgen.expr import (
 )
 from specgen.expr.dtypes import is_float
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Loss
+from specgen.schema.loss import Estimator, Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 
@@ -105,6 +106,7 @@ class _Checker:
             )
         if not self.sink.has_errors:
             self._targets_used(networks)
+            self._values_read()
         return CheckedLoss(
             name=self.name,
             module=self.module,
@@ -288,6 +290,17 @@ class _Checker:
         return Statement(
             name, expr, source, free_names(expr), called, False, ".".join((*self.path, section, name))
         )
+
+    def _values_read(self) -> None:
+        """A value that nothing reads is a slip: most often another one is read in its place."""
+        sections = [name for name in ("let", "terms", "metrics", "writes") if getattr(self.loss, name)]
+        nodes = {name: self.file.node(*self.path, name) for name in sections}
+        let, reads = nodes.get("let"), all_reads(nodes.values())
+        given = self.loss.value_estimator
+        if isinstance(let, MappingNode) and reads is not None:
+            if isinstance(given, Estimator) and given.value is not None:
+                reads |= {given.value}
+            report_unread(let, self.loss.let, reads, reads, self.sink)
 
     def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
         for network in networks:

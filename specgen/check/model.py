@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from specgen.expr import ANYTHING, Expr, Function, Interval, SourceText, SpecType, Type
+from specgen.expr import ANYTHING, Binding, Expr, Function, Interval, SourceText, SpecType, Type
 
 Key = tuple[str, ...]
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -191,6 +191,33 @@ class PythonSource:
 
 
 @dataclass(frozen=True)
+class Declared:
+    """What an environment says of its data, whatever its behaviour comes from.
+
+    Attributes:
+        params: the parameters that are one value for all environments.
+        consts: the constant tables.
+        state: the state keys.
+        action: the action keys.
+        observation: the observation keys.
+        rewards: the reward keys.
+        done: the prefixes of the done sets.
+        fixed: what every expression may read: sizes, parameters and constants.
+        broken: names whose mistakes have been reported.
+    """
+
+    params: tuple[Parameter, ...]
+    consts: tuple[Constant, ...]
+    state: tuple[Entry, ...]
+    action: tuple[Entry, ...]
+    observation: tuple[Entry, ...]
+    rewards: list[Key]
+    done: tuple[Key, ...]
+    fixed: Mapping[str, Binding]
+    broken: frozenset[str]
+
+
+@dataclass(frozen=True)
 class CheckedEnv:
     """An environment whose keys, types and data flow are known to be right."""
 
@@ -219,3 +246,8 @@ class CheckedEnv:
     def entries(self) -> tuple[Entry, ...]:
         """Every declared tensor except the done flags."""
         return (*self.state, *self.observation, *self.action, *self.reward)
+
+    @property
+    def differing(self) -> tuple[Parameter, ...]:
+        """The parameters that have a value for each environment."""
+        return tuple(param for param in self.params if param.entry is not None)

@@ -16,6 +16,11 @@ RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
+READ_BY_GENERATED = frozenset(
+    {"Tensor", "ArrayLike", "SupportsFloat", "NestedKey", "float", "int", "partial", "vector_norm"}
+)
+"""What records and pure functions read themselves, so that no field and no variable may hide it."""
+
 SHARED = frozenset({"size", "stack"})
 """Built-ins whose name may be declared: a grid has a `size`, frames form a `stack`; a call looks different."""
 
@@ -37,16 +42,25 @@ class Names:
         self._sink = sink
         self._words = words
         self._taken: dict[str, tuple[str, Span]] = {}
+        self._notes: dict[Span, str] = {}
 
     def inner(self, visible: Iterable[str]) -> Names:
         """The names inside a function: those of `visible` can be read there, so they are taken."""
         names = Names(self._sink)
         names._taken = {name: self._taken[name] for name in visible if name in self._taken}
+        names._notes = self._notes
         return names
 
-    def claim(self, name: str, what: str, span: Span) -> bool:
-        """Take `name` for a `what`; a clash or an unusable name is reported and refused."""
+    def claim(self, name: str, what: str, span: Span, note: str = "first declared here") -> bool:
+        """Take `name` for a `what`; a clash or an unusable name is reported and refused.
+
+        `note` is what to say of the place if something else is called the same later.
+        """
         for part in name.split("."):
+            if not part:
+                message = f"`{name}` can't be a name: a part of it is empty" if name else "a name is empty"
+                self._sink.add(rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name"))
+                return False
             reason = key_refusal(part) if what.endswith(" key") else refusal(part)
             if reason := reason or self._words.get(part):
                 self._sink.add(
@@ -62,12 +76,13 @@ class Names:
                 rules.NAME_TAKEN.at(
                     span,
                     message.format(name=name, other=f"{article(other)} {other}"),
-                    notes=[Note("first declared here", first)],
+                    notes=[Note(self._notes[first], first)],
                     help=f"give this {what} another name",
                 )
             )
             return False
         self._taken[name] = (what, span)
+        self._notes[span] = note
         return True
 
     def _clash(self, name: str, kind: str) -> tuple[str, Span, str] | None:
@@ -106,10 +121,14 @@ def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
     return None
 
 
+MADE_FUNCTIONS = ("reset", "advance", "reward", "observe")
+"""What is generated for an environment or a chain beside its class, each under its name and one of these."""
+
+
 def env_words(name: str, functions: Iterable[str]) -> dict[str, str]:
     """What else nothing of the environment `name` can be called, and why."""
     made = (
-        *(f"{snake(name)}_{function}" for function in ("reset", "advance", "reward", "observe", *functions)),
+        *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, *functions)),
         *(f"{name}{record}" for record in ("Params", "Consts", "Root", "Next", "Reward", "Observation")),
         "not_done",
     )
@@ -135,6 +154,8 @@ def refusal(part: str, *, foreign: bool = False) -> str | None:
         return "it is a word of the language"
     if part in CALLABLE and part not in SHARED and not foreign:
         return "it is a built-in function"
+    if part in READ_BY_GENERATED and (part == "Tensor" or not foreign):
+        return "generated code uses it"
     return None
 
 

@@ -9,19 +9,15 @@ from typing import Any
 from specgen.check.model import Constant, Parameter
 from specgen.check.names import Names
 from specgen.check.specs import parse_spec
+from specgen.check.value_faults import PARAM_TYPES, empty_range, misfit, range_of, refused_value, unusable
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Interval, SpecType, Type, point
+from specgen.expr import Binding, Interval, Type, point
 from specgen.expr.dtypes import holds
-from specgen.expr.spec_limits import number_fault
 from specgen.schema.fields import Const, Param
-from specgen.schema.load import SchemaFile, describe
+from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
-
-PARAM_TYPES = {"float": "float32", "int": "int64", "bool": "bool", "float64": "float64"}
-"""Declared types of parameters and their dtype in expressions; a plain float is weak, `float64` is not."""
-
 
 KEYWORDS = frozenset({"batch_size", "device"})
 """Keywords that the constructor of every environment has."""
@@ -61,34 +57,14 @@ def check_params(
         what = "parameter key" if per_env else "parameter"
         if not names.claim(name, what, file.key_span(*here)) or per_env:
             continue
-        if not param.optional and refused_text(file, here, param, sink):
-            continue
-        if param.optional or isinstance(param.default, (str, list)):
-            what = "optional" if param.optional else "default"
-            sink.add(
-                rules.NOT_AVAILABLE.at(
-                    file.span(*here),
-                    f"`{what}: {getattr(param, what)}` is not available yet for an environment",
-                )
-            )
+        if unusable(file, here, param, sink) or refused_text(file, here, param, sink):
             continue
         kind = param.type or _kind_of(param.default)
-        if kind not in PARAM_TYPES or param.default is None:
-            sink.add(
-                rules.WRONG_TYPE.at(
-                    file.span(*here),
-                    f"parameter `{name}` needs a default that is a number or a truth value",
-                    help=f"the types of parameters are {', '.join(PARAM_TYPES)}",
-                )
-            )
-            continue
         if not _fits(kind, param.default):
-            sink.add(
-                rules.WRONG_TYPE.at(
-                    file.span(*here, "default"),
-                    f"the default of `{name}` should be of type {kind}, got {param.default!r}",
-                )
-            )
+            message, help = misfit(file, here, kind, param.default)
+            sink.add(rules.WRONG_TYPE.at(file.span(*here, "default"), message, help=help))
+            continue
+        if empty_range(file, here, param, PARAM_TYPES[kind], sink):
             continue
         check_range(name, param, param.default, file.span(*here, "default"), sink)
         annotation = "float" if kind == "float64" else kind
@@ -150,35 +126,14 @@ def check_consts(
         spec = parse_spec(file.scalar(*here, "type"), sink, dims)
         if spec is None:
             continue
-        span = file.span(*here, "value")
+        if refused_value(file, here, const.value, spec, sink):
+            continue
         values = list(flatten_value(const.value))
-        shape = shape_of_value(const.value)
-        if shape != spec.dims:
-            sink.add(
-                rules.WRONG_TYPE.at(
-                    span, f"`{name}` is declared {spec}, its value has shape {list(shape or ())}"
-                )
-            )
-            continue
-        wrong = [value for value in values if not _is_value(value, spec)]
-        if wrong:
-            shown = describe(None, wrong[0])
-            declared = file.scalar(*here, "type").text.strip()
-            sink.add(rules.WRONG_TYPE.at(span, f"{shown} is not a value of `{name}`, declared {declared}"))
-            continue
         type_ = spec.type("const")
         interval = Interval(min(values), max(values))
         checked.append(Constant(name, type_, const.value, const.doc, interval))
         scope[name] = Binding(f"consts.{name}", type_, interval, what="constant")
     return tuple(checked), scope
-
-
-def _is_value(value: object, spec: SpecType) -> bool:
-    if not isinstance(value, (int, float)) or math.isnan(value):
-        return False
-    if number_fault(value, spec.dtype) or not holds(spec.dtype, value):
-        return False
-    return spec.interval.low <= value <= spec.interval.high
 
 
 def check_dims(
@@ -195,6 +150,13 @@ def check_dims(
                 rules.PARAM_OUT_OF_RANGE.at(file.span(*here), f"dim `{name}` must be at least 1, got {size}")
             )
             continue
+        if not holds("int64", size):
+            sink.add(
+                rules.PARAM_OUT_OF_RANGE.at(
+                    file.span(*here), f"dim `{name}` is {size}, which is larger than int64 holds"
+                )
+            )
+            continue
         scope[name] = Binding(str(size), Type("int64", (), "lit"), point(size), static=size, what="dim")
     return scope
 
@@ -207,14 +169,8 @@ def _fits(kind: str, default: object) -> bool:
     if isinstance(default, bool):
         return kind == "bool"
     if kind in ("int", "bool"):
-        return isinstance(default, int) and holds(PARAM_TYPES[kind], default)
+        return kind == "int" and isinstance(default, int) and holds(PARAM_TYPES[kind], default)
     return isinstance(default, (int, float)) and math.isfinite(default)
-
-
-def range_of(param: Param) -> tuple[tuple[str, float], ...]:
-    """What must hold of a value, as pairs of a comparison and a bound; infinite ones say nothing."""
-    bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
-    return tuple((sign, bound) for sign, bound in bounds if bound is not None and math.isfinite(bound))
 
 
 def param_interval(param: Param, kind: str) -> Interval:

@@ -12,17 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from specgen.check.model import Entry, Parameter, Statement
-from specgen.check.params import (
-    PARAM_TYPES,
-    check_range,
-    flatten_value,
-    param_interval,
-    range_of,
-    shape_of_value,
-)
+from specgen.check.params import check_range, flatten_value, param_interval, shape_of_value
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
 from specgen.check.statements import called
+from specgen.check.value_faults import PARAM_TYPES, empty_range, ends, range_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Typed, check_assignable, free_names, infer, parse
@@ -232,29 +226,10 @@ def _spec(
     if base.dtype == "bool":
         sink.add(rules.WRONG_TYPE.at(file.span(*here), f"`{name}` is a truth value and has no range"))
         return None
-    low, high = _ends(param, base.dtype)
-    if low > high:
-        sink.add(rules.PARAM_OUT_OF_RANGE.at(file.span(*here), f"no value of `{name}` is in its range"))
+    if empty_range(file, here, param, base.dtype, sink):
         return None
+    low, high = ends(param, base.dtype)
     return SpecType("bounded", base.dtype, base.shape, low, high)
-
-
-def _ends(param: Param, dtype: str) -> tuple[float, float]:
-    """The closed bounds of a range; for integers, of the whole numbers in it."""
-    lows = [bound for bound in (param.min, param.above) if bound is not None]
-    highs = [bound for bound in (param.max, param.below) if bound is not None]
-    if dtype not in INT_RANGES:
-        return float(max(lows, default=-math.inf)), float(min(highs, default=math.inf))
-    least, most = INT_RANGES[dtype]
-    if param.min is not None:
-        least = max(least, math.ceil(param.min))
-    if param.above is not None:
-        least = max(least, math.floor(param.above) + 1)
-    if param.max is not None:
-        most = min(most, math.floor(param.max))
-    if param.below is not None:
-        most = min(most, math.ceil(param.below) - 1)
-    return least, most
 
 
 def _default_fits(

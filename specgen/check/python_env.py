@@ -5,15 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
-from specgen.check.done_sets import check_done_sets
-from specgen.check.env import EnvChecker, damaged
-from specgen.check.groups import check_groups
+from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier
-from specgen.check.names import Names, env_words
-from specgen.check.params import check_consts, check_dims, check_params
 from specgen.check.per_env import differing
+from specgen.check.refused import damaged, hand_over
 from specgen.check.specs import NamedSpec
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as rules
@@ -40,28 +38,21 @@ def check_python_env(
     """Check an environment with a `python:` field; see `check_env` for the arguments."""
     mine = Sink()
     env = _Checker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
-    sink.extend(mine.items)
+    hand_over(mine, file, ("envs", name), sink)
     return None if mine.has_errors else Checked(env)
 
 
 class _Checker(EnvChecker):
     def run(self) -> CheckedEnv:
-        self.path = ("envs", self.name)
-        self.names = Names(self.sink, env_words(self.name, self.env.functions))
         env, file, sink, path = self.env, self.file, self.sink, self.path
         source = self._source()
         self._refuse_behaviour(source)
-        check_dims(file, path, env.dims, self.names, sink)
-        self.groups = check_groups(file, path, env, env.dims, self.names, sink)
-        self.sizes = {**env.dims, **self.groups.sizes}
-        params, _ = check_params(file, path, env.params, self.names, sink)
-        self._refuse_params()
-        consts, _ = check_consts(file, path, env.consts, self.sizes, self.names, sink)
-        state = self._entries("state", env.state)
-        action = self._entries("action", env.action)
-        observation = self._entries("observation", env.observation)
-        rewards = [self._key(text, "reward", index) for index, text in enumerate(env.reward_keys)]
-        done, _ = check_done_sets(file, path, env, sink)
+        declared = self._declared()
+        self._refuse_keyword()
+        per_env = self._per_env(declared, {}, declared.broken | frozenset(env.functions))
+        kept = [param.entry for param in per_env.values() if param.entry]
+        state, action, observation = declared.state, declared.action, declared.observation
+        rewards, done = declared.rewards, declared.done
         types = {dotted(key): Type("float32", self.groups.dims(dotted(key)), col=True) for key in rewards}
         flags = {prefix: self.groups.dims(dotted((*prefix, "done"))) for prefix in done}
         if not sink.has_errors and not self.damaged:
@@ -72,12 +63,17 @@ class _Checker(EnvChecker):
             }
             self._rewards_have_dones(rewards, done, {**types, **all_flags})
             check_masks(file, path, env, observation, action, self.groups, sink)
+        if source.stateful:
+            # it is told at a reset only: what a step finds in its tensordict has no effect
+            observation = (*observation, *(replace(entry, role="observation") for entry in kept))
+        else:
+            state = (*state, *kept)
         return CheckedEnv(
             name=self.name,
             module=self.module,
             doc=" ".join(env.doc.split()),
-            params=params,
-            consts=consts,
+            params=self._in_order(declared.params, per_env),
+            consts=declared.consts,
             dims=dict(self.sizes),
             groups=self.groups.groups,
             state=state,
@@ -137,15 +133,7 @@ class _Checker(EnvChecker):
                 )
             )
 
-    def _refuse_params(self) -> None:
-        for name in differing(self.env.params):
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*self.path, "params", name),
-                    f"parameter `{name}` differs between environments, which is not available beside `python` yet",
-                    help="declare it as a state key, and give it its value in the class's `reset`",
-                )
-            )
+    def _refuse_keyword(self) -> None:
         if _KEYWORD in self.env.params:
             self.sink.add(
                 schema_rules.NAME_REFUSED.at(
@@ -155,15 +143,24 @@ class _Checker(EnvChecker):
                 )
             )
 
+    def _ended(self, group: str) -> str:
+        flags = (identifier(f"{group}.{flag}") for flag in ("terminated", "truncated"))
+        return f"return {' and '.join(f'`{flag}`' for flag in flags)} from the class's `step`"
+
     def _refuse_names(self, entries: tuple[Entry, ...], actions: tuple[Entry, ...]) -> None:
-        for entry in entries:
-            taken = _TAKEN | _TAKEN_BY_STEP if entry in actions else _TAKEN
-            if identifier(entry.dotted) in taken:
+        named: dict[str, tuple[str, frozenset[str]]] = {
+            entry.dotted: (entry.role, _TAKEN | _TAKEN_BY_STEP if entry in actions else _TAKEN)
+            for entry in entries
+        }
+        named |= dict.fromkeys(differing(self.env.params), ("params", _TAKEN))
+        for name, (section, taken) in named.items():
+            if identifier(name) in taken:
+                what = "parameter" if section == "params" else f"{section} key"
                 self.sink.add(
                     schema_rules.NAME_REFUSED.at(
-                        self.file.key_span(*self.path, entry.role, entry.dotted),
-                        f"`{entry.dotted}` can't be a name: generated code calls something else so",
-                        help=f"give this {entry.role} key another name",
+                        self.file.key_span(*self.path, section, name),
+                        f"`{name}` can't be a name: generated code calls something else so",
+                        help=f"give this {what} another name",
                     )
                 )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr import Expr
+from specgen.expr import Binding, Expr, Function, infer
+from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.tree import Call, Name, children
 from specgen.source import Scalar
 
@@ -51,6 +53,35 @@ def misplaced_reads(
             message = f"`{name.path}` is read before it is assigned"
             sink.add(rules.UNDEFINED.at(span, message, notes=notes, help="assign it above this line"))
     return found
+
+
+def unknown_reads(
+    expr: Expr,
+    source: Scalar,
+    scope: Mapping[str, Binding],
+    functions: Mapping[str, Function],
+    others: Collection[str],
+    sink: Sink,
+) -> None:
+    """Report the names and functions that nothing has, in an expression that can't be typed as a whole.
+
+    Args:
+        expr: the expression.
+        source: its text.
+        scope: names that it may read.
+        functions: functions that it may call, besides the built-in ones.
+        others: names that are known, but can't be typed.
+        sink: takes what is found.
+    """
+    alone: Expr | None = None
+    if isinstance(expr, Name) and expr.path not in others and expr.path not in {*functions, *CALLABLE}:
+        alone = expr
+    if isinstance(expr, Call) and expr.function.path not in {*others, *functions, *CALLABLE}:
+        alone = replace(expr, args=(), keywords=())
+    if alone is not None:
+        infer(alone, scope, source, sink, functions=functions)
+    for child in children(expr):
+        unknown_reads(child, source, scope, functions, others, sink)
 
 
 def _names(expr: Expr) -> Iterator[Name]:

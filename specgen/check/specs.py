@@ -13,6 +13,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import specs as spec_rules
 from specgen.diagnostics.rules.expressions import UNDEFINED
 from specgen.expr import CONCRETE, SourceText, SpecType, parse_type
+from specgen.expr.type_hints import concrete_form, meant_dtype
 from specgen.schema.fields import Spec, SpecField
 from specgen.schema.load import SchemaFile, describe
 
@@ -103,7 +104,7 @@ def check_named(file: SchemaFile, sink: Sink) -> dict[str, CheckedSpec]:
 
 def parse_spec(source: SourceText, sink: Sink, dims: Mapping[str, int]) -> SpecType | None:
     """The short form of a spec: a type that says all there is to say of a tensor, unlike a pattern."""
-    spec = parse_type(source, sink, dims)
+    spec = parse_type(source, sink, dims, patterns=False)
     if spec is None or spec.kind not in ("pattern", "like", "text"):
         return spec
     text = source.text
@@ -114,13 +115,18 @@ def parse_spec(source: SourceText, sink: Sink, dims: Mapping[str, int]) -> SpecT
         at = (start.start(), start.end()) if start else (0, len(text))
         message = f"undefined name `{unknown[0]}`"
         sink.add(
-            UNDEFINED.at(source.span_of(*at), message, help="shapes and bounds read names of `dims:` only")
+            UNDEFINED.at(
+                source.span_of(*at),
+                message,
+                help="shapes and bounds read names of `dims:` and `groups:` only",
+            )
         )
         return None
     message = f"`{text.strip()}` is not a spec: a key has a dtype and all of its dimensions"
+    help = concrete_form(text.strip())
     if spec.kind == "text":
-        message = "`text` is not a spec: a key holds a tensor"
-    sink.add(spec_rules.NO_TENSOR.at(source.span_of(0, len(text)), message))
+        message, help = "`text` is not a spec: a key holds a tensor", None
+    sink.add(spec_rules.NO_TENSOR.at(source.span_of(0, len(text)), message, help=help))
     return None
 
 
@@ -197,7 +203,7 @@ def _parts_are_sound(file: SchemaFile, path: tuple[str, ...], spec: Spec, sink: 
     """Whether each field is what the short form has in its place: one part can't stand for several."""
     sound = True
     if spec.dtype is not None and spec.dtype not in CONCRETE:
-        help = suggestion(spec.dtype, CONCRETE) or f"the dtypes are {', '.join(CONCRETE)}"
+        help = meant_dtype(spec.dtype) or f"the dtypes are {', '.join(CONCRETE)}"
         message = f"`{spec.dtype}` is not a dtype"
         sink.add(spec_rules.NOT_A_TYPE.at(file.span(*path, "dtype"), message, help=help))
         sound = False

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
-from specgen.check.reads import broken_reads, misplaced_reads
+from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
+from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink, did_you_mean
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Function, SpecType, Type, Typed, check_assignable, free_names, infer, parse
+from specgen.expr import (
+    Binding,
+    Expr,
+    Function,
+    SpecType,
+    Type,
+    Typed,
+    check_assignable,
+    free_names,
+    infer,
+    parse,
+)
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -44,6 +56,7 @@ class Section:
             is passed over, so that one mistake gives one message.
         undrawn: where nothing random can be drawn, why and what to do instead.
         absent: names that mean something elsewhere in the declaration, with what to say where one is read.
+        further: expressions behind the section that read its values, too.
     """
 
     file: SchemaFile
@@ -55,14 +68,25 @@ class Section:
     broken: frozenset[str] = frozenset()
     absent: Mapping[str, str] = field(default_factory=dict)
     undrawn: str = ""
+    further: tuple[Scalar, ...] = ()
 
 
 @dataclass
 class SectionResult:
-    """The statements of a section and the type that each target got."""
+    """The statements of a section and the type that each target got.
+
+    Attributes:
+        statements: the assignments, in order.
+        types: what each assigned name is.
+        beyond: the declared keys whose expression may leave their domain, with its text.
+        section, targets: what was checked.
+    """
 
     statements: tuple[Statement, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
+    beyond: dict[str, Scalar] = field(default_factory=dict)
+    section: Section | None = None
+    targets: Mapping[str, Target] = field(default_factory=dict)
 
 
 def check_section(
@@ -76,16 +100,19 @@ def check_section(
         wrong: targets that are a known slip, with what to say about each.
         sink: takes every mistake; a statement with a mistake leaves its name undefined but known.
     """
-    result = SectionResult()
+    result = SectionResult(section=section, targets=targets)
     node = section.file.node(*section.path) if _exists(section) else None
     if not isinstance(node, MappingNode):
         return result
     scope = dict(section.scope)
     broken = {*section.broken, *(f"next.{name}" for name in section.broken)}
+    broken |= {name for name in node.lost if node.key(name) is None}
     statements: list[Statement] = []
     for index, (key, value) in enumerate(node.entries):
         name = key.text
         if name in broken:
+            if isinstance(value, Scalar) and (said := parse(value, sink)) is not None:
+                _unknown(section, said, value, scope, broken, node.entries[index + 1 :], sink)
             continue
         if not _target_allowed(section, key, targets, wrong, sink):
             broken.add(name)
@@ -94,11 +121,11 @@ def check_section(
             continue  # the models have said so already
         expr = parse(value, sink)
         later = {other.text: other for other, _ in node.entries[index:]}
-        if (
-            expr is None
-            or broken_reads(expr, broken)
-            or misplaced_reads(expr, value, scope.keys(), section.absent, later, sink)
-        ):
+        if expr is not None and broken_reads(expr, broken):
+            _unknown(section, expr, value, scope, broken, node.entries[index:], sink)
+            broken.add(name)
+            continue
+        if expr is None or misplaced_reads(expr, value, scope.keys(), section.absent, later, sink):
             broken.add(name)
             continue
         typed = infer(
@@ -116,6 +143,8 @@ def check_section(
                 broken.add(name)
                 continue
             dims = target.spec.dims if target.spec.shape is not None else typed.type.dims
+            if not interval.within(target.spec.interval):
+                result.beyond[name] = value
             type_, interval = Type(target.spec.dtype, dims), target.spec.interval
         result.types[name] = type_
         scope[name] = Binding(
@@ -133,7 +162,32 @@ def check_section(
             )
         )
     result.statements = tuple(statements)
+    report_unread(
+        node,
+        [name for name in result.types if name not in targets],
+        all_reads((node, *section.further)),
+        {*scope, *broken, *section.absent},
+        sink,
+        meant=targets,
+        expected=section.expected,
+    )
     return result
+
+
+def _unknown(
+    section: Section,
+    expr: Expr,
+    value: Scalar,
+    scope: Mapping[str, Binding],
+    broken: Collection[str],
+    behind: Iterable[tuple[Scalar, object]],
+    sink: Sink,
+) -> None:
+    """Report the names in an expression that can't be typed, as something in it has a mistake of its own."""
+    later = {other.text: other for other, _ in behind}
+    known = {*scope, *broken}
+    misplaced_reads(expr, value, known, section.absent, later, sink)
+    unknown_reads(expr, value, scope, section.functions, {*broken, *section.absent, *later}, sink)
 
 
 def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:

@@ -73,8 +73,6 @@ class _Checker:
         self._optional_params(params, outputs, sections)
         self._derive_done(params)
         check_flow(self.file, self.path, roles, outputs, sections, self.sink)
-        if not self.sink.has_errors:
-            self._assign_something(sections, outputs)
         signature = self._signature(params, roles, outputs)
         return CheckedTransform(
             name=self.name,
@@ -95,20 +93,6 @@ class _Checker:
                 if any(name in value_reads(s.expr) for s in sections["step"].statements)
             ),
         )
-
-    def _assign_something(self, sections: Mapping[str, SectionResult], outputs: Iterable[Output]) -> None:
-        """A phase that assigns local values only would do nothing."""
-        names = [output.name for output in outputs]
-        for phase in ("reset", "step", "map"):
-            targets = [statement.target for statement in sections[phase].statements]
-            if targets and not any(target.removeprefix("next.") in names for target in targets):
-                self.sink.add(
-                    rules.WRONG_TARGET.at(
-                        self.file.key_span(*self.path, phase, targets[-1]),
-                        f"`{phase}` assigns no output; `{targets[-1]}` is a local value",
-                        help=f"declare `{targets[-1]}` under `out`, or assign one of {', '.join(names) or 'its outputs'}",
-                    )
-                )
 
     def _refuse_unavailable(self) -> None:
         for field in _RESERVED:
@@ -165,9 +149,9 @@ class _Checker:
                 if phase == "step" and output.flag:
                     scope[target] = Binding(f"next_{output.name}", type_, interval, what="flag")
         expected = {
-            "reset": "an output",
-            "step": "`next.` and an output",
-            "map": "an output",
+            "reset": "an output, as `out` declares it",
+            "step": "`next.` and an output, as `out` declares it",
+            "map": "an output, as `out` declares it",
             "inverse": "an inverse role",
         }[phase]
         return check_section(

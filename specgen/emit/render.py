@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -83,7 +84,10 @@ def _item(item: RecordPlan | FunctionPlan | ClassPlan) -> str:
         case RecordPlan():
             return str(
                 _template("record").render(
-                    name=item.name, doc=_docstring(item.doc, 1), fields=[_documented(f) for f in item.fields]
+                    name=item.name,
+                    doc=_docstring(item.doc, 1),
+                    fields=[_documented(f) for f in item.fields],
+                    hiding=_TUPLE_METHODS,
                 )
             )
         case FunctionPlan():
@@ -102,9 +106,17 @@ def _item(item: RecordPlan | FunctionPlan | ClassPlan) -> str:
             )
 
 
+_TUPLE_METHODS = ("count", "index")
+"""Methods of tuples that a field of a record may hide: type checkers have to be told that it is meant."""
+
+
 def _documented(field: Field) -> Field:
     """A field whose documentation can stand between triple quotes."""
-    return replace(field, doc=_docstring((field.doc,), 1)) if field.doc else field
+    lines = textwrap.wrap(field.doc, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return replace(field, doc=_docstring(lines, 1)) if field.doc else field
+
+
+_WIDTH = 100
 
 
 def _function(plan: FunctionPlan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules import specs as spec_rules
-from specgen.expr.dtypes import is_abstract, is_float, is_int, join
+from specgen.expr.dtypes import holds, is_abstract, is_float, is_int, join
 from specgen.expr.interval import Interval
 from specgen.expr.ranges import add, multiply, negate, subtract
 from specgen.expr.spec_types import SpecType, flatten
@@ -33,6 +33,10 @@ class _Check:
     def dtype(self) -> bool:
         got, wanted = self._typed.type.dtype, self._target.dtype
         text = self._text
+        static = self._typed.static
+        if is_float(wanted) and isinstance(static, int | float) and not holds(wanted, static):
+            message = f"{static:g} is larger than {wanted} holds: it would be infinite"
+            return self._fail(rules.LITERAL_RANGE, message, "write inf if infinity is meant")
         if got == wanted or is_abstract(wanted):
             return True
         if got == "str" or wanted == "str":

@@ -37,6 +37,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+_LEADING_ZEROS: Final = re.compile(r"\A0[0_]*(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,10 @@ def tokenize_all(
             if end < len(text) and (text[end].isalnum() or text[end] == "_"):
                 end = _word_end(text, end)
                 _syntax(source, sink, position, end, f"`{text[position:end]}` is neither a number nor a name")
+                sound = False
+            elif (plain := _LEADING_ZEROS.sub("", word)) != word:
+                message = "a number does not start with 0: other languages read that as base 8"
+                _syntax(source, sink, position, end, message, f"write {plain}")
                 sound = False
             tokens.append(Token("number", word, position, end))
         elif kind == "name":

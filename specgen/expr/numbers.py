@@ -91,7 +91,10 @@ class Cursor:
     def undefined(self, token: Token) -> NoReturn:
         """Report a name that is no dimension."""
         span = self._source.span_of(token.start, token.end)
-        help = suggestion(token.text, (*self.dims, *_NAMED)) or "shapes and bounds read names of `dims:` only"
+        help = (
+            suggestion(token.text, (*self.dims, *_NAMED))
+            or "shapes and bounds read names of `dims:` and `groups:` only"
+        )
         self._sink.add(rules.UNDEFINED.at(span, f"undefined name `{token.text}`", help=help))
         raise NotANumber
 

@@ -69,6 +69,17 @@ def number_text(value: Static) -> Printed:
     return Printed(text, UNARY if text.startswith("-") else ATOM)
 
 
+_NAMED: Final = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones", "True": "ones"}
+"""Values that torch has a function for."""
+
+
+def full_like_text(like: str, value: str, dtype: str = "") -> str:
+    """`torch.full_like(like, value, dtype=dtype)`, or the shorter function that there is for the value."""
+    function = f"{_NAMED.get(value, 'full')}_like"
+    args = [like] if value in _NAMED else [like, value]
+    return f"torch.{function}({', '.join([*args, *([f'dtype={dtype}'] if dtype else [])])})"
+
+
 class Printer:
     """Prints one expression.
 
@@ -132,7 +143,7 @@ class Printer:
 
     def number(self, node: Typed, dtype: str) -> Printed:
         """A Python number for a function of tensors of `dtype`: `-2` prints as `-2.0` for floats."""
-        if node.op == "literal" and isinstance(node.static, int) and is_float(dtype):
+        if node.type.python and isinstance(node.static, int) and is_float(dtype):
             return number_text(float(node.static))
         return self.show(node)
 
@@ -195,8 +206,8 @@ class Printer:
         for leaf in self._leaves:
             kind = leaf.type
             if batch and kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
-                given = "" if kind.dtype == dtype else f", dtype={dtype_text(dtype)}"
-                return Printed(f"torch.full_like({leaf.text}, {value}{given})")
+                given = "" if kind.dtype == dtype else dtype_text(dtype)
+                return Printed(full_like_text(leaf.text, value, given))
         feature = [*map(str, dims), *(["1"] if col else [])]
         shape = self.batch_shape() if batch else None
         if shape is not None:
@@ -206,6 +217,8 @@ class Printer:
         return self._full(whole, value, dtype)
 
     def _full(self, shape: str, value: str, dtype: str) -> Printed:
+        if value in _NAMED:
+            return self.constant(_NAMED[value], shape, dtype=dtype)
         return self.constant("full", shape, value, dtype=dtype)
 
     def _leaf(self, node: Typed) -> Printed:

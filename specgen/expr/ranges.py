@@ -54,8 +54,24 @@ def negate(args: Ranges, node: Typed) -> Interval:
 
 
 def subtract(args: Ranges, node: Typed) -> Interval:
-    """`a - b`."""
+    """`a - b`; zero where both are the same expression."""
+    if len(node.args) == 2 and _alike(*node.args):
+        return Interval(0, 0, args[0].nan or not args[0].bounded)
     return add((args[0], negate((args[1],), node)), node)
+
+
+def _alike(a: Typed, b: Typed) -> bool:
+    """Whether two nodes are the same expression, and so the same number; each draw has a name of its own."""
+    named = (a.op, a.text, a.static, a.function, a.site) == (b.op, b.text, b.static, b.function, b.site)
+    return (
+        named
+        and not a.items
+        and not b.items
+        and a.type == b.type
+        and a.options == b.options
+        and len(a.args) == len(b.args)
+        and all(map(_alike, a.args, b.args))
+    )
 
 
 def multiply(args: Ranges, node: Typed) -> Interval:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
-from specgen.diagnostics import Rule, Sink, suggestion
+from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import specs as rules
 from specgen.expr.dtypes import ABSTRACT, CONCRETE, is_float, is_int
 from specgen.expr.interval import ANYTHING, Interval, full, store
@@ -21,6 +21,7 @@ from specgen.expr.spec_limits import (
     has_shape,
     number_fault,
 )
+from specgen.expr.type_hints import bounds_in, meant_dtype, meant_type
 from specgen.expr.types import Dims, Level, SourceText, Type
 
 SpecKind = Literal[
@@ -106,29 +107,33 @@ class SpecType:
         return str(Type(self.dtype, self.dims))
 
 
-def parse_type(source: SourceText, sink: Sink, dims: Mapping[str, int] | None = None) -> SpecType | None:
+def parse_type(
+    source: SourceText, sink: Sink, dims: Mapping[str, int] | None = None, *, patterns: bool = True
+) -> SpecType | None:
     """The type that `source` writes, or None when `sink` got the reasons why there is none.
 
     Args:
         source: The text of the type.
         sink: Takes the mistakes.
         dims: The named dimensions, for shapes and bounds.
+        patterns: Whether what is suggested may be a pattern, such as `float`.
 
     """
     cursor = Cursor.of(source, sink, dims or {})
     if cursor is None:
         return None
     try:
-        return _Parser(cursor, source, sink).whole()
+        return _Parser(cursor, source, sink, patterns).whole()
     except NotANumber:
         return None
 
 
 class _Parser:
-    def __init__(self, cursor: Cursor, source: SourceText, sink: Sink) -> None:
+    def __init__(self, cursor: Cursor, source: SourceText, sink: Sink, patterns: bool) -> None:
         self._cursor = cursor
         self._source = source
         self._sink = sink
+        self._patterns = patterns
         self._names: tuple[str, ...] = ()
 
     def whole(self) -> SpecType:
@@ -136,11 +141,17 @@ class _Parser:
         token = cursor.take()
         name = token.text
         if token.kind != "name" or name not in _KINDS:
-            help = suggestion(name, _KINDS) if token.kind == "name" else None
-            what = f"`{name}` is not a type" if name else "a type is missing"
-            self._stop(
-                rules.NOT_A_TYPE, token.start, token.end, what, help or "such as float32[3] in [-1, 1]"
+            end, written = token.end, name
+            while token.kind == "name" and cursor.accept("."):  # torch.float32
+                end = cursor.take().end
+                written = self._source.text[token.start : end]
+            help = (
+                meant_type(written, self._source.text[token.start :], patterns=self._patterns)
+                if token.kind == "name"
+                else None
             )
+            what = f"`{written}` is not a type" if name else "a type is missing"
+            self._stop(rules.NOT_A_TYPE, token.start, end, what, help or "such as float32[3] in [-1, 1]")
         if name == "like":
             return self._like()
         dtype = _DEFAULT_DTYPE.get(name, name)
@@ -159,7 +170,8 @@ class _Parser:
         rest = cursor.peek
         if rest.kind != "end":
             message = f"expected the end of the type before `{rest.text}`"
-            self._stop(rules.NOT_A_TYPE, rest.start, rest.end, message)
+            bounds = bounds_in(self._source.text, rest.start, name)
+            self._stop(rules.NOT_A_TYPE, rest.start, rest.end, message, bounds)
         made = self._made(name, dtype, counts, shape, low, high)
         if math.prod(made.dims or ()) > MAX_ELEMENTS:
             message = f"one value would have {math.prod(made.dims or ())} elements"
@@ -215,7 +227,7 @@ class _Parser:
                 token = cursor.take()
                 if token.text not in CONCRETE:
                     message = f"`{token.text}` is not a dtype"
-                    help = suggestion(token.text, CONCRETE)
+                    help = meant_dtype(token.text)
                     self._stop(rules.NOT_A_TYPE, token.start, token.end, message, help)
                 dtype = token.text
                 cursor.accept(",")
@@ -241,7 +253,7 @@ class _Parser:
 
     def _shape(self) -> Dims | None:
         cursor = self._cursor
-        cursor.expect("[")
+        opening = cursor.expect("[")
         if cursor.accept("..."):
             cursor.expect("]")
             return None
@@ -256,7 +268,7 @@ class _Parser:
                 if not cursor.accept(","):
                     break
                 continue
-            dims.append(self._size("a dimension"))
+            dims.append(self._size("a dimension", bounds_in(self._source.text, opening.start)))
             names.append(self._source.text[start : cursor.last.end])
             if not cursor.accept(","):
                 break
@@ -269,13 +281,14 @@ class _Parser:
         named = token.kind == "name" and token.text not in self._cursor.dims
         return named and token.text[:1].isupper() and after.text in (",", "]")
 
-    def _size(self, what: str) -> int:
+    def _size(self, what: str, bounds: str | None = None) -> int:
         cursor = self._cursor
         start = cursor.peek.start
         value = number(cursor)
         if isinstance(value, float) or value < 1:
             message = f"{what} is a positive whole number, not {value}"
-            help = "write `//` for a whole quotient" if isinstance(value, float) else None
+            quotient = isinstance(value, float) and "/" in self._source.text[start : cursor.last.end]
+            help = "write `//` for a whole quotient" if quotient else bounds
             self._stop(rules.BAD_SHAPE, start, cursor.last.end, message, help)
         return int(value)
 
@@ -284,6 +297,8 @@ class _Parser:
         word = cursor.take()
         if name in _DEFAULT_DTYPE or dtype in ("bool", "any"):
             self._stop(rules.NOT_A_TYPE, word.start, word.end, f"`{name}` has no bounds", None)
+        if cursor.peek.text == "(":
+            cursor.fail(cursor.peek, "expected `[` before `(`", "bounds are written in brackets: in [-1, 1]")
         cursor.expect("[")
         low, low_at = self._bound(dtype, shape or ())
         cursor.expect(",")

@@ -19,7 +19,8 @@ from specgen.plan.chain_writer import FIXED, GIVEN, ChainWriter, Kind, NotHere
 from specgen.plan.data import data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.env_context import NOT_DONE, field_doc
-from specgen.plan.interface import Call, EnvInterface, Output, RecordField
+from specgen.plan.env_flags import with_batch
+from specgen.plan.interface import FLAGS, Call, EnvInterface, Output, RecordField
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.python_env import dynamics_type
 from specgen.plan.writer import shape_text, stored_text
@@ -152,12 +153,13 @@ class _Planner:
         for f in self.fields:
             if self.native and f.key in self.env.reset.returns and f.extra is None:  # type: ignore[union-attr]
                 values.append((f.field.name, f"base.{f.field.name}"))
-            elif f.field.key[-1] in ("done", "terminated", "truncated") and f.extra is None:
+            elif f.field.key[-1] in FLAGS and f.extra is None:
                 values.append((f.field.name, "not_done" if f.field.name == "done" else "not_done.clone()"))
             else:
                 values.append((f.field.name, writer.value("root", f.key, f.root).text))
         returned = ", ".join(f"{name}={text}" for name, text in values)
-        lines = (*writer.lines, Line(f"return {self.chain.name}Root({returned})"))
+        last = Line(f"return {self.chain.name}Root({returned})")
+        lines = (*with_batch(writer.lines, writer.names), last)
         names: list[str] = [n for n in FIXED if n in writer.args]
         names += ["not_done", *(f.field.name for f in raw), *draws]
         doc = ("A fresh episode in every row of the batch.",)
@@ -364,11 +366,7 @@ class _Planner:
         if arg.startswith("next."):
             name = arg.removeprefix("next.")
             field = next(f.field for f in self.fields if f.field.name == name)
-            return (
-                name
-                if field.type.dtype == "bool" and field.key[-1] in ("done", "terminated", "truncated")
-                else f"next_{name}"
-            )
+            return name if field.type.dtype == "bool" and field.key[-1] in FLAGS else f"next_{name}"
         return writer.given[arg].text
 
     def _arguments(self, names: Iterable[str]) -> tuple[Argument, ...]:

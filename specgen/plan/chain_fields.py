@@ -10,7 +10,7 @@ from specgen.check.chain_types import shape_of
 from specgen.check.model import Constant, dotted, snake
 from specgen.expr import Type
 from specgen.plan.chain_flow import END, START, Place, Versions, Write
-from specgen.plan.interface import EnvInterface, Extra, RecordField
+from specgen.plan.interface import FLAGS, EnvInterface, Extra, RecordField
 from specgen.plan.spec_text import spec_text
 
 PRIVATE = "_carry"
@@ -47,9 +47,7 @@ def chain_fields(chain: CheckedChain, env: EnvInterface, versions: Versions) -> 
 
 
 def _env_fields(env: EnvInterface, versions: Versions) -> Iterator[ChainField]:
-    flags = {
-        dotted((*prefix, flag)) for prefix in env.env.done for flag in ("done", "terminated", "truncated")
-    }
+    flags = {dotted((*prefix, flag)) for prefix in env.env.done for flag in FLAGS}
     for field in env.root:
         if field.dotted in flags:
             yield ChainField(field, END, END)

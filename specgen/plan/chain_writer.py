@@ -13,7 +13,7 @@ from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer, point
 from specgen.plan.chain_fields import ChainField, constant_name
 from specgen.plan.chain_flow import Place, Time, Versions, Write
-from specgen.plan.interface import Call, EnvInterface
+from specgen.plan.interface import FLAGS, Call, EnvInterface
 from specgen.plan.model import Line
 from specgen.plan.writer import stored_text
 
@@ -58,9 +58,9 @@ class ChainWriter:
         self.lines: list[Line] = []
         self.args: dict[str, None] = {}
         self.made: dict[tuple[Time, str, Place | None], Binding] = {}
-        self._names: set[str] = {binding.text for binding in given.values()}
+        self.names: set[str] = {binding.text for binding in given.values()}
         if kind != "reset":
-            self._names |= {f.field.name for f in fields}
+            self.names |= {f.field.name for f in fields}
         self._base: str | None = None
         self._locals: dict[tuple[int, int, str], Binding] = {}
 
@@ -97,7 +97,7 @@ class ChainWriter:
             given_here = time == "root" and self.kind in ("advance", "reward", "observe")
             later = time == "next" and self.kind == "reward"
             if given_here or later:
-                flag = chain_field.field.type.dtype == "bool" and chain_field.field.key[-1] in _FLAGS
+                flag = chain_field.field.type.dtype == "bool" and chain_field.field.key[-1] in FLAGS
                 name = chain_field.field.name if given_here or flag else f"next_{chain_field.field.name}"
                 self.args.setdefault(f"{time}.{chain_field.field.name}")
                 return Binding(name, chain_field.field.type, chain_field.field.interval)
@@ -111,7 +111,7 @@ class ChainWriter:
             at = "root" if self.kind == "reset" else "next"
             if at == time:
                 return Binding(f"{self._base}.{field.name}", field.type, field.interval)
-        if self.kind == "reset" and key in _FLAGS:
+        if self.kind == "reset" and key in FLAGS:
             return self.given["not_done"]
         for call, outputs in ((self.env.observe, self.env.observations), (self.env.reward, self.env.rewards)):
             if call is not None and key in call.returns and (call is self.env.observe or time == "next"):
@@ -221,7 +221,7 @@ class ChainWriter:
         like = None if typed.type.level == "batch" else self.like or self._like(entry)
         text = stored_text(typed, entry.type, like)
         plain = entry.name if time == "root" or entry.group == "reward" else f"next_{entry.name}"
-        name = self._name(f"{plain}_{write.output}" if plain in self._names else plain)
+        name = self._name(f"{plain}_{write.output}" if plain in self.names else plain)
         self.lines.append(Line(f"{name} = {text}", path))
         return Binding(name, entry.type, typed.interval)
 
@@ -257,11 +257,10 @@ class ChainWriter:
 
     def _name(self, wanted: str) -> str:
         name, count = wanted, 2
-        while name in self._names:
+        while name in self.names:
             name, count = f"{wanted}_{count}", count + 1
-        self._names.add(name)
+        self.names.add(name)
         return name
 
 
 _START: Place = (-1, 0)
-_FLAGS = ("done", "terminated", "truncated")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from functools import partial
 
 from specgen.check.model import AgentGroup, Parameter
 from specgen.expr import SpecType, Type
-from specgen.plan.interface import EnvInterface
+from specgen.plan.interface import FLAGS, EnvInterface
 from specgen.plan.per_env import param_doc
 from specgen.plan.writer import domain_text, shape_text
 
 WIDTH = 100
-FLAGS = ("done", "terminated", "truncated")
 
 
 def env_doc(interface: EnvInterface) -> tuple[str, ...]:
@@ -21,6 +21,8 @@ def env_doc(interface: EnvInterface) -> tuple[str, ...]:
     lines = [*wrapped(env.doc or f"The environment `{env.name}`."), ""]
     stateful = env.python is not None and env.python.stateful
     lines += params_doc(env.params, batched=env.gymnasium is None and not stateful)
+    if env.gymnasium is not None:
+        lines[-1:] = [*hanging("**gym_kwargs: further keywords of `gymnasium.make`."), ""]
     if env.python is not None:
         lines[-1:] = [
             *hanging("check_domains: refuse NaN and values outside their domain; for debugging."),
@@ -29,19 +31,18 @@ def env_doc(interface: EnvInterface) -> tuple[str, ...]:
     if env.groups:
         lines += ["Groups of agents:", *(line for group in env.groups for line in _group_doc(group)), ""]
     lines += ["Keys:"]
-    lines += [f"    {key_line(o.key, o.spec, stored(o.type), o.doc)}" for o in interface.observations]
-    lines += [f"    {key_line(e.key, e.spec, e.stored_shape, e.doc)}" for e in env.state]
+    line = partial(key_line, batched=env.gymnasium is None)
+    keys = [line(o.key, o.spec, stored(o.type), o.doc) for o in interface.observations]
+    keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.state]
     others = [f for f in interface.root if f.visible and f.dotted in interface.extra]
     # what a user's class returns is in a record, and declared
     known = {e.dotted: e.spec for e in env.observation} if env.python is not None else {}
-    lines += [
-        f"    {key_line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype)}" for f in others
-    ]
+    keys += [line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype) for f in others]
     flags = [f for f in interface.root if f.key[-1] in FLAGS and f.key[:-1] in env.done]
-    lines += [f"    {key_line(f.key, None, stored(f.type), f.doc, 'bool')}" for f in flags]
-    lines += [f"    {key_line(e.key, e.spec, e.stored_shape, e.doc)}" for e in env.action]
-    lines += [f"    {key_line(('next', *o.key), o.spec, stored(o.type), o.doc)}" for o in interface.rewards]
-    return tuple(lines)
+    keys += [line(f.key, None, stored(f.type), f.doc, "bool") for f in flags]
+    keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.action]
+    keys += [line(("next", *o.key), o.spec, stored(o.type), o.doc) for o in interface.rewards]
+    return (*lines, *items_doc(keys))
 
 
 def _group_doc(group: AgentGroup) -> list[str]:
@@ -63,12 +64,19 @@ def params_doc(params: Iterable[Parameter], *, batched: bool) -> list[str]:
 
 
 def key_line(
-    key: tuple[str, ...], spec: SpecType | None, shape: tuple[int, ...], doc: str, dtype: str = ""
+    key: tuple[str, ...],
+    spec: SpecType | None,
+    shape: tuple[int, ...],
+    doc: str,
+    dtype: str = "",
+    *,
+    batched: bool = True,
 ) -> str:
     """`("next", "reward"): float32 [*batch, 1]`."""
     name = key[0] if len(key) == 1 else repr(key).replace("'", '"')
     domain = domain_text(spec) if spec is not None else ""
-    text = f"{name}: {spec.dtype if spec is not None else dtype} {shape_text('*batch', shape)}{domain}"
+    dims = shape_text("*batch", shape) if batched else str(list(shape))
+    text = f"{name}: {spec.dtype if spec is not None else dtype} {dims}{domain}"
     return f"{text}; {doc}" if doc else text
 
 
@@ -83,7 +91,19 @@ def wrapped(text: str) -> list[str]:
 
 def hanging(text: str) -> list[str]:
     """An item of an `Args:` section."""
-    return textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="        ")
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def items_doc(texts: Iterable[str]) -> list[str]:
+    """The items of an `Args:` or `Returns:` section."""
+    return [line for text in texts for line in hanging(text)]
 
 
 def stored(type: Type) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from specgen.check.model import CheckedEnv, Key, dotted
 from specgen.plan.docs import env_doc
-from specgen.plan.interface import Call, EnvInterface, Output
+from specgen.plan.interface import FLAGS, Call, EnvInterface, Output
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
 from specgen.plan.per_env import read_text
 from specgen.plan.spec_text import (
@@ -84,15 +84,9 @@ def group_attribute(env: CheckedEnv) -> list[str]:
 
 
 def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
-    """The constructor: checks the parameters' ranges, keeps them in the record of `params_of`."""
+    """The constructor: reads the parameters, of their types and in their ranges, into the record of `params_of`."""
     params = interface.params
     lines = ["super().__init__(batch_size=batch_size, device=device)"]
-    for param in params:
-        for sign, bound in param.range if param.entry is None else ():
-            lines.append(
-                f"if not {param.name} {sign} {bound!r}:\n"
-                f'    raise ValueError(f"{param.name} must be {sign} {bound!r}, got {{{param.name}}}")'
-            )
     if params:
         lines.append(
             f"self.params = {params_of}Params({', '.join(f'{p.name}={read_text(p)}' for p in params)})"
@@ -153,7 +147,7 @@ def specs_method(interface: EnvInterface) -> FunctionPlan:
 
 def is_flag(key: Key, done: tuple[Key, ...]) -> bool:
     """Whether `key` belongs to one of the done sets."""
-    return key[-1] in ("done", "terminated", "truncated") and key[:-1] in done
+    return key[-1] in FLAGS and key[:-1] in done
 
 
 def read_method(interface: EnvInterface) -> FunctionPlan:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from specgen.check.model import CheckedEnv, Entry, Statement, dotted, identifier, snake
 from specgen.expr import Binding, DrawSite, Function, Interval, Type, full
 from specgen.plan.flow import Flow, split_step
-from specgen.plan.interface import RecordField
+from specgen.plan.interface import FLAG_DOCS, FLAGS, RecordField
 from specgen.plan.model import Argument
 from specgen.plan.writer import shape_text
 
-FLAGS = ("done", "terminated", "truncated")
-FLAG_DOCS = {
-    "done": "the episode is over",
-    "terminated": "it ended",
-    "truncated": "it was cut off",
-}
 NOT_DONE = Binding("not_done", Type("bool", (), col=True), full("bool"))
 """The argument of reset functions that tells the batch shape and the device."""
 
@@ -54,6 +48,13 @@ class EnvContext:
             self.fixed[const.name] = Binding(f"consts.{const.name}", const.type, const.interval)
 
     @property
+    def names(self) -> set[str]:
+        """The variables of generated functions that come from the declaration."""
+        env = self.env
+        targets = {identifier(s.target) for s in (*env.reset, *env.step, *env.observe)}
+        return targets | {entry.name for entry in env.entries}
+
+    @property
     def now(self) -> dict[str, Binding]:
         """State and actions, as a step reads them."""
         entries = (*self.env.state, *self.env.action)
@@ -69,6 +70,19 @@ class EnvContext:
     def flags(self) -> tuple[RecordField, ...]:
         """The done flags."""
         return tuple(f for f in self.root if f.key[-1] in FLAGS and f.key[:-1] in self.env.done)
+
+    def place(self, scope: Mapping[str, Binding], read: Iterable[str], done: str) -> tuple[str, Binding]:
+        """The argument of a function that tells the batch shape and the device to values that read no tensor.
+
+        Args:
+            scope: what the function sees.
+            read: the entries that it reads anyway: one of these, as small as there is.
+            done: the flag that is read where there are none.
+        """
+        flags = {field.dotted for field in self.flags}
+        found = [name for name in read if name.removeprefix("next.") not in flags]
+        name = min(found, key=lambda name: scope[name].type.rank, default=done)
+        return name, scope[name.removeprefix("next.") if name == done else name]
 
     def fills(self, target: str) -> tuple[int, ...]:
         """The dimensions of a reward or a flag of a group: one value given is that of each agent."""

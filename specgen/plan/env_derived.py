@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from specgen.check.model import Entry, Statement, dotted
 from specgen.expr import Binding, full
+from specgen.plan.docs import items_doc
 from specgen.plan.env_context import EnvContext, entry_doc, fixed_doc
 from specgen.plan.env_flags import joined_flags
 from specgen.plan.flow import reads
@@ -18,19 +19,19 @@ def plan_reward(context: EnvContext) -> tuple[list[Item], Call]:
     """The rewards that no later step waits for, as a function of the records."""
     env = context.env
     entries = [entry for entry in env.reward if entry.dotted not in context.flow.promoted]
-    writer = Writer(
-        {**context.fixed, **context.now, **context.after}, context.functions, context.after["done"]
-    )
+    scope = {**context.fixed, **context.now, **context.after}
     inputs = dict.fromkeys(_as_inputs(reads(context.flow.cold), context))
+    place, like = context.place(scope, inputs, "next.done")
+    writer = Writer(scope, context.functions, like)
     rewards = {entry.dotted: entry for entry in entries}
     joined = joined_flags(env)
     for statement in context.flow.cold:
         entry = rewards.get(statement.target)
         if entry is None:
             fills = context.fills(statement.target)
-            typed = writer.assign(statement, like=writer.scope["done"], fills=fills)
+            typed = writer.assign(statement, like=like, fills=fills)
             if writer.placed or (fills and typed.type.level != "batch"):
-                inputs.setdefault("next.done")
+                inputs.setdefault(place)
             continue
         prefix = max((p for p in env.done if entry.key[: len(p)] == p), key=len, default=())
         # no reward reads `done`, so it can stand for a flag of the set whatever the statements define
@@ -47,22 +48,22 @@ def plan_reward(context: EnvContext) -> tuple[list[Item], Call]:
 def plan_observe(context: EnvContext) -> tuple[list[Item], Call]:
     """The observations, as a function of the state."""
     env = context.env
-    done = next(f for f in context.flags if f.dotted == "done")
-    like = Binding(done.name, done.type, done.interval)
-    writer = Writer({**context.fixed, **context.now}, context.functions, like)
-    entries = {entry.dotted: entry for entry in env.observation}
     state = {entry.dotted: entry for entry in env.state}
     inputs = dict.fromkeys(name for name in reads(env.observe) if name in state)
+    scope = {**context.fixed, **context.now, "done": context.after["done"]}
+    place, like = context.place(scope, inputs, "done")
+    writer = Writer({**context.fixed, **context.now}, context.functions, like)
+    entries = {entry.dotted: entry for entry in env.observation}
     for statement in env.observe:
         entry = entries.get(statement.target)
         if entry is None:
             writer.assign(statement)
             if writer.placed:
-                inputs.setdefault(done.dotted)
+                inputs.setdefault(place)
             continue
         typed = writer.typed(statement)
         if typed.type.level != "batch":
-            inputs.setdefault(done.dotted)
+            inputs.setdefault(place)
         text = stored_text(typed, entry.type, like)
         writer.lines.append(Line(f"{entry.name} = {text}", statement.path))
         writer.scope[statement.target] = Binding(entry.name, entry.type, entry.spec.interval)
@@ -112,10 +113,10 @@ def _derived(
         "",
         "Args:",
         *fixed_doc(leading),
-        *(f"    {a}: {context.input_doc(n)}" for a, n in zip(arg_names, names, strict=True)),
+        *items_doc(f"{a}: {context.input_doc(n)}" for a, n in zip(arg_names, names, strict=True)),
         "",
         "Returns:",
-        *(f"    {entry_doc(e)}" for e in entries),
+        *items_doc(f"{'' if record is None else f'{e.name}: '}{entry_doc(e)}" for e in entries),
     )
     items.append(FunctionPlan(name, args, returns, doc, tuple(lines)))
     call = Call(name, (*(a.name for a in leading), *names), tuple(e.dotted for e in entries), record)

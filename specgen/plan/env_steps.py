@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from specgen.check.model import Entry, identifier
 from specgen.expr import Binding, DrawSite, Type, full
-from specgen.plan.env_context import FLAGS, NOT_DONE, EnvContext, draw_doc, fixed_doc
-from specgen.plan.env_flags import flag_lines
+from specgen.expr.printer import full_like_text
+from specgen.plan.docs import items_doc
+from specgen.plan.env_context import NOT_DONE, EnvContext, draw_doc, fixed_doc
+from specgen.plan.env_flags import flag_lines, reset_flags, with_batch
 from specgen.plan.flow import reads
 from specgen.plan.interface import Call
 from specgen.plan.model import Argument, FunctionPlan, Line
@@ -26,27 +28,20 @@ def plan_reset(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite]]
             writer.assign(statement)
         else:
             writer.assign(statement, type=entry.type, interval=entry.spec.interval, like=like)
-    values = [f"{entry.name}={entry.name}" for entry in env.state]
-    for prefix in env.done:
-        for flag in FLAGS:
-            name = "_".join((*prefix, flag))
-            if not prefix:
-                values.append(f"{name}=not_done" if flag == "done" else f"{name}=not_done.clone()")
-            else:
-                dims = ", ".join(map(str, (*env.done_dims[prefix], 1)))
-                shape = f"(*not_done.shape[:-1], {dims})"
-                values.append(f"{name}=torch.zeros({shape}, dtype=torch.bool, device=not_done.device)")
+    made, flags = reset_flags(env)
+    values = [*(f"{entry.name}={entry.name}" for entry in env.state), *flags]
     name = f"{context.prefix}_reset"
     drawn = [param.draw for param in env.params if param.draw is not None]
     leading = context.fixed_arguments((*drawn, *env.reset), params=fills)
-    lines = [*writer.lines, Line(f"return {env.name}Root({', '.join(values)})")]
+    lines = with_batch([*writer.lines, *made], context.names)
+    lines.append(Line(f"return {env.name}Root({', '.join(values)})"))
     doc = (
         "A fresh episode in every row of the batch.",
         "",
         "Args:",
         *fixed_doc(leading),
         "    not_done: bool [*batch, 1], all False; it tells the batch shape and the device.",
-        *(f"    {site.name}: {draw_doc(site)}" for site in writer.draws),
+        *items_doc(f"{site.name}: {draw_doc(site)}" for site in writer.draws),
     )
     args = [*leading, Argument("not_done", "Tensor"), *(Argument(s.name, "Tensor") for s in writer.draws)]
     plan = FunctionPlan(name, tuple(args), f"{env.name}Root", doc, tuple(lines))
@@ -59,16 +54,20 @@ def plan_advance(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite
     env, flow = context.env, context.flow
     scope = {**context.fixed, **context.now}
     done = Binding("done", Type("bool", (), col=True), full("bool"))
-    writer = Writer(scope, context.functions, done)
-    state = {f"next.{entry.dotted}": entry for entry in env.state}
     used = dict.fromkeys(name for name in reads(flow.hot) if name in context.now)
-    for statement in flow.hot:
+    place, like = context.place({**scope, "done": done}, used, "done")
+    writer = Writer(scope, context.functions, like)
+    state = {f"next.{entry.dotted}": entry for entry in env.state}
+    flags = {field.dotted for field in context.flags}
+    for index, statement in enumerate(flow.hot):
         entry = state.get(statement.target)
         if entry is None:
             fills = context.fills(statement.target)
-            typed = writer.assign(statement, like=done, fills=fills)
+            last = all(statement.target not in other.reads for other in flow.hot[index + 1 :])
+            column = last and statement.target in flags
+            typed = writer.assign(statement, like=like, fills=fills, column=column)
             if writer.placed or (fills and typed.type.level != "batch"):
-                used.setdefault("done")
+                used.setdefault(place)
             continue
         used.setdefault(entry.dotted)
         writer.assign(
@@ -103,8 +102,8 @@ def plan_advance(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite
         "",
         "Args:",
         *fixed_doc(leading),
-        *(f"    {identifier(n)}: {context.input_doc(n)}" for n in names),
-        *(f"    {site.name}: {draw_doc(site)}" for site in writer.draws),
+        *items_doc(f"{identifier(n)}: {context.input_doc(n)}" for n in names),
+        *items_doc(f"{site.name}: {draw_doc(site)}" for site in writer.draws),
     )
     plan = FunctionPlan(name, tuple(args), f"{env.name}Next", doc, tuple(lines))
     call_args = (*(a.name for a in leading), *names, *(s.name for s in writer.draws))
@@ -120,4 +119,5 @@ def _column(entry: Entry, writer: Writer, used: dict[str, None]) -> str:
     if binding.static is None and binding.type.level == "batch":
         return f"{binding.text}.unsqueeze(-1)"
     used.setdefault("done")
-    return f"torch.full_like(done, {binding.static if binding.static is not None else binding.text}, dtype=torch.float32)"
+    value = str(binding.static) if binding.static is not None else binding.text
+    return full_like_text("done", value, "torch.float32")

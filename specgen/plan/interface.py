@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from specgen.check.model import CheckedEnv, Key, Parameter
 from specgen.expr import Interval, SpecType, Type
 
+FLAGS = ("done", "terminated", "truncated")
+"""The flags of a done set."""
+
+FLAG_DOCS = {
+    "done": "the episode is over",
+    "terminated": "it ended",
+    "truncated": "it was cut off",
+}
+
 
 @dataclass(frozen=True)
 class RecordField:

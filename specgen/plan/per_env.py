@@ -29,9 +29,9 @@ def _record_field(param: Parameter) -> Field:
 
 def read_text(param: Parameter) -> str:
     """The expression that gives the record's value for what the constructor was given."""
-    if param.entry is None:
-        return param.name
     limits = "".join(f", {_KEYWORDS[sign]}={number_text(bound)}" for sign, bound in param.range)
+    if param.entry is None:
+        return f'self._{param.annotation}("{param.name}", {param.name}{limits})'
     shape = tuple_text(param.entry.spec.dims or ())
     dtype = TORCH_DTYPES[param.entry.spec.dtype]
     text = f'self._per_env("{param.name}", {param.name}, {shape}, {dtype}{limits})'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import Checked, CheckedEnv, Entry, Key, PythonSource, snake
-from specgen.expr import Type, full
+from specgen.expr import DrawSite, Type, full
 from specgen.plan.data import data_plan
-from specgen.plan.docs import env_doc
+from specgen.plan.docs import env_doc, items_doc
 from specgen.plan.env import consts_record, params_record
 from specgen.plan.env_class import (
     advance_method,
@@ -22,11 +22,21 @@ from specgen.plan.env_class import (
     reset_text,
     specs_method,
 )
-from specgen.plan.env_context import FLAG_DOCS, FLAGS, entry_doc, field_doc
-from specgen.plan.interface import Call, EnvInterface, Extra, Output, RecordField
+from specgen.plan.env_context import (
+    NOT_DONE,
+    EnvContext,
+    draw_doc,
+    entry_doc,
+    field_doc,
+    fixed_doc,
+)
+from specgen.plan.env_flags import reset_flags, with_batch
+from specgen.plan.interface import FLAG_DOCS, FLAGS, Call, EnvInterface, Extra, Output, RecordField
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
-from specgen.plan.python_protocol import protocol_items
+from specgen.plan.per_env import assign_params
+from specgen.plan.python_protocol import of_class, protocol_items, setup_params
 from specgen.plan.spec_text import spec_text
+from specgen.plan.writer import Writer, draw_text
 
 
 def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
@@ -36,7 +46,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     observed = tuple(_field(e, e.type) for e in env.observation)
     rewards = tuple(_field(e, e.type) for e in env.reward)
     root = (*state, *observed, *_flags(env))
-    reset = _reset(env, root)
+    reset, draws = _reset(env)
     advance = _advance(env, (*root, *rewards))
     interface = EnvInterface(
         env,
@@ -51,6 +61,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
         ),
         None,
         None,
+        tuple(map(draw_text, draws)),
         rewards=tuple(Output(e.name, e.dotted, e.key, e.type, e.spec, e.doc) for e in env.reward),
         params=env.params,
         extra={e.dotted: Extra(spec_text(e.spec)) for e in env.observation},
@@ -112,14 +123,15 @@ def make_python(env: CheckedEnv, consts: str = "consts") -> FunctionPlan:
     """
     source = _source(env)
     fields = {
-        "params": "self.params" if env.params else "",
+        "params": _setup_params(env),
         "consts": f"self.{consts}" if env.consts else "",
         "dims": f"{env.name}Dims()" if env.dims else "",
         "device": "" if source.stateful else "self.device",
     }
     given = ", ".join(f"{name}={text}" for name, text in fields.items() if text)
     # the class may be called like something that this method reads
-    own = source.name in ("Callable", f"{env.name}Setup", f"{env.name}Protocol", f"{env.name}Dims")
+    records = (f"{env.name}{kind}" for kind in ("Setup", "SetupParams", "Protocol", "Dims"))
+    own = source.name in ("Callable", *records)
     name = "Dynamics" if own else source.name
     alias = " as Dynamics" if own else ""
     return method(
@@ -131,6 +143,15 @@ def make_python(env: CheckedEnv, consts: str = "consts") -> FunctionPlan:
         f"make: Callable[[{env.name}Setup], {env.name}Protocol] = {name}",
         f"return make({env.name}Setup({given}))",
     )
+
+
+def _setup_params(env: CheckedEnv) -> str:
+    """The parameters that the class is made from; nothing if there are none."""
+    given = setup_params(env)
+    if not given or not env.differing:
+        return "self.params" if given else ""
+    values = ", ".join(f"{param.name}=self.params.{param.name}" for param in given)
+    return f"{env.name}SetupParams({values})"
 
 
 def _source(env: CheckedEnv) -> PythonSource:
@@ -169,59 +190,80 @@ def _leading(env: CheckedEnv) -> tuple[str, ...]:
     return ("dynamics",) if _source(env).stateful else ("dynamics", "done")
 
 
-def _reset(env: CheckedEnv, root: tuple[RecordField, ...]) -> FunctionPlan:
-    given = [e.name for e in (*env.state, *env.observation)]
-    values = [f"{name}={name}" for name in given]
-    for prefix in env.done:
-        for flag in FLAGS:
-            dims = ", ".join(map(str, (*env.done_dims[prefix], 1)))
-            text = "not_done" if flag == "done" else "not_done.clone()"
-            if prefix:
-                text = (
-                    f"torch.zeros((*not_done.shape[:-1], {dims}), dtype=torch.bool, device=not_done.device)"
-                )
-            values.append(f"{'_'.join((*prefix, flag))}={text}")
+def _reset(env: CheckedEnv) -> tuple[FunctionPlan, list[DrawSite]]:
+    """The reset function, and the draws of parameters that it takes."""
+    context = EnvContext(env)
+    writer = Writer(context.fixed, {}, NOT_DONE)
+    fills = assign_params(writer, env.params, f"envs.{env.name}", NOT_DONE)
+    drawn = [param.draw for param in env.params if param.draw is not None]
+    leading = context.fixed_arguments(drawn, params=fills)
+    given = [e.name for e in (*of_class(env, env.state), *of_class(env, env.observation))]
+    made, flags = reset_flags(env)
+    values = [*(f"{e.name}={e.name}" for e in (*env.state, *env.observation)), *flags]
     doc = (
         f"A fresh episode in every row of the batch, by `{_source(env).text}`.",
         "",
         "Args:",
         "    dynamics: the class's object.",
+        *fixed_doc(leading),
         "    not_done: bool [*batch, 1], all False; it tells the batch shape and the device.",
+        *items_doc(f"{site.name}: {draw_doc(site)}" for site in writer.draws),
     )
-    return FunctionPlan(
+    handed = f", {_episode_params(env)}" if env.differing else ""
+    plan = FunctionPlan(
         f"{snake(env.name)}_reset",
-        (Argument("dynamics", dynamics_type(env)), Argument("not_done", "Tensor")),
+        (
+            Argument("dynamics", dynamics_type(env)),
+            *leading,
+            Argument("not_done", "Tensor"),
+            *(Argument(site.name, "Tensor") for site in writer.draws),
+        ),
         f"{env.name}Root",
         doc,
         (
-            Line(f"{_unpacked(given)}dynamics.reset(not_done)"),
+            *writer.lines,
+            Line(f"{_unpacked(given)}dynamics.reset(not_done{handed})"),
+            *with_batch(made, context.names),
             Line(f"return {env.name}Root({', '.join(values)})"),
         ),
     )
+    return plan, writer.draws
+
+
+def _episode_params(env: CheckedEnv) -> str:
+    """The record of the parameters that differ between environments, as the class is handed it."""
+    return f"{env.name}EpisodeParams({', '.join(f'{param.name}={param.name}' for param in env.differing)})"
 
 
 def _advance(env: CheckedEnv, fields: tuple[RecordField, ...]) -> FunctionPlan:
-    state = [e.name for e in env.state]
+    state = [e.name for e in of_class(env, env.state)]
     flags = [("_".join((*prefix, flag))) for prefix in env.done for flag in FLAGS[1:]]
-    rest = [*(e.name for e in env.observation), *(e.name for e in env.reward), *flags]
+    returned = (*of_class(env, env.observation), *env.reward)
+    results = _unpacked([*(f"next_{name}" for name in state), *(e.name for e in returned), *flags])
     inputs = [*(e.name for e in env.action)]
+    kept: dict[str, str] = {}
     if not _source(env).stateful:
         record = ", ".join(f"{name}={name}" for name in state)
         inputs = ["done", f"{env.name}State({record})", *inputs]
-    lines = [
-        Line(f"{_unpacked([*(f'next_{name}' for name in state), *rest])}dynamics.step({', '.join(inputs)})")
-    ]
+        inputs += [f"params={_episode_params(env)}"] if env.differing else []
+    lines = []
+    if _source(env).stateful and env.differing:
+        # what it goes on with, whatever the tensordict says
+        lines.append(Line(f"params: {env.name}EpisodeParams = dynamics.episode_params()"))
+        kept = {param.name: f"params.{param.name}" for param in env.differing}
+    lines.append(Line(f"{results}dynamics.step({', '.join(inputs)})"))
     for prefix in env.done[1:]:
         # where the root ends, everything does
         up = ".unsqueeze(-1)" * len(env.done_dims[prefix])
         for flag in FLAGS[1:]:
             name = "_".join((*prefix, flag))
             lines.append(Line(f"{name} = {name} | {flag}{up}"))
-    values = [f"{f.name}={_value(f.key, f.name, state, env)}" for f in fields]
+    kept |= {name: f"next_{name}" for name in state}
+    values = [f"{f.name}={_value(f.key, kept.get(f.name, f.name), env)}" for f in fields]
     lines.append(Line(f"return {env.name}Next({', '.join(values)})"))
     names = {"dynamics": dynamics_type(env)}
-    args = [Argument(name, names.get(name, "Tensor")) for name in (*_leading(env), *state)]
-    args += [Argument(e.name, "Tensor") for e in env.action]
+    args = [Argument(name, names.get(name, "Tensor")) for name in _leading(env)]
+    args += [Argument(e.name, "Tensor") for e in (*env.state, *env.action)]
     told = ["    done: bool [*batch, 1]; it tells the batch shape."] if "done" in _leading(env) else []
     doc = (
         f"One step, by `{_source(env).text}`.",
@@ -229,16 +271,16 @@ def _advance(env: CheckedEnv, fields: tuple[RecordField, ...]) -> FunctionPlan:
         "Args:",
         "    dynamics: the class's object.",
         *told,
-        *(f"    {e.name}: {entry_doc(e)}" for e in (*env.state, *env.action)),
+        *items_doc(f"{e.name}: {entry_doc(e)}" for e in (*env.state, *env.action)),
     )
     return FunctionPlan(f"{snake(env.name)}_advance", tuple(args), f"{env.name}Next", doc, tuple(lines))
 
 
-def _value(key: Key, name: str, state: list[str], env: CheckedEnv) -> str:
+def _value(key: Key, text: str, env: CheckedEnv) -> str:
     if key[-1] == "done" and key[:-1] in env.done:
         flags = ["_".join((*key[:-1], flag)) for flag in FLAGS[1:]]
         return " | ".join(flags)
-    return f"next_{name}" if name in state else name
+    return text
 
 
 def _unpacked(names: list[str]) -> str:

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import CheckedEnv, Entry, PythonSource
+from specgen.check.model import CheckedEnv, Entry, Parameter, PythonSource
 from specgen.expr import SpecType, Type
 from specgen.plan.data import annotation
-from specgen.plan.docs import hanging, wrapped
-from specgen.plan.env_context import FLAG_DOCS, FLAGS
+from specgen.plan.docs import hanging, items_doc, wrapped
+from specgen.plan.interface import FLAG_DOCS, FLAGS
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.per_env import record_fields
 from specgen.plan.writer import domain_text
 
 
 def protocol_items(env: CheckedEnv, source: PythonSource) -> list[Item]:
     """The Protocol of an environment's class, behind the records that its methods speak of."""
     return _Writer(env, source).items()
+
+
+def of_class(env: CheckedEnv, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Those entries that the class returns; parameters that differ between environments are handed to it."""
+    given = {param.name for param in env.differing}
+    return tuple(entry for entry in entries if entry.dotted not in given)
+
+
+def setup_params(env: CheckedEnv) -> tuple[Parameter, ...]:
+    """The parameters that the class is made from: those that are one value for all environments."""
+    return tuple(param for param in env.params if param.entry is None)
+
+
+_GENERATOR = "    generator: draw from it; it is on the device of the data."
 
 
 class _Writer:
@@ -26,13 +41,18 @@ class _Writer:
 
     def items(self) -> list[Item]:
         env, name = self.env, self.source.name
-        observed = [self._returned(entry) for entry in env.observation]
-        state = [self._returned(entry) for entry in env.state]
+        observed = [self._returned(entry) for entry in of_class(env, env.observation)]
+        state = [self._returned(entry) for entry in of_class(env, env.state)]
         items: list[Item] = []
         if env.dims:
             sizes = tuple(Field(size, "int", repr(value)) for size, value in env.dims.items())
             items.append(RecordPlan(f"{env.name}Dims", (f"The named sizes of `{env.name}`.",), sizes))
+        if env.differing and setup_params(env):
+            kept = "Constructor keywords that are one value for all environments."
+            items.append(RecordPlan(f"{env.name}SetupParams", (kept,), record_fields(setup_params(env))))
         items.append(RecordPlan(f"{env.name}Setup", (f"What `{name}` is made from.",), tuple(self._setup())))
+        if env.differing:
+            items.append(self._episode_params())
         if not self.stateful:
             doc = (f"The state in each row: what `{name}.step` is given.",)
             items.append(RecordPlan(f"{env.name}State", doc, tuple(state)))
@@ -53,7 +73,9 @@ class _Writer:
 
     def _setup(self) -> Iterable[Field]:
         env = self.env
-        if env.params:
+        if env.differing and setup_params(env):
+            yield Field("params", f"{env.name}SetupParams", doc="The same for all environments.")
+        elif setup_params(env):
             yield Field("params", f"{env.name}Params", doc="The constructor keywords.")
         if env.consts:
             yield Field("consts", f"{env.name}Consts", doc="The constant tables.")
@@ -63,6 +85,20 @@ class _Writer:
             yield Field(
                 "device", "torch.device | None", doc="Where the tensors live; None is torch's default."
             )
+
+    def _episode_params(self) -> RecordPlan:
+        where = "an episode" if self.stateful else "the episode in each row"
+        fields = tuple(
+            Field(
+                param.name,
+                annotation(param.entry.type, self._lead),
+                doc=self._text(param.entry.type, param.entry.spec, param.doc),
+            )
+            for param in self.env.differing
+            if param.entry is not None
+        )
+        doc = (f"The parameters of {where}: they keep their values until the next reset.",)
+        return RecordPlan(f"{self.env.name}EpisodeParams", doc, fields)
 
     def _doc(self) -> tuple[str, ...]:
         what = (
@@ -81,41 +117,50 @@ class _Writer:
         return tuple(wrapped(text))
 
     def _reset(self) -> FunctionPlan:
-        args: tuple[Argument, ...]
         if self.stateful:
-            args = (Argument("seed", "int | None"),)
+            args = [Argument("seed", "int | None"), *self._params]
             told = hanging(
                 "seed: begin anew with the random numbers of this seed; None goes on with those that follow."
             )
+            told += ["    params: those of the episode; copies on the CPU."] if self._params else []
             first = "Begin a new episode."
         else:
-            args = (Argument("rows", "int"), Argument("generator", "torch.Generator"))
-            told = ["    rows: how many.", "    generator: draw from it; it is on the device of the data."]
+            args = [Argument("rows", "int"), *self._params, Argument("generator", "torch.Generator")]
+            told = ["    rows: how many.", *self._told_params, _GENERATOR]
             first = "New episodes, one in each row."
-        doc = (first, "", "Args:", *told)
-        return self._method("reset", args, f"{self.env.name}Reset", doc)
+        return self._method("reset", args, f"{self.env.name}Reset", (first, "", "Args:", *told))
 
     def _step(self) -> FunctionPlan:
         env = self.env
         args = [Argument(e.name, annotation(e.type, self._lead)) for e in env.action]
-        told = [f"    {e.name}: {self._text(e.type, e.spec, e.doc)}" for e in env.action]
+        said = [f"{e.name}: {self._text(e.type, e.spec, e.doc)}" for e in env.action]
+        first = "One step."
         if self.stateful:
-            told = [f"{line.removesuffix('.')}; a copy on the CPU." for line in told]
-        if not self.stateful:
-            args = [Argument("state", f"{env.name}State"), *args, Argument("generator", "torch.Generator")]
+            told = items_doc(f"{text.removesuffix('.')}; a copy on the CPU." for text in said)
+        else:
+            state = Argument("state", f"{env.name}State")
+            args = [state, *args, *self._params, Argument("generator", "torch.Generator")]
             told = [
                 "    state: what it returned last, or what a reset has put in its place.",
-                *told,
-                "    generator: draw from it; it is on the device of the data.",
+                *items_doc(said),
+                *self._told_params,
+                _GENERATOR,
             ]
-        doc = ("One step." if self.stateful else "One step in each row.", "", "Args:", *told)
-        return self._method("step", tuple(args), f"{env.name}Step", doc)
+            first = "One step in each row."
+        return self._method("step", args, f"{env.name}Step", (first, "", "Args:", *told))
 
-    def _method(
-        self, name: str, args: tuple[Argument, ...], returns: str, doc: tuple[str, ...]
-    ) -> FunctionPlan:
+    @property
+    def _params(self) -> list[Argument]:
+        """The argument that hands over the parameters that differ, if some do."""
+        return [Argument("params", f"{self.env.name}EpisodeParams")] if self.env.differing else []
+
+    @property
+    def _told_params(self) -> list[str]:
+        return ["    params: those of each row."] if self.env.differing else []
+
+    def _method(self, name: str, args: list[Argument], returns: str, doc: tuple[str, ...]) -> FunctionPlan:
         return FunctionPlan(
-            name, args, returns, doc, (Line("..."),), method=True, decorators=("abstractmethod",)
+            name, tuple(args), returns, doc, (Line("..."),), method=True, decorators=("abstractmethod",)
         )
 
     @property

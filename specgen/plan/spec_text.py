@@ -112,4 +112,10 @@ def number_text(value: Any) -> str:
         return "math.inf"
     if value == float("-inf"):
         return "-math.inf"
+    if value in _LIMITS:
+        return _LIMITS[value]
     return repr(value)
+
+
+_LIMITS = {2**63 - 1: "2**63 - 1", -(2**63): "-(2**63)"}
+"""Numbers that nobody knows by their digits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
+from specgen.plan.writer import bound_text
 
 _GROUPS = {
     "env.observation": "every observation",
@@ -59,7 +60,7 @@ def _shape(role: Role) -> str:
 
 def _output(output: Output) -> str:
     dtype = output.dtype or "of the same dtype"
-    domain = f" in [{output.interval[0]}, {output.interval[1]}]" if output.interval is not None else ""
+    domain = f" in [{', '.join(map(bound_text, output.interval))}]" if output.interval is not None else ""
     condition = f"; only with `{output.when}`" if output.when else ""
     carried = "; carried from step to step" if output.carry else ""
     doc = f": {output.doc}" if output.doc else ""

@@ -11,6 +11,7 @@ from specgen.check.transforms import output_type, role_type
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, Type, Typed, full, infer, to_torch
 from specgen.expr.dtypes import is_abstract
+from specgen.expr.printer import full_like_text
 from specgen.plan.flow import closure
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.writer import TORCH_DTYPES
@@ -133,10 +134,9 @@ class _Writer:
             return to_torch(typed, cast=wanted)
         like = self._template(statement)
         text = to_torch(typed)
-        dtype = "" if is_abstract(wanted) else f", dtype={TORCH_DTYPES[wanted]}"
         if typed.type.level == "const":
             return f"{text}.expand_as({like})"
-        return f"torch.full_like({like}, {text}{dtype})"
+        return full_like_text(like, text, "" if is_abstract(wanted) else TORCH_DTYPES[wanted])
 
     def _template(self, statement: Statement) -> str:
         """A tensor of the shape of an output whose expression reads none; it becomes an argument."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.transform_model import Output, TransformParam
 from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.plan.spec_text import number_text
 from specgen.plan.writer import TORCH_DTYPES
 
 
@@ -50,9 +51,7 @@ def spec_like(output: Output, like: str) -> str:
 
 
 def _number(value: float) -> str:
-    if math.isinf(value):
-        return "math.inf" if value > 0 else "-math.inf"
-    return repr(int(value)) if value == int(value) else repr(value)
+    return number_text(int(value) if math.isfinite(value) and value == int(value) else value)
 
 
 def spec_method(name: str, text: str) -> FunctionPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from specgen.check.model import Statement, identifier
 from specgen.diagnostics import Sink
@@ -77,15 +78,19 @@ class Writer:
         name: str | None = None,
         like: Binding | None = None,
         fills: tuple[int, ...] = (),
+        column: bool = False,
     ) -> Typed:
         """Add `name = expression`; a declared `type` casts, and fills the batch when the value has none.
 
-        A single value is repeated along the dimensions that it `fills`.
+        A single value is repeated along the dimensions that it `fills`. A `column` has the trailing 1 that it is
+        stored with, if it is a value of each environment.
         """
         typed = self.typed(statement)
         name = name or identifier(statement.target)
         if fills and typed.type.dims == ():
             type = Type(typed.type.dtype, fills)
+        if column and typed.type.level == "batch":
+            type = replace(type or typed.type, col=True)
         if type is None:
             constant = typed.static is None and typed.type.level == "const" and not _reads_tensor(typed)
             self.placed |= constant
@@ -150,11 +155,14 @@ def domain_text(spec: SpecType) -> str:
     if spec.kind == "multi_onehot":
         return f" one-hot {' + '.join(map(str, spec.nvec))}"
     if spec.kind == "bounded":
-        return f" in [{_bound_text(spec.low)}, {_bound_text(spec.high)}]"
+        return f" in [{bound_text(spec.low)}, {bound_text(spec.high)}]"
     return ""
 
 
-def _bound_text(bound: object) -> str:
+def bound_text(bound: object) -> str:
+    """A bound of a domain in words."""
     if isinstance(bound, (list, tuple)):
-        return f"[{', '.join(map(_bound_text, bound))}]"
-    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+        return f"[{', '.join(map(bound_text, bound))}]"
+    if isinstance(bound, float):
+        return f"{bound:g}"
+    return "2**63 - 1" if bound == 2**63 - 1 else str(bound)

@@ -24,6 +24,9 @@ from specgen.diagnostics.rules.gymnasium import (
 )
 from specgen.source.spaces import Record, Space, Spaces, record_key, records_from_json, records_to_json
 
+_REGISTERS = {"ALE": "ale_py"}
+"""The modules that register the environments of well-known namespaces."""
+
 LOCK_NAME = "gymnasium.lock.json"
 
 
@@ -53,6 +56,8 @@ def _uses(root: source.Mapping) -> Iterator[Use]:
         if not isinstance(entry, source.Mapping):
             continue
         id, kwargs = entry.get("id"), entry.get("kwargs")
+        if kwargs is not None and source.report_slips(kwargs, Sink()):
+            continue  # said by the check; nothing is recorded for arguments that are not meant
         if isinstance(id, source.Scalar) and isinstance(id.value, str):
             data = _plain(kwargs) if isinstance(kwargs, source.Mapping) else {}
             yield Use(id.value, data, id.span)
@@ -190,11 +195,19 @@ def _import(modules: Sequence[str]) -> Any:
     return gymnasium
 
 
-def _nearest(id: str, registry: Mapping[str, Any]) -> str | None:
+def _nearest(id: str, registry: Mapping[str, Any]) -> str:
     base = id.rsplit("-v", 1)[0]
     versions = [other for other in registry if other.rsplit("-v", 1)[0] == base]
-    best = max(versions, key=_version) if versions else did_you_mean(id, registry)
-    return None if best is None else f"did you mean '{best}'?"
+    space = id.rpartition("/")[0]
+    foreign = bool(space) and not any(other.startswith(f"{space}/") for other in registry)
+    best = max(versions, key=_version) if versions else None if foreign else did_you_mean(id, registry)
+    if best is not None:
+        return f"did you mean '{best}'?"
+    module = _REGISTERS.get(space, "…")
+    return (
+        "if another package registers it, name its module in [tool.specgen] of pyproject.toml: "
+        f'gymnasium-modules = ["{module}"]'
+    )
 
 
 def _version(id: str) -> int:
@@ -225,8 +238,22 @@ def _space(id: str, what: str, space: Any) -> Space:
     if kind == "MultiDiscrete":
         return Space("multi_discrete", dtype, shape, nvec=tuple(int(n) for n in space.nvec.flat))
     raise _CannotRecordError(
-        UNSUPPORTED_SPACE, f"the {what} space of '{id}' is {_shown(space)}, which has no spec"
+        UNSUPPORTED_SPACE,
+        f"the {what} space of '{id}' is {_shown(space)}, which can't be declared",
+        _instead(id, what, kind),
     )
+
+
+def _instead(id: str, what: str, kind: str) -> str:
+    """What to use where a space can't be declared."""
+    if what.startswith("observation") and kind == "Tuple":
+        return (
+            "register it wrapped in gymnasium.wrappers.FlattenObservation (`specgen explain SG705` shows how), or use "
+            f'GymEnv("{id}", categorical_action_encoding=True) of specgen_runtime.envs'
+        )
+    wrapped = "register it in a wrapper that gives it a space of fixed shape"
+    readable = kind in ("Tuple", "Dict", "Sequence", "Text")
+    return f'{wrapped}, or use GymEnv("{id}") of specgen_runtime.envs' if readable else wrapped
 
 
 def _shown(space: Any) -> str:

@@ -101,11 +101,20 @@ def find(root: Node, path: typing.Sequence[str | int]) -> Node | None:
 
 
 def _by_place(root: Mapping, failure: ValidationError) -> dict[tuple[str | int, ...], list[Any]]:
-    """The errors by the place they speak of: for a union there is one for each of its members."""
+    """The errors by the place they speak of: for a union there is one for each of its members.
+
+    Where a member of a union is of the right kind but for something inside, only that is wrong.
+    """
     places: dict[tuple[str | int, ...], list[Any]] = {}
     for error in failure.errors(include_url=False):
-        places.setdefault(tuple(_real_path(root, error["loc"])), []).append(error)
-    return places
+        absent = error["type"] == "missing"
+        places.setdefault(tuple(_real_path(root, error["loc"], absent=absent)), []).append(error)
+    inside = {place[:end] for place in places for end in range(len(place))}
+    return {
+        place: errors
+        for place, errors in places.items()
+        if place not in inside or any(error["type"] not in _EXPECTED for error in errors)
+    }
 
 
 def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: Sink) -> None:
@@ -143,16 +152,20 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
-            help=_nearest(error),
+            help=_nearest(error) or _tensor_help(loc, found),
         )
     )
 
 
-def _real_path(root: Node, loc: tuple[Any, ...]) -> Iterator[str | int]:
-    """The parts of a pydantic location that exist in the file: union tags are no part of it."""
+def _real_path(root: Node, loc: tuple[Any, ...], *, absent: bool) -> Iterator[str | int]:
+    """The parts of a pydantic location that exist in the file, but the last one if that is what is `absent`.
+
+    Union tags are no part of it.
+    """
     node: Node | None = root
     for index, part in enumerate(loc):
-        if isinstance(node, Mapping) and (node.key(str(part)) is not None or index == len(loc) - 1):
+        last = absent and index == len(loc) - 1
+        if isinstance(node, Mapping) and (node.key(str(part)) is not None or last):
             if part == "[key]":
                 continue
             yield part
@@ -175,6 +188,16 @@ def _nearest(error: Any) -> str | None:
     if error["type"] != "literal_error" or not isinstance(error["input"], str):
         return None
     return suggestion(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+
+
+def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
+    """For a list as a parameter of an environment: how tensors are declared."""
+    if not isinstance(found, Sequence) or len(loc) != 4 or (loc[0], loc[2]) != ("envs", "params"):
+        return None
+    return (
+        "a parameter that is a tensor is written {default: […], per_env: true}; "
+        "a fixed table is declared under `consts`"
+    )
 
 
 _READ = {"int_type": Scalar.as_int, "float_type": Scalar.as_float, "bool_type": Scalar.as_bool}

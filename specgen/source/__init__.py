@@ -2,7 +2,7 @@
 
 from specgen.source.characters import decode
 from specgen.source.imports import SECTIONS, Declared, Imports, declared, resolve_imports
-from specgen.source.nodes import Mapping, Node, Scalar, Sequence, Style
+from specgen.source.nodes import Mapping, Node, Scalar, Sequence, Style, report_slips
 from specgen.source.parse import parse_yaml
 from specgen.source.python import PythonSchema, from_python, shown_path, to_yaml
 
@@ -20,6 +20,7 @@ __all__ = [
     "decode",
     "from_python",
     "parse_yaml",
+    "report_slips",
     "resolve_imports",
     "shown_path",
     "to_yaml",

@@ -48,12 +48,24 @@ def without_refused(source: FileText, sink: Sink) -> str:
 
     Positions stay what they were, so that the rest of the file can be read.
     """
+    returned = False
     for count, match in enumerate(_REFUSED.finditer(source.text)):
         if count == _MOST_REPORTED:
             break
         span = source.span(match.start(), match.end())
+        if match.group() == "\r":
+            # A file of old line ends has one at each line.
+            returned = returned or _returned(span, sink)
+            continue
         sink.add(refused(match.group()[0], span, "is not allowed in a schema file"))
     return _REFUSED.sub("_", source.text)
+
+
+def _returned(span: Span, sink: Sink) -> bool:
+    message = "a line ends with a carriage return alone"
+    help = "save the file with line feeds (LF), as editors for Unix do, or with both (CRLF)"
+    sink.add(CHARACTER.at(span, message, help=help))
+    return True
 
 
 def refused_in(text: str) -> re.Match[str] | None:

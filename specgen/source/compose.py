@@ -147,12 +147,17 @@ class Composer:
             return Sequence(tuple(item for item in items if item is not None), self._collection(opened, end))
         entries: list[tuple[Scalar, Node]] = []
         seen: dict[str, Scalar] = {}
+        lost: set[str] = set()
         for key, value in zip(opened.nodes[::2], opened.nodes[1::2], strict=True):
             name = self._key(key, value, opened)
             kept = self._value(value, opened, name)
-            if name is None or kept is None:
+            if name is None:
+                continue
+            if kept is None:
+                lost.add(name.text)
                 continue
             if name.text in seen:
+                lost.add(name.text)
                 first = seen[name.text]
                 notes = [Note("first given here", first.span)]
                 message = f"key '{name.text}' is given twice"
@@ -160,7 +165,7 @@ class Composer:
                 continue
             seen[name.text] = name
             entries.append((name, kept))
-        return Mapping(tuple(entries), self._collection(opened, end))
+        return Mapping(tuple(entries), self._collection(opened, end), frozenset(lost))
 
     def _collection(self, opened: _Open, end: int) -> Span:
         # A block ends, for the parser, where the next one starts; its text ends before that.
@@ -238,7 +243,11 @@ class Composer:
         if event.tag is not None:
             span = self._source.span(at, at + _length(self._text, at))
             message = f"YAML tags are not allowed (line {line})"
-            self._sink.add(TAG_REFUSED.at(span, message, help="write the value without the tag"))
+            help = "write the value without the tag"
+            if isinstance(event, yaml.ScalarEvent) and not event.tag.startswith("tag:"):
+                rest = f" {event.value}" if event.value else ""
+                help = f"for the opposite write `not {event.tag.lstrip('!')}{rest}`, else leave the tag out"
+            self._sink.add(TAG_REFUSED.at(span, message, help=help))
         if event.anchor is not None:
             span = self._source.span(at, at + len(event.anchor) + 1)
             self._sink.add(

@@ -122,10 +122,14 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Keys and values in the order of the file; no key twice."""
+    """Keys and values in the order of the file; no key twice.
+
+    `lost` are the keys whose value was refused, or was the second one; that is reported already.
+    """
 
     entries: tuple[tuple[Scalar, Node], ...]
     span: Span
+    lost: frozenset[str] = field(default=frozenset(), compare=False)
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -152,6 +156,35 @@ class Sequence:
 
 
 Node = Scalar | Mapping | Sequence
+
+
+def report_slips(node: Node, sink: Sink) -> bool:
+    """Report plain texts in `node` that were surely meant as numbers or truth values, where any kind of value goes.
+
+    Returns:
+        Whether there were any.
+    """
+    if isinstance(node, Mapping):
+        return max([report_slips(value, sink) for _, value in node.entries], default=False)
+    if isinstance(node, Sequence):
+        return max([report_slips(item, sink) for item in node.items], default=False)
+    if node.style != "plain" or not isinstance(node.value, str):
+        return False
+    shown = f'"{_short(node.text)}"'
+    hint = number_hint(node.text)
+    if hint is not None:
+        help = f"{hint}; put it into quotes if the text is meant"
+        sink.add(NUMBER_SPELLING.at(node.span, f"a number is meant, and {shown} is a text", help=help))
+    elif node.text.lower() in _SWITCHES:
+        help = f"write {_SWITCHES[node.text.lower()]}; put it into quotes if the text is meant"
+        sink.add(WRONG_VALUE.at(node.span, f"a truth value is meant, and {shown} is a text", help=help))
+    else:
+        return False
+    return True
+
+
+_SWITCHES = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+"""What YAML 1.1 took for truth values."""
 
 
 def _short(text: str) -> str:

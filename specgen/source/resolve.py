@@ -1,15 +1,16 @@
-"""What a plain YAML scalar is: the core schema of YAML 1.2, with one deliberate exception.
+"""What a plain YAML scalar is: the core schema of YAML 1.2, with two deliberate exceptions.
 
-YAML 1.2.2, section 10.3.2. The exception: a number with an exponent needs a dot, because YAML 1.1
-readers (PyYAML, and so most of the Python world) take `1e-4` for a text; here it is a text too, and
-`number_hint` tells what to write instead.
+YAML 1.2.2, section 10.3.2. The exceptions: a number with an exponent needs a dot, and a whole number has no
+leading zeros, because YAML 1.1 readers (PyYAML, and so most of the Python world) take `1e-4` for a text and
+`010` for 8. Here both are texts, and `number_hint` tells what to write instead.
 """
 
 from __future__ import annotations
 
+import math
 import re
 
-_INT = re.compile(r"[-+]?[0-9]+")
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?")
@@ -51,6 +52,7 @@ def resolve(text: str) -> str | int | float | bool:
 
 _NO_DOT = re.compile(r"([-+]?[0-9]+)([eE])([-+]?[0-9]+)")
 _UNDERSCORES = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?")
+_ZEROS = re.compile(r"([-+]?)0+([1-9][0-9]*)?")
 _WORDS = re.compile(r"([-+]?)(inf|infinity|nan)", re.IGNORECASE)
 
 
@@ -63,11 +65,15 @@ def number_hint(text: str) -> str | None:
     if len(text) > _LONGEST_NUMBER:
         return None
     if match := _NO_DOT.fullmatch(text):
+        if math.isinf(float(text)):
+            return "no float is as large as that"
         return f"YAML needs a dot: write {match[1]}.0{match[2]}{match[3]}"
     if "_" in text and _UNDERSCORES.fullmatch(text):
         bare = text.replace("_", "")
         again = _NO_DOT.fullmatch(bare)
         return f"write {bare if again is None else f'{again[1]}.0{again[2]}{again[3]}'}, without underscores"
+    if match := _ZEROS.fullmatch(text):
+        return f"YAML 1.1 reads a leading 0 as base 8: write {match[1].replace('+', '')}{match[2] or 0}"
     if match := _WORDS.fullmatch(text):
         return "write .nan" if match[2].lower() == "nan" else f"write {match[1].replace('+', '')}.inf"
     return None

@@ -7,12 +7,14 @@ import re
 import yaml
 
 from specgen.diagnostics import Diagnostic, Note, Span
+from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.diagnostics.rules.yaml import COMMENT_CUTS, FLOW_TEXT, SYNTAX, TAB
-from specgen.source.brackets import end_of_expression, looks_cut
+from specgen.source.brackets import balance, end_of_expression, looks_cut
 from specgen.source.nodes import Scalar
 from specgen.source.text import FileText
 
 _COMMENT = re.compile(r"[ \t]+#[^\n]*")
+_BANG = re.compile(r"(?:: +|[\[{,] *|^ *- +)(!+)(?=[\w(])", re.MULTILINE)
 _WORD = re.compile(r"[^\s,\]}]+")
 
 
@@ -36,6 +38,8 @@ def explain_error(
         return tab(source, at)
     if cut := _cut_by_comment(last, at, source):
         return cut
+    if negated := _negated(source, at):
+        return negated
     if "flow" in context and flow is not None:
         return _flow(source, at, flow, last)
     if "quoted" in context and opened is not None and "unexpected end" in problem:
@@ -53,6 +57,31 @@ def explain_error(
     if "could not find expected ':'" in problem and opened is not None:
         return SYNTAX.at(_line_from(source, opened), "expected `key: value`", help="add `: ` and a value")
     return _other(source, at, problem, opened)
+
+
+def _negated(source: FileText, at: int) -> Diagnostic | None:
+    """For an error behind a `!` that starts a value: to YAML it is a tag, to the writer it was a `not`."""
+    line = source.text.rfind("\n", 0, at) + 1
+    starts = [found.start(1) for found in _BANG.finditer(source.text, line, at)]
+    if not starts:
+        return None
+    start = starts[-1]
+    end = source.text.find("\n", start)
+    whole = end_of_expression(source.text, start) if _in_flow(source.text[line:start]) else end
+    whole = len(source.text) if whole < 0 else whole
+    comment = _COMMENT.search(source.text, start, whole)
+    whole = comment.start() if comment else start + len(source.text[start:whole].rstrip())
+    if whole < at:
+        return None  # another value has begun since
+    return TAG_REFUSED.at(
+        source.span(start, whole),
+        "a value that starts with `!` is a tag to YAML",
+        help=f"for the opposite write `not {source.text[start:whole].lstrip('!')}`",
+    )
+
+
+def _in_flow(before: str) -> bool:
+    return bool(balance(before)[1])
 
 
 def _flow(source: FileText, at: int, opened: int, last: Scalar | None) -> Diagnostic:

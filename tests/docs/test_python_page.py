@@ -56,12 +56,12 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("index", "name", "module", "head"),
-    [(0, "Warehouse", "warehouse", ""), (1, "Arm", "arm", SIMULATOR)],
+    [(0, "Warehouse", "warehouse", ""), (1, "Arm", "arm", SIMULATOR), (2, "Sled", "sled", "")],
 )
 def test_the_classes_of_the_page(tmp_path: Path, index: int, name: str, module: str, head: str) -> None:
     (tmp_path / "mypackage").mkdir()
     (tmp_path / "mypackage" / "__init__.py").touch()
-    code = head + blocks("python")[index].replace("my_rl.warehouse", "my_rl.all")
+    code = head + blocks("python")[index].replace(f"my_rl.{module}", "my_rl.all")
     (tmp_path / "mypackage" / f"{module}.py").write_text(code, encoding="utf-8")
     try:
         with imported(generate({"all.yaml": blocks("yaml")[index]}, "my_rl"), "my_rl", tmp_path):

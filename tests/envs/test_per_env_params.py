@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from specgen_runtime.specs import Bounded, Unbounded
@@ -140,6 +141,23 @@ def test_wrong_values_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         getattr(envs, name)(batch_size=(3,), **given)
+
+
+@pytest.mark.parametrize("default", [torch.float32, torch.float64, torch.float16])
+def test_numbers_keep_their_digits(envs: Any, default: torch.dtype) -> None:
+    """Whatever torch's default dtype is: 0.1 is the float64 nearest to it, or the float32."""
+    torch.set_default_dtype(default)
+    try:
+        for given in (0.1, [0.1], np.float64(0.1), torch.tensor(0.1, dtype=torch.float64)):
+            stiffness = envs.Exact(batch_size=(2,), stiffness=given).reset()["stiffness"]
+            assert stiffness.dtype == torch.float64
+            assert stiffness.tolist() == [0.1, 0.1]
+        drag = envs.Cart(batch_size=(2,)).reset()["drag"]
+        gear = envs.Cart(batch_size=(2,), gear=[1, 3]).reset()["gear"]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(drag, torch.tensor([0.1, 0.1], dtype=torch.float32))
+    assert gear.tolist() == [1, 3]
 
 
 def test_writing_into_the_tensordict_leaves_the_environment_alone(envs: Any) -> None:

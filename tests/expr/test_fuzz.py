@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from specgen_runtime.functional import euler, rk4
+from specgen_runtime.functional import euler, rk4, vector_norm
 
 from specgen.expr import Binding, Typed, to_torch
 from specgen.expr.builtins.table import TABLE
@@ -94,6 +94,7 @@ def _check(text: str, seed: int) -> None:
             "math": math,
             "partial": partial,
             "rk4": rk4,
+            "vector_norm": vector_norm,
             "euler": euler,
             "spring": _spring_torch,
         }
@@ -101,8 +102,21 @@ def _check(text: str, seed: int) -> None:
         where = f"{text}\n{printed}\nat batch {batch}"
         assert result.dtype == getattr(torch, kind.dtype), where
         assert result.shape == (*batch, *(kind.dims or ())), f"{where}: {tuple(result.shape)}"
+        _check_default_dtype(printed, env, result, where)
         _check_plain(node, eval(plain, env), result, where)
         _check_rows(node, result.numpy(), stored, draws, batch, where)
+
+
+def _check_default_dtype(printed: str, env: dict[str, object], result: torch.Tensor, where: str) -> None:
+    """What torch makes of a number that nobody gave a dtype must not matter."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16 if before is torch.float64 else torch.float64)
+    try:
+        again = eval(printed, env)
+    finally:
+        torch.set_default_dtype(before)
+    assert again.dtype == result.dtype, where
+    assert torch.equal(torch.nan_to_num(again), torch.nan_to_num(result)), where
 
 
 def _check_plain(node: Typed, plain: object, result: torch.Tensor, where: str) -> None:

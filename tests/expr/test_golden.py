@@ -52,19 +52,25 @@ PENDULUM_TEXTS = {
     "where(done, th, reward)": "torch.where(done.squeeze(-1), th, reward.squeeze(-1))",
     "where(done, v, 0)": "torch.where(done, v, 0.0)",
     "where(done, A, 0)": "torch.where(done.unsqueeze(-1), A, 0.0)",
-    "where(flag, th, 0)": "th if params.flag else torch.full_like(th, 0.0)",
+    "where(flag, th, 0)": "th if params.flag else torch.zeros_like(th)",
     "where(True, th, u)": "th",
     "where(i > 0, x64, 1)": "torch.where(i > 0, x64, 1.0)",
+    "where(i > 0, 1.0, 0.0)": "(i > 0).to(torch.float32)",
+    "where(done, 0, 1) * th": "(~done).to(torch.int64).to(torch.float32).squeeze(-1) * th",
+    "where(i > 0, 3, 1)": "torch.where(i > 0, 3, 1)",
+    "where(i > 0, g, -1)": "torch.where(i > 0, params.g, torch.full_like(i, -1.0, dtype=torch.float32))",
+    "where(i > 0, 0.5, 0)": "torch.where(i > 0, 0.5, torch.zeros_like(i, dtype=torch.float32))",
+    "where(v > 0, g, -g)": "torch.where(v > 0, params.g, torch.full_like(v, -params.g))",
     "v * th": "v * th.unsqueeze(-1)",
     "A * th": "A * th[..., None, None]",
-    "A * v[:, None]": "A * v[..., None]",
+    "A * v[:, None]": "A * v.unsqueeze(-1)",
     "v @ A": "(v.unsqueeze(-2) @ A).squeeze(-2)",
     "dot(v, v)": "(v * v).sum(dim=-1)",
     "sum(A)": "A.sum(dim=(-2, -1))",
     "sum(A, axis=0)": "A.sum(dim=-2)",
     "max(A, axis=1)": "A.amax(dim=-1)",
     "prod(A)": "A.flatten(-2, -1).prod(dim=-1)",
-    "norm(v)": "torch.linalg.vector_norm(v, dim=-1)",
+    "norm(v)": "vector_norm(v, dim=-1)",
     "A[1:, None, ::2]": "A[..., 1:, None, ::2]",
     "v[clip(i, 0, 2)]": "torch.take_along_dim(v, torch.clamp(i, 0, 2).unsqueeze(-1), dim=-1).squeeze(-1)",
     "v[arange(2)]": "v[..., torch.arange(2, dtype=torch.int64, device=v.device)]",
@@ -72,7 +78,7 @@ PENDULUM_TEXTS = {
         "torch.take_along_dim(v, torch.clamp(i, 0, 2).unsqueeze(-1), dim=-1).squeeze(-1)"
     ),
     "one_hot(i, 6)": "torch.nn.functional.one_hot(i, 6)",
-    "stack(th, 0, g)": "torch.stack((th, torch.full_like(th, 0.0), torch.full_like(th, params.g)), dim=-1)",
+    "stack(th, 0, g)": "torch.stack((th, torch.zeros_like(th), torch.full_like(th, params.g)), dim=-1)",
     "stack(v, th, axis=-1)": "torch.stack((v, th.unsqueeze(-1).expand(*th.shape, 3)), dim=-1)",
     "concat(v, zeros(2))": (
         "torch.cat((v, torch.zeros((2,), dtype=torch.float32, device=v.device).expand(*v.shape[:-1], 2)), dim=-1)"
@@ -106,7 +112,7 @@ GRID_STEPS = (
         "walls[want[:, 0], want[:, 1]] or clash",
         "torch.take_along_dim(walls.flatten(-2), want[..., 0] * 5 + want[..., 1], dim=-1) | clash",
     ),
-    ("next.pos", "where(stay[:, None], pos, want)", "torch.where(stay[..., None], pos, want)"),
+    ("next.pos", "where(stay[:, None], pos, want)", "torch.where(stay.unsqueeze(-1), pos, want)"),
     ("agents.terminated", "all(next.pos == goal, axis=-1)", "(next_pos == goal).all(dim=-1)"),
     (
         "agents.reward",
@@ -186,7 +192,7 @@ def test_cat_frames_of_unknown_rank(text: str, printed: str) -> None:
 def test_a_float64_target_keeps_the_digits_of_numbers() -> None:
     node = typed("where(done, 0.1, 0.2)", PENDULUM, dtype="float64")
     assert node.type == Type("float64", (), "batch", True)
-    assert to_torch(node) == "torch.full_like(done, 0.2, dtype=torch.float64).masked_fill(done, 0.1)"
+    assert to_torch(node) == "torch.where(done, 0.1, torch.full_like(done, 0.2, dtype=torch.float64))"
 
 
 def test_cat_frames_of_known_rank() -> None:
@@ -225,14 +231,12 @@ def test_numbers_become_tensors_of_the_target() -> None:
     like = PENDULUM["th"]
     one = typed("1.0", PENDULUM)
     assert to_torch(one) == "1.0"
-    assert to_torch(one, cast="float32", dims=(), like=like) == "torch.full_like(th, 1.0)"
-    assert (
-        to_torch(one, cast="float64", dims=(), like=like) == "torch.full_like(th, 1.0, dtype=torch.float64)"
-    )
+    assert to_torch(one, cast="float32", dims=(), like=like) == "torch.ones_like(th)"
+    assert to_torch(one, cast="float64", dims=(), like=like) == "torch.ones_like(th, dtype=torch.float64)"
     assert to_torch(one, cast="float32", dims=(), col=True, like=like) == (
-        "torch.full((*th.shape, 1), 1.0, dtype=torch.float32, device=th.device)"
+        "torch.ones((*th.shape, 1), dtype=torch.float32, device=th.device)"
     )
-    assert to_torch(typed("1", PENDULUM), cast="float32", dims=(), like=like) == "torch.full_like(th, 1.0)"
+    assert to_torch(typed("1", PENDULUM), cast="float32", dims=(), like=like) == "torch.ones_like(th)"
     assert to_torch(typed("th > 1", PENDULUM), dims=(), col=True) == "(th > 1).unsqueeze(-1)"
     assert to_torch(typed("reward", PENDULUM), dims=(), col=True) == "reward"
     assert to_torch(typed("reward", PENDULUM), dims=()) == "reward.squeeze(-1)"
@@ -262,7 +266,7 @@ def test_functions_and_integrators() -> None:
     assert modules_of(text) == {"rk4", "partial", "torch"}
     node = typed("dsdt(stack(th, u, thdot, th), 1)", PENDULUM, ACROBOT)
     assert to_torch(node) == (
-        "acrobot_dsdt(params, torch.stack((th, u, thdot, th), dim=-1), torch.full_like(th, 1.0))"
+        "acrobot_dsdt(params, torch.stack((th, u, thdot, th), dim=-1), torch.ones_like(th))"
     )
 
 

@@ -38,6 +38,12 @@ MISTAKES = {
     ],
     "lambda x: x": ["SG802 1-7 `lambda` is not part of expressions"],
     "'left'": ["SG802 1-7 text is not a value in an expression"],
+    "08 * th": ["SG802 1-3 a number does not start with 0: other languages read that as base 8"],
+    "010": ["SG802 1-4 a number does not start with 0: other languages read that as base 8"],
+    "01.5 + 0_1": [
+        "SG802 1-5 a number does not start with 0: other languages read that as base 8",
+        "SG802 8-11 a number does not start with 0: other languages read that as base 8",
+    ],
     "3x": ["SG802 1-3 `3x` is neither a number nor a name"],
     "[th, u]": ["SG802 1-2 a list is not a value"],
     "(th, u)": ["SG802 1-8 a tuple stands only for a shape or for axes"],
@@ -82,6 +88,8 @@ MISTAKES = {
     "v[th]": ["SG806 3-5 `th` is float32; an index is an integer"],
     "uniform(0, 1, dtype=int64)": ["SG805 1-27 `uniform` draws floats, not int64"],
     "randint(0, 2.5)": ["SG806 12-15 `2.5` is float32; the ends of randint are integers"],
+    "uniform(5, -5)": ["SG805 12-14 the draw is from `low` up to `high`, and `5` is greater than `-5`"],
+    "normal(th, -0.5)": ["SG805 12-16 a standard deviation is not negative, and `-0.5` is"],
     "randint(5, 5)": ["SG805 12-13 there is no integer from 5 up to 5 without it"],
     # shapes
     "v + stack(th, u)": [
@@ -104,9 +112,12 @@ MISTAKES = {
     "v[2:1]": ["SG808 1-7 the slice does not lie in a dimension of 3"],
     "pixels + 300": ["SG810 10-13 300 is outside uint8 [0, 255]"],
     "pixels - -1": ["SG810 10-12 -1 is outside uint8 [0, 255]"],
+    "th * 1e39": ["SG810 6-10 1e+39 is larger than float32 holds: it would be infinite"],
     "9 ** 9 ** 9 ** 9": ["SG810 6-17 the number is larger than int64 holds"],
     "th / (n - 3)": ["SG811 7-12 `n - 3` is zero"],
     "i % 0": ["SG811 5-6 `0` is zero"],
+    "1 / (th - th)": ["SG811 6-13 `th - th` is always zero"],
+    "i % (i * 0)": ["SG811 6-11 `i * 0` is always zero"],
     # safety
     "__import__('os').system('id')": [
         "SG901 1-11 `__import__` is not an allowed function; expressions use declared names and the listed functions"
@@ -172,6 +183,9 @@ def test_depth_is_limited(text: str) -> None:
         ("th", "int64", "SG205 `key` is int64 but its expression is float32 (from `th`)"),
         ("1.5", "int64", "SG205 `key` is int64 but its expression is float32"),
         ("300", "uint8", "SG810 300 is outside uint8 [0, 255]"),
+        ("1e39", "float32", "SG810 1e+39 is larger than float32 holds: it would be infinite"),
+        ("inf", "float32", None),
+        ("1e39", "float64", None),
         ("th", "bool", "SG806 expression is float32, `key` is bool"),
         ("stack(th, u)", "float32[3]", "SG807 expression is float32[2], `key` is float32[3]"),
         ("v", "float32", "SG807 expression is float32[3], `key` is float32"),

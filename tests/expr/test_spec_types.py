@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from specgen.check.specs import parse_spec
 from specgen.diagnostics import Sink
 from specgen.expr import Interval, SpecType, Type, parse_type
 from tests.expr.texts import Text
@@ -142,3 +143,57 @@ def test_depth_is_limited(text: str) -> None:
     sink = Sink()
     assert parse_type(Text(text), sink) is None
     assert sink.has_errors
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    {
+        "float": "float32",
+        "int": "int64",
+        "int[3]": "int64[3]",
+        "double": "float64",
+        "long in [0, 4]": "int64 in [0, 4]",
+        "f32": "float32",
+        "torch.float32": "float32",
+        "np.uint8[84, 84, 3]": "uint8[84, 84, 3]",
+        "float[3] in [-1, 1]": "float32[3] in [-1, 1]",
+        "number": "float32",
+        "float32 [-1, 1]": "float32 in [-1, 1]",
+        "float32[-pi, pi]": "float32 in [-pi, pi]",
+        "float32[3] [-1, 1]": "float32[3] in [-1, 1]",
+    }.items(),
+)
+def test_what_to_write_for_a_key_is_a_spec(text: str, meant: str) -> None:
+    sink = Sink()
+    assert parse_spec(Text(text), sink, DIMS) is None
+    (item,) = sink.items
+    assert item.help is not None
+    assert item.help.endswith(f"write {meant}")
+    assert parse_spec(Text(meant), Sink(), DIMS) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        ("flaot", "did you mean 'float32'?"),
+        ("intt64", "did you mean 'int64'?"),
+        ("Categorical(4)", "did you mean 'categorical'?"),
+        ("Discrete(4)", "write categorical(4) for a class as a number, or onehot(4) for a one-hot vector"),
+        ("Box(-1, 1)", "write float32[3] in [-1, 1]"),
+        ("categorical(4, dtype=int)", "did you mean 'int64'?"),
+        ("float32 in (-1, 1)", "bounds are written in brackets: in [-1, 1]"),
+        ("float32[3, 0]", None),
+        ("float32[...]", "with its dimensions, such as float32[3]; a single number is float32"),
+        ("something", "such as float32[3] in [-1, 1]"),
+    ],
+)
+def test_help_where_a_key_has_no_spec(text: str, help: str | None) -> None:
+    sink = Sink()
+    assert parse_spec(Text(text), sink, DIMS) is None
+    assert [item.help for item in sink.items] == [help]
+
+
+def test_patterns_are_suggested_where_they_can_stand() -> None:
+    sink = Sink()
+    assert parse_type(Text("flaot[...]"), sink) is None
+    assert [item.help for item in sink.items] == ["did you mean 'float'?"]

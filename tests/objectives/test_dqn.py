@@ -335,3 +335,24 @@ def test_compiles_without_graph_breaks_in_the_pure_function() -> None:
     action = torch.randint(N_ACT, (7,))
     explained = torch._dynamo.explain(dqn_loss)(q, next_q, next_q, action, torch.neg, loss_function="l2")
     assert explained.graph_break_count == 0
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_torchs_default_dtype_does_not_matter(space: str) -> None:
+    """Of networks and data in float32, the loss and its gradients are the same bits under any default."""
+    values = []
+    data = batch(5, space=space)
+    actor = QValueActor(network(), action_space=space)
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        torch.set_default_dtype(dtype)
+        try:
+            loss = DQNLoss(copy.deepcopy(actor), action_space=space, delay_value=True)
+            out = loss(data.clone())["loss"]
+            out.backward()
+        finally:
+            torch.set_default_dtype(torch.float32)
+        grads = [p.grad for p in loss.parameters() if p.grad is not None]
+        values.append((out.detach(), *grads))
+    for other in values[1:]:
+        assert [v.dtype for v in other] == [torch.float32] * len(other)
+        assert all(torch.equal(a, b) for a, b in zip(values[0], other, strict=True))

@@ -134,6 +134,12 @@ def test_kinds_of_spaces() -> None:
     assert records_from_json(lock_text({id: found})) == {id: found}
 
 
+NAME_ITS_MODULE = (
+    "if another package registers it, name its module in [tool.specgen] of pyproject.toml: "
+    'gymnasium-modules = ["{}"]'
+)
+
+
 def refused(id: str) -> tuple[str, str, str | None]:
     _, sink = record_all(f'envs:\n  A:\n    gymnasium: {{id: "{id}"}}\n')
     (item,) = sink.items
@@ -147,11 +153,19 @@ def refused(id: str) -> tuple[str, str, str | None]:
         ("Pendulm-v1", "did you mean 'Pendulum-v1'?"),
         ("CartPole", "did you mean 'CartPole-v1'?"),
         ("CartPole-v9", "did you mean 'CartPole-v1'?"),
-        ("Nothing/Like-This-v0", None),
+        ("CartPole-v", "did you mean 'CartPole-v1'?"),
+        ("Nothing/Like-This-v0", NAME_ITS_MODULE.format("…")),
+        ("nothing_like_this", NAME_ITS_MODULE.format("…")),
     ],
 )
 def test_unknown_ids(id: str, help: str | None) -> None:
     assert refused(id) == ("SG701", f"no Gymnasium environment '{id}'", help)
+
+
+def test_ids_of_a_package_that_is_well_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    for id in [id for id in gymnasium.registry if id.startswith("ALE/")]:
+        monkeypatch.delitem(gymnasium.registry, id)
+    assert refused("ALE/Pong-v5")[2] == NAME_ITS_MODULE.format("ale_py")
 
 
 def test_ids_never_choose_what_is_imported() -> None:
@@ -187,9 +201,21 @@ def test_environments_that_fail() -> None:
 )
 def test_spaces_without_a_spec(space: Any) -> None:
     name = type(space).__name__
-    code, message, _ = refused(register(f"Space{name}", space))
+    id = register(f"Space{name}", space)
+    code, message, help = refused(id)
     assert code == "SG705"
-    assert "which has no spec" in message
+    assert "which can't be declared" in message
+    assert help is not None
+    assert f'GymEnv("{id}"' in help
+
+
+def test_what_helps_against_a_tuple_can_be_recorded() -> None:
+    assert "gymnasium.wrappers.FlattenObservation" in str(refused("Blackjack-v1")[2])
+    id = "specgen-test/BlackjackFlat-v0"
+    gymnasium.register(
+        id, entry_point=lambda: gymnasium.wrappers.FlattenObservation(gymnasium.make("Blackjack-v1"))
+    )
+    assert record(id, {}).observation == Space("box", "int64", (45,), low=0, high=1)
 
 
 def test_keys_that_are_no_text() -> None:

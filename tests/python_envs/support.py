@@ -136,11 +136,13 @@ class Counter:
 
 
 @contextmanager
-def envs(folder: Path, classes: str = CLASSES, load: bool = True) -> Iterator[tuple[ModuleType, ModuleType]]:
+def envs(
+    folder: Path, classes: str = CLASSES, load: bool = True, schema: str = SCHEMA
+) -> Iterator[tuple[ModuleType, ModuleType]]:
     """The generated module and the module with the user's classes; it is not loaded if `load` is False."""
     (folder / f"{MODULE}.py").write_text(classes, encoding="utf-8")
     try:
-        with imported(generate({"envs.yaml": SCHEMA}, PACKAGE), PACKAGE, folder) as package:
+        with imported(generate({"envs.yaml": schema}, PACKAGE), PACKAGE, folder) as package:
             generated = importlib.import_module(f"{package.__name__}.envs")
             yield generated, importlib.import_module(MODULE) if load else generated
     finally:

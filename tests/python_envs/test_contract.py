@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from specgen_runtime.envs import SerialEnv
+from specgen_runtime.interop import from_gymnasium, from_torchrl, to_gymnasium, to_torchrl
 from specgen_runtime.testing import assert_identical, check_env
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import DoubleToFloat, RewardScaling, RewardSum, StepCounter
@@ -36,6 +38,30 @@ def test_vectorised(modules: Modules, name: str, batch: tuple[int, ...]) -> None
 @pytest.mark.parametrize("name", ["Counter", "CounterTrain"])
 def test_stateful(modules: Modules, name: str) -> None:
     check_env(getattr(modules[0], name))
+
+
+AROUND: dict[str, Any] = {
+    "transformed": lambda make: TransformedEnv(
+        make(), Compose(StepCounter(max_steps=4), RewardScaling(0, 2))
+    ),
+    "SerialEnv": lambda make: SerialEnv(2, make),
+    "Gymnasium": lambda make: from_gymnasium(to_gymnasium(make())),
+    "TorchRL": lambda make: from_torchrl(torchrl().TransformedEnv(to_torchrl(make()), torchrl().Compose())),
+}
+
+
+def torchrl() -> Any:
+    return pytest.importorskip("torchrl.envs", reason="the extra `peers`")
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", ["Walk", "Counter"])
+def test_in_other_environments(modules: Modules, name: str, around: str) -> None:
+    if (name, around) == ("Walk", "Gymnasium"):
+        pytest.skip("it has several rewards")
+    # TorchRL can't move specs of some kinds to meta
+    devices = ("cpu",) if around == "TorchRL" else None
+    check_env(partial(AROUND[around], getattr(modules[0], name)), steps=12, devices=devices)
 
 
 def test_the_chain_is_the_environment_with_its_transforms(modules: Modules) -> None:

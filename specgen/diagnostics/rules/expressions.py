@@ -208,3 +208,56 @@ are pure, so that both give the same for the same arguments, whenever and howeve
       observation: x + noise
 """,
 )
+
+ALWAYS_NAN = Rule(
+    "SG814",
+    "always NaN",
+    """
+The values of the operand, as the declared domains bound them, all lie where the function is not defined: the root or
+the logarithm of a negative number, the inverse sine of a number beyond 1. The result is NaN at every step.
+
+    observation: sqrt(x - 20)     # SG814, x is in [-10, 10]
+
+    observation: sqrt(20 - x)
+
+If the operand can be larger after all, its declared domain is too small.
+""",
+    severity="warning",
+)
+
+NEVER_TRUE = Rule(
+    "SG815",
+    "comparison that is never true",
+    """
+As the declared domains bound the values, the comparison can't hold: an environment that ends when `next.x > 20` never
+ends if `x` is in [-10, 10].
+
+    terminated: next.x > 20     # SG815, x is in [-10, 10]
+
+    terminated: next.x > 9
+
+If the value can be larger after all, its declared domain is too small.
+""",
+    severity="warning",
+)
+
+INDEX_TRUSTS = Rule(
+    "SG816",
+    "index in range only by a domain that may be left",
+    """
+A domain in a state's spec is assumed before a step, so an index that reads the key counts as proved. But the expression
+that assigns the key may leave the domain, and nothing ends the episode before: then the index is out of range after
+all. CPU code raises, and CUDA code stops the whole process.
+
+    state: {n: "int64 in [0, 5]"}
+    step:
+      next.n: n + 1             # can be 6
+      reward: zeros(6)[n]       # SG816
+
+    state: {n: "int64 in [0, 5]"}
+    step:
+      next.n: min(n + 1, 5)
+      reward: zeros(6)[n]
+""",
+    severity="warning",
+)

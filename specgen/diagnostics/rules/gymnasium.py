@@ -79,8 +79,17 @@ An observation or action space of this environment has no counterpart among the 
 declared: `Sequence`, `Graph` and `OneOf` have no fixed shape, `Text` is no tensor, a `Tuple` has no
 keys, a `Box` of `bool` has no bounds, and the actions of a `Dict` are several.
 
-Wrap the environment in one with spaces of fixed shape, and register that; or use `GymEnv` of the
-runtime, which reads `Text`, `Tuple`, `Sequence` and `Dict` when it is constructed.
+Wrap the environment in one with spaces of fixed shape, and register that, in a module which
+`gymnasium-modules` of `[tool.specgen]` names:
+
+    import gymnasium
+
+    def blackjack():
+        return gymnasium.wrappers.FlattenObservation(gymnasium.make("Blackjack-v1"))
+
+    gymnasium.register("BlackjackFlat-v0", entry_point=blackjack)
+
+Or use `GymEnv` of the runtime, which reads `Text`, `Tuple`, `Sequence` and `Dict` when it is constructed.
 """,
 )
 

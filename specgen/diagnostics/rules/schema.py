@@ -183,6 +183,32 @@ step:
 """,
 )
 
+UNREAD = Rule(
+    "SG112",
+    "value that nothing reads",
+    """\
+A section assigns something that is neither a declared key nor read by another expression. It would have no
+effect: most often it is a declared key, misspelt. A misspelt `terminated` would leave an environment that never
+ends.
+
+```yaml
+step:
+  next.x: x + action[0]
+  reward: -abs(next.x)
+  terminatd: abs(next.x) > 5
+```
+
+```yaml
+step:
+  next.x: x + action[0]
+  reward: -abs(next.x)
+  terminated: abs(next.x) > 5
+```
+
+An intermediate value that is not needed for now can be turned into a comment.
+""",
+)
+
 PARAM_SOURCE = Rule(
     "SG111",
     "parameter with two sources",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
-from specgen.expr.dtypes import is_float, is_int
+from specgen.expr.dtypes import FLOAT_RANGES, is_float, is_int
 from specgen.expr.interval import NUMBERS, Interval
 from specgen.expr.printer import ADD, COMPARE, MUL, Printed, Printer, number_text
 from specgen.expr.types import Dims, DrawKind, Type, Typed
@@ -72,8 +74,21 @@ def _infer_spread(site: Site) -> Typed | None:
         )
         return None
     kind: DrawKind = "uniform" if site.builtin.name == "uniform" else "normal"
+    _spread_makes_sense(site, kind)
     args = (*site.cast(site.values, str(wanted)), _site_node(site, kind, dims, str(wanted)))
     return site.node(Type(str(wanted), dims, "batch"), args, operand_dtype=str(wanted))
+
+
+def _spread_makes_sense(site: Site, kind: DrawKind) -> None:
+    """Report ends in the wrong order, and a deviation below zero."""
+    first, second = site.values
+    if kind == "uniform" and first.interval.low > second.interval.high:
+        low, high = site.written(first), site.written(second)
+        message = f"the draw is from `low` up to `high`, and `{low}` is greater than `{high}`"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=second, help=f"write uniform({high}, {low})")
+    if kind == "normal" and second.interval.high < 0:
+        message = f"a standard deviation is not negative, and `{site.written(second)}` is"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=second)
 
 
 def _show_uniform(node: Typed, printer: Printer) -> Printed:
@@ -100,8 +115,17 @@ def _span(node: Typed, low: Printed, high: Printed) -> Printed | None:
     if node.args[0].op == node.args[1].op == "literal" and first is not None and last is not None:
         assert not isinstance(first, str)
         assert not isinstance(last, str)
-        return number_text(last - first)
+        return number_text(_difference(last, first, node.type.dtype))
     return Printed(f"{high.at(ADD)} - {low.at(ADD + 1)}", ADD)
+
+
+def _difference(last: float, first: float, dtype: str) -> float:
+    """`last - first`; as it is written on paper (0.2, not 0.19999999999999996) where `dtype` can't tell the two."""
+    exact = last - first
+    neat = type(exact)(Decimal(repr(last)) - Decimal(repr(first)))
+    if dtype != "float32" or abs(exact) > FLOAT_RANGES[dtype]:
+        return exact
+    return neat if struct.pack("f", neat) == struct.pack("f", exact) else exact
 
 
 def _show_normal(node: Typed, printer: Printer) -> Printed:

@@ -12,8 +12,17 @@ from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site, convert
-from specgen.expr.dtypes import is_float
-from specgen.expr.printer import TERNARY, Printed, Printer, call, dtype_text
+from specgen.expr.dtypes import CONCRETE, is_float
+from specgen.expr.printer import (
+    TERNARY,
+    UNARY,
+    Printed,
+    Printer,
+    call,
+    dtype_text,
+    full_like_text,
+    method,
+)
 from specgen.expr.types import Static, Typed
 
 _ONE = (Param("x"),)
@@ -162,12 +171,8 @@ def _show_where(node: Typed, printer: Printer) -> Printed:
         return Printed(f"{texts[0]} if {printer.text(condition, TERNARY + 1)} else {texts[1]}", TERNARY)
     rank = None if kind.dims is None else kind.rank
     where = printer.aligned(condition, rank, kind.col)
-    if then.type.python and otherwise.type.python and dtype not in ("float32", "int64", "bool", "float"):
-        # Of two numbers torch would make its default dtype.
-        base = call(
-            "torch.full_like", where.text, printer.number(otherwise, dtype).text, f"dtype={dtype_text(dtype)}"
-        )
-        return call(f"{base.text}.masked_fill", where.text, printer.number(then, dtype).text)
+    if then.type.python and otherwise.type.python and dtype in CONCRETE and dtype != "bool":
+        return _choice_of_numbers(node, where, printer)
     texts = [
         printer.number(branch, dtype).text
         if branch.type.python
@@ -175,6 +180,22 @@ def _show_where(node: Typed, printer: Printer) -> Printed:
         for branch in (then, otherwise)
     ]
     return call("torch.where", where.text, *texts)
+
+
+def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed:
+    """`where` of two numbers; left to itself torch makes floats of its default dtype, whatever that is."""
+    _, then, otherwise = node.args
+    dtype, kind = node.type.dtype, node.type
+    if then.static in (0, 1) and otherwise.static == 1 - then.static:
+        truth = where if then.static else Printed(f"~{where.at(UNARY)}", UNARY)
+        return method(truth, "to", dtype_text(dtype))
+    chosen, other = printer.number(then, dtype).text, printer.number(otherwise, dtype).text
+    if kind.dims is None:
+        base = full_like_text(where.text, other, dtype_text(dtype))
+        return call(f"{base}.masked_fill", where.text, chosen)
+    if dtype != "int64":
+        other = printer.filled(otherwise, dtype, kind.dims, kind.col, batch=kind.level == "batch").text
+    return call("torch.where", where.text, chosen, other)
 
 
 def _branch(branch: Typed, node: Typed, printer: Printer) -> Printed:

@@ -179,6 +179,8 @@ def _show_fixed(node: Typed, printer: Printer) -> Printed:
             step = f":{item.step}" if item.step != 1 else ""
             texts.append(f"{item.start or ''}:{'' if item.stop == size else item.stop}{step}")
         plain = False
+    if texts == ["None"] and node.type.level == "batch":
+        return printer.behind(printer.logical(value), 1)
     front = ["..."] if node.type.level == "batch" else []
     return Printed(f"{printer.logical(value).at(ATOM)}[{', '.join([*front, *texts])}]")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.outcome import is_zero, report_nan, report_never
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import COMPUTE, INT_RANGES, is_int
 from specgen.expr.printer import ATOM, Printed, Printer, call
@@ -26,14 +27,20 @@ def floating(site: Site) -> Typed | None:
         dtype = COMPUTE
     elif dtype == "number":
         dtype = "float"
-    return _finish(site, dtype, shape)
+    node = _finish(site, dtype, shape)
+    if node is not None:
+        report_nan(site)
+    return node
 
 
 def comparing(site: Site) -> Typed | None:
     """Two of a kind in, a truth value out."""
     equality = site.builtin.name in ("==", "!=")
     dtype, shape = site.joined(site.values, bools=equality), site.unified(site.values)
-    return _finish(site, dtype, shape, result="bool")
+    node = _finish(site, dtype, shape, result="bool")
+    if node is not None and dtype not in ("bool", "str", "any"):
+        report_never(site)
+    return node
 
 
 def testing(site: Site) -> Typed | None:
@@ -78,6 +85,9 @@ def _fold(site: Site) -> tuple[Static | None, bool]:
         divisor = site.values[-1]
         site.fail(rules.DIVISION_BY_ZERO, f"`{site.written(divisor)}` is zero", at=divisor)
         return None, False
+    if site.builtin.name in ("/", "//", "%") and is_zero(site.values[-1]):
+        divisor = site.values[-1]
+        site.fail(rules.DIVISION_BY_ZERO, f"`{site.written(divisor)}` is always zero", at=divisor)
     if site.builtin.python is None or any(value is None for value in operands):
         return None, True
     if site.builtin.name == "**" and _is_huge(operands[0], operands[1]):

@@ -61,6 +61,8 @@ def proven_index(site: Site, index: Typed, size: int, what: str) -> bool:
     text = site.written(index)
     if not is_int(index.type.dtype):
         help = f"write int64({text})" if index.type.dtype != "bool" else f"write where({text}, …, …)"
+        if index.type.dtype == "bool" and index.type.dims:
+            help = f"the class of a one-hot is argmax({text})"
         site.fail(rules.WRONG_DTYPE, f"`{text}` is {index.type}; an index is an integer", at=index, help=help)
         return False
     low, high = index.interval.low, index.interval.high

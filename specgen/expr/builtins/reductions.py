@@ -65,7 +65,9 @@ def _refuse(site: Site, x: Typed) -> None:
     if site.builtin.name in ("any", "all"):
         site.fail(rules.WRONG_DTYPE, f"`{text}` is {x.type}, not truth values", at=x, help="compare it first")
     else:
-        help = f"write sum({text}) to count" if x.type.dtype == "bool" else None
+        # What each would be of 0 and 1.
+        meant = {"min": f"all({text})", "prod": f"all({text})", "max": f"any({text})"}.get(site.builtin.name)
+        help = f"write {meant}" if meant is not None and x.type.dtype == "bool" else None
         site.fail(
             rules.WRONG_DTYPE, f"`{site.builtin.name}` is not defined for {x.type.dtype}", at=x, help=help
         )
@@ -128,7 +130,7 @@ def _show_flat(name: str) -> Callable[[Typed, Printer], Printed]:
 def _show_norm(node: Typed, printer: Printer) -> Printed:
     axes = dims_text(node)
     dim = str(axes[0]) if len(axes) == 1 else tuple_text(map(str, axes))
-    return Printed(f"torch.linalg.vector_norm({printer.logical(node.args[0]).text}, dim={dim})")
+    return Printed(f"vector_norm({printer.logical(node.args[0]).text}, dim={dim})")
 
 
 def count_of(node: Typed) -> int:
@@ -173,7 +175,12 @@ def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | 
 
 
 def _index_dtype(dtype: str) -> str | None:
-    return "int64" if is_number(dtype) else None
+    return "int64" if is_number(dtype) or dtype == "bool" else None
+
+
+def _ordered(dtype: str) -> str:
+    # torch finds no largest of truth values, but of the bytes that they are
+    return "uint8" if dtype == "bool" else dtype
 
 
 def _builtin(
@@ -326,16 +333,18 @@ REDUCTIONS: tuple[Builtin, ...] = (
     ),
     _builtin(
         "argmax",
-        "The position of the largest element, the first of several, along one axis or in all elements row by row.",
-        _one_axis(_reduce(_index_dtype, _same)),
+        "The position of the largest element, the first of several, along one axis or in all elements row by row; "
+        "of truth values the first that is true: the class of a one-hot.",
+        _one_axis(_reduce(_index_dtype, _ordered)),
         _index_range,
         _show_flat("argmax"),
         _arg_reference("argmax"),
     ),
     _builtin(
         "argmin",
-        "The position of the smallest element, the first of several, along one axis or in all elements row by row.",
-        _one_axis(_reduce(_index_dtype, _same)),
+        "The position of the smallest element, the first of several, along one axis or in all elements row by row; "
+        "of truth values the first that is false.",
+        _one_axis(_reduce(_index_dtype, _ordered)),
         _index_range,
         _show_flat("argmin"),
         _arg_reference("argmin"),

@@ -136,21 +136,27 @@ class Site:
         kind = {"bool": "a truth value", "str": "a word", "any": "of any dtype"}[value.type.dtype]
         verb = "compared" if self.builtin.name in ("<", "<=", ">", ">=", "==", "!=") else "calculated with"
         help = f"write where({text}, 1.0, 0.0)" if value.type.dtype == "bool" else None
+        if help is not None and value.type.dims:
+            help = f"the class of a one-hot is argmax({text}); for numbers write where({text}, 1.0, 0.0)"
         self.fail(
             rules.WRONG_DTYPE, f"`{text}` is {kind} and cannot be {verb} as a number", at=value, help=help
         )
 
     def _literals_fit(self, values: Sequence[Typed], dtype: str) -> bool:
-        if not is_int(dtype):
-            return True
         sound = True
+        if not is_int(dtype) and all(value.type.python for value in values):
+            return sound  # numbers among themselves are float64
         for value in values:
             if not value.type.python or value.static is None or isinstance(value.static, str):
                 continue
             if not holds(dtype, value.static):
-                low, high = INT_RANGES[dtype]
-                message = f"{value.static} is outside {dtype} [{low}, {high}]"
-                help = "convert the tensor first, as in int64(x)"
+                if dtype in INT_RANGES:
+                    low, high = INT_RANGES[dtype]
+                    message = f"{value.static} is outside {dtype} [{low}, {high}]"
+                    help = "convert the tensor first, as in int64(x)"
+                else:
+                    message = f"{value.static:g} is larger than {dtype} holds: it would be infinite"
+                    help = "convert the tensor first, as in float64(x), or write inf"
                 self.fail(rules.LITERAL_RANGE, message, at=value, help=help)
                 sound = False
         return sound

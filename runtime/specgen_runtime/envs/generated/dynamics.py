@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.generated.env import EnvSpecs
 from specgen_runtime.envs.generated.returned import Method, ReturnedField, fields_of
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import is_traced
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.specs.values import to_spec_array
@@ -72,20 +72,38 @@ class PythonDynamics(Generic[P]):
             close()
 
 
+def _rows(values: Any, lead: torch.Size) -> Any:
+    """A tuple of tensors `(*batch, ...)`, perhaps a record, with one batch dimension in front."""
+    n = len(lead)
+    if n == 1:
+        return values
+    rows = lead.numel()
+    flat = [value.reshape(rows, *value.shape[n:]) for value in values]
+    return type(values)._make(flat) if hasattr(values, "_make") else tuple(flat)
+
+
+def _fields(*records: Any) -> list[tuple[str, Tensor]]:
+    """The fields of records, with their names."""
+    return [pair for record in records for pair in zip(record._fields, record, strict=True)]
+
+
 class VectorDynamics(PythonDynamics[P]):
     """A user's vectorised, stateless object: `reset(rows, generator)` and `step(state, *actions, generator)`.
 
-    The object sees rows: one batch dimension in front, whatever the batch size of the environment is.
+    The object sees rows: one batch dimension in front, whatever the batch size of the environment is. If parameters
+    differ between environments, both are handed a record of them too, before the generator.
     """
 
     _returned: tuple[Tensor, ...] = ()
     """What the object returned last; it must leave that as it is."""
 
-    def reset(self, not_done: Tensor) -> tuple[Tensor, ...]:
+    def reset(self, not_done: Tensor, params: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
         """New episodes.
 
         Args:
             not_done: bool `(*batch, 1)`; it tells the batch shape.
+            params: the record of the parameters that differ between environments, `(*batch, ...)` each, if
+                there are some.
 
         Returns:
             The fields of the record that `reset` returns, `(*batch, ...)` each, in order.
@@ -96,19 +114,27 @@ class VectorDynamics(PythonDynamics[P]):
             ValueError: a value is outside its domain, where that is checked.
         """
         lead = not_done.shape[:-1]
-        before = self._seen(())
+        given: tuple[Any, ...] = () if params is None else (_rows(params, lead),)
+        before = self._seen(_fields(*given))
         python: Any = self.python
-        found = python.reset(lead.numel(), self._generator)
+        found = python.reset(lead.numel(), *given, self._generator)
         self._on_reset.refuse_changes(before)
         return self._checked(found, self._on_reset, self._reset_fields, lead)
 
-    def step(self, done: Tensor, state: tuple[Tensor, ...], *actions: Tensor) -> tuple[Tensor, ...]:
+    def step(
+        self,
+        done: Tensor,
+        state: tuple[Tensor, ...],
+        *actions: Tensor,
+        params: tuple[Tensor, ...] | None = None,
+    ) -> tuple[Tensor, ...]:
         """One step.
 
         Args:
             done: bool `(*batch, 1)`; it tells the batch shape.
             state: the state record, `(*batch, ...)` each.
             actions: `(*batch, ...)` each, in the order declared.
+            params: as `reset`.
 
         Returns:
             The fields of the record that `step` returns, `(*batch, ...)` each, in order; rewards and done flags
@@ -120,15 +146,13 @@ class VectorDynamics(PythonDynamics[P]):
             ValueError: as `reset`.
         """
         lead = done.shape[:-1]
-        n = len(lead)
-        given: Any = state
-        if n != 1:
-            rows = lead.numel()
-            given = type(given)._make([value.reshape(rows, *value.shape[n:]) for value in state])
-            actions = tuple([value.reshape(rows, *value.shape[n:]) for value in actions])
-        before = self._seen([*zip(given._fields, given, strict=True), *(("action", a) for a in actions)])
+        records: tuple[Any, ...] = (state,) if params is None else (state, params)
+        if len(lead) != 1:
+            records = tuple([_rows(record, lead) for record in records])
+            actions = _rows(actions, lead)
+        before = self._seen([*_fields(*records), *[("action", action) for action in actions]])
         python: Any = self.python
-        found = python.step(given, *actions, self._generator)
+        found = python.step(records[0], *actions, *records[1:], self._generator)
         self._on_step.refuse_changes(before)
         return self._checked(found, self._on_step, self._step_fields, lead)
 
@@ -169,8 +193,12 @@ class VectorDynamics(PythonDynamics[P]):
 class SimulatorDynamics(PythonDynamics[P]):
     """A user's object that simulates one instance and keeps its state: `reset(seed)` and `step(*actions)`.
 
-    It may return Python numbers, lists, arrays or tensors; they are copied.
+    It may return Python numbers, lists, arrays or tensors; they are copied. Parameters that differ between
+    environments are told at a reset: `reset(seed, params)`.
     """
+
+    _episode_params: Any = None
+    """The record of parameters that the last reset was told."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -186,12 +214,26 @@ class SimulatorDynamics(PythonDynamics[P]):
         """Keep what the next reset passes on."""
         assert isinstance(before, SimulatorDynamics)
         self._seed = before._seed
+        if before._episode_params is not None:
+            self._episode_params = _copies(before._episode_params, self._generator.device)
 
-    def reset(self, not_done: Tensor) -> tuple[Tensor, ...]:
+    def episode_params(self) -> Any:
+        """The record of the parameters of this episode, in memory of its own.
+
+        Raises:
+            RuntimeError: there was no reset yet.
+        """
+        if self._episode_params is None:
+            raise RuntimeError(f"{self._on_step}: reset the environment before the first step")
+        return _copies(self._episode_params, self._generator.device)
+
+    def reset(self, not_done: Tensor, params: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
         """A new episode.
 
         Args:
             not_done: bool `(1,)`.
+            params: the record of the parameters that differ between environments, if there are some; the object
+                gets copies on the CPU.
 
         Returns:
             The fields of the record that `reset` returns, as tensors, in order.
@@ -204,7 +246,12 @@ class SimulatorDynamics(PythonDynamics[P]):
         del not_done  # a simulation is one instance
         seed, self._seed = self._seed, None
         python: Any = self.python
-        return self._converted(python.reset(seed), self._on_reset, self._reset_fields)
+        if params is None:
+            found = python.reset(seed)
+        else:
+            found = python.reset(seed, _copies(params, torch.device("cpu")))
+            self._episode_params = _copies(params, self._generator.device)
+        return self._converted(found, self._on_reset, self._reset_fields)
 
     def step(self, *actions: Tensor) -> tuple[Tensor, ...]:
         """One step.
@@ -237,6 +284,11 @@ class SimulatorDynamics(PythonDynamics[P]):
             tensor = tensor.to(self._generator.device)
             results.append(tensor.unsqueeze(-1) if field.column else tensor)
         return tuple(results)
+
+
+def _copies(record: Any, device: torch.device) -> Any:
+    """A record of tensors in memory of its own, without gradients."""
+    return type(record)._make([value.detach().to(device, copy=True) for value in record])
 
 
 def _as_tensor(value: Any, field: ReturnedField, method: Method) -> Tensor:

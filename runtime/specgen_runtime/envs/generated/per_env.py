@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,14 +48,19 @@ def per_env_value(
         ValueError: it does not broadcast to `shape`, or a value is outside the range.
     """
     try:
-        given = torch.as_tensor(value, device=device)
+        given = torch.as_tensor(value)
+        if given.is_floating_point() and not isinstance(value, Tensor | np.ndarray | np.generic):
+            # of Python's floats torch makes its default dtype, which may have fewer digits than `dtype`
+            exact = torch.as_tensor(value, dtype=torch.float64, device="cpu")
+        else:
+            exact = given
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{name} must be numbers or a tensor, got {value!r}") from None
     if _kind(given.dtype) not in _ACCEPTED[_kind(dtype)]:
         raise TypeError(f"{name} must be {dtype}, got {given.dtype}")
-    if given.device.type != "meta":
-        _check_range(name, given, {">=": at_least, "<=": at_most, ">": above, "<": below})
-    made = given.to(dtype)
+    if exact.device.type != "meta":
+        _check_range(name, exact, {">=": at_least, "<=": at_most, ">": above, "<": below})
+    made = exact.to(device=given.device if device is None else device, dtype=dtype)
     try:
         return made.expand(tuple(shape))
     except RuntimeError:

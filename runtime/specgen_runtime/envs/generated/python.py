@@ -10,8 +10,9 @@ from torch import nn
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.generated.dynamics import PythonDynamics, VectorDynamics
-from specgen_runtime.envs.generated.env import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.generated.returned import Method
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["GeneratedPythonEnv"]
@@ -44,6 +45,11 @@ class GeneratedPythonEnv(GeneratedEnv[D]):
 
     _python_form: ClassVar[type[PythonDynamics[Any]]] = VectorDynamics
     """How its object is called."""
+
+    @property
+    def _keeps_state(self) -> bool:  # type: ignore[override]
+        """Whether the object simulates, rather than compute the next state from the last."""
+        return self._python_form is not VectorDynamics
 
     dynamics: Any
     """The user's object behind its boundary."""
@@ -92,7 +98,7 @@ class GeneratedPythonEnv(GeneratedEnv[D]):
 
     def _keeps(self, python: Any) -> bool:
         """Whether an object is kept when the environment moves: what it holds is more than the declaration's."""
-        return isinstance(python, nn.Module) or self._python_form is not VectorDynamics
+        return isinstance(python, nn.Module) or self._keeps_state
 
     def _imported(self) -> Any:
         """The user's object, new.

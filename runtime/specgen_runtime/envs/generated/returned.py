@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.generated.env import EnvSpecs
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey

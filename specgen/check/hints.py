@@ -1,0 +1,76 @@
+"""What to say of names that stand where they can't be read or assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.model import Entry, Key, dotted
+from specgen.schema.env import Env
+
+
+def not_yet(state: Iterable[Entry], *, python: bool) -> dict[str, str]:
+    """What to say of a parameter's draw that reads the state, where a `python` class says it or `reset` does."""
+    help = "parameters are drawn before the state: " + (
+        "have the class's `reset` return what depends on it, as a state key"
+        if python
+        else "assign what depends on it under `reset`, to a state key"
+    )
+    return {entry.dotted: help for entry in state}
+
+
+def absent(
+    section: str,
+    env: Env,
+    observation: Iterable[Entry] = (),
+    action: Iterable[Entry] = (),
+    state: Iterable[Entry] = (),
+) -> dict[str, str]:
+    """What to say about names of a declaration that a section can't read."""
+    others = {"reset": env.reset, "step": env.step, "observe": env.observe}
+    names = {
+        name: f"`{name}` is a local value of `{other}`; compute it again under `{section}`"
+        for other, statements in others.items()
+        if other != section
+        for name in statements
+        if "." not in name
+    }
+    when = "at a reset there is no action yet" if section == "reset" else "`observe` sees the new state only"
+    for entry in observation:
+        why = "observations are computed from the state, under `observe`; read the state"
+        names |= {entry.dotted: why, f"next.{entry.dotted}": why}
+    names |= {entry.dotted: f"{when}: keep what is needed in a state key" for entry in action}
+    names |= {
+        f"next.{entry.dotted}": f"under `{section}` the state is the new one, written bare: `{entry.dotted}`"
+        for entry in state
+    }
+    return names
+
+
+def wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:
+    """What to say of a `reset` that assigns the state of another time."""
+    return {
+        f"next.{entry.dotted}": f"in `reset` a state key is written bare: `{entry.dotted}`" for entry in state
+    }
+
+
+def wrong_step_target(
+    state: Iterable[Entry], observation: Iterable[Entry], done: Iterable[Key]
+) -> dict[str, str]:
+    """What to say of a `step` that assigns what is not its to assign."""
+    wrong = {
+        entry.dotted: f"`{entry.dotted}` is the value at time t; write `next.{entry.dotted}`"
+        for entry in state
+    }
+    wrong |= {
+        f"next.{entry.dotted}": f"observations are assigned under `observe`: `{entry.dotted}`"
+        for entry in observation
+    }
+    for prefix in done:
+        key = dotted((*prefix, "done"))
+        wrong[key] = (
+            f"`{key}` is derived: it alone can't tell a time limit from an end; "
+            f"assign `{dotted((*prefix, 'terminated'))}` or `{dotted((*prefix, 'truncated'))}`"
+        )
+    for key in ("next.reward", "next.terminated", "next.truncated", "next.done"):
+        wrong[key] = f"in an environment's `step` this is written bare: `{key.removeprefix('next.')}`"
+    return wrong

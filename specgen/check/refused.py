@@ -1,0 +1,36 @@
+"""What the YAML reader refused in an environment: what is missing because of it is no second mistake."""
+
+from __future__ import annotations
+
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import expressions as expression_rules
+from specgen.diagnostics.rules import schema as rules
+from specgen.schema.load import SchemaFile, find
+from specgen.source import Mapping
+
+_DECLARING = ("dims", "groups", "params", "consts", "functions", "state", "action", "observation")
+"""The sections whose keys are names that expressions may read."""
+
+_FOLLOWING = frozenset({expression_rules.UNDEFINED, rules.WRONG_TARGET, rules.UNREAD})
+"""What is found where such a section is missing."""
+
+
+def damaged(file: SchemaFile, name: str, sink: Sink) -> bool:
+    """Whether a mistake of YAML has cost the declaration entries, so that it can't be said what is missing."""
+    here = file.span("envs", name)
+    return any(
+        item.span.file == here.file and here.line <= item.span.line <= here.end_line for item in sink.items
+    )
+
+
+def lost_names(file: SchemaFile, path: tuple[str, ...]) -> frozenset[str]:
+    """Names that the declaration at `path` has, without a value that can be used."""
+    nodes = [find(file.root, (*path, section)) for section in _DECLARING]
+    return frozenset[str]().union(*(node.lost for node in nodes if isinstance(node, Mapping)))
+
+
+def hand_over(mine: Sink, file: SchemaFile, path: tuple[str, ...], sink: Sink) -> None:
+    """Add to `sink` what was found in the declaration at `path`; not what follows from a section that is missing."""
+    node = find(file.root, path)
+    lost = isinstance(node, Mapping) and not node.lost.isdisjoint(_DECLARING)
+    sink.extend(item for item in mine.items if not (lost and item.rule in _FOLLOWING))

@@ -1,0 +1,90 @@
+"""Values that nothing reads: a misspelt key looks like one, and would be left out without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from specgen.diagnostics import Sink, did_you_mean
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Expr, parse
+from specgen.expr.tree import Call, Name, children
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node, Scalar
+
+
+def all_reads(nodes: Iterable[Node | None]) -> frozenset[str] | None:
+    """What the expressions of some sections read or call; `a.b` is a read of `a`, too.
+
+    ``None`` if one of them can't be read, so that it can't be said.
+    """
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, MappingNode) and node.lost:
+            return None
+        for value in [value for _, value in node.entries] if isinstance(node, MappingNode) else [node]:
+            if not isinstance(value, Scalar):
+                continue
+            expr = parse(value, Sink())
+            if expr is None:
+                return None
+            for path in _paths(expr):
+                parts = path.split(".")
+                found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return frozenset(found)
+
+
+def report_unread(
+    node: MappingNode,
+    found: Iterable[str],
+    reads: Collection[str] | None,
+    known: Collection[str],
+    sink: Sink,
+    *,
+    meant: Iterable[str] = (),
+    expected: str = "",
+) -> None:
+    """Report the values of a section that nothing reads.
+
+    Args:
+        node: the section.
+        found: the values that it names: what it assigns besides declared keys.
+        reads: what is read anywhere; ``None`` if that is not known.
+        known: all that may be read. A value that one of the other reads may mean is left alone: that read is
+            reported as undefined.
+        sink: takes what is found.
+        meant: the declared keys that it may assign.
+        expected: the same in words.
+    """
+    if reads is None:
+        return
+    found = list(found)
+    strange = [name for name in reads if name not in known and name not in found]
+    excused = {did_you_mean(name, found) for name in strange}
+    keys = {key.removeprefix("next."): key for key in meant}
+    missing = {last: key for last, key in keys.items() if node.key(key) is None}
+    for name in found:
+        key = node.key(name)
+        if key is None or name in reads or name in excused:
+            continue
+        last = name.removeprefix("next.")
+        near = did_you_mean(last, missing) or did_you_mean(last, keys)
+        if not keys:
+            message, help = f"nothing reads `{name}`", "read it where it was meant, or leave it out"
+        else:
+            message = f"`{name}` is no declared key, and nothing reads it"
+            help = (
+                f"did you mean `{keys[near]}`?"
+                if near
+                else f"here one may assign {expected}; or leave it out"
+            )
+        sink.add(rules.UNREAD.at(key.span, message, help=help))
+
+
+def _paths(expr: Expr) -> Iterator[str]:
+    """Every name that is read or called."""
+    if isinstance(expr, Name):
+        yield expr.path
+    if isinstance(expr, Call):
+        yield expr.function.path
+    for child in children(expr):
+        yield from _paths(child)

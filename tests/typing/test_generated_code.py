@@ -1,0 +1,94 @@
+"""Generated code itself, of declarations that once made it unclean, through both type checkers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.testing import check_env
+
+from tests.support import generate, imported
+from tests.typing.checkers import CHECKERS
+
+SCHEMA = """
+specgen: 1
+import: [specgen_std/transforms/step_counter]
+envs:
+  Counter:
+    doc: Keys and parameters called as the methods of tuples are.
+    params:
+      dt: 0.1
+      index: {default: 0.5, per_env: true}
+    consts:
+      push: {type: "float32[2]", value: [1, -1]}
+    state:
+      x: float32[2] in [-10, 10]
+      count: int64 in [0, 1000]
+    action: {action: "float32[2] in [-1, 1]"}
+    observation: {observation: "float32[2]"}
+    reset: {x: "uniform(-1, 1, shape=(2,))", count: 0}
+    step:
+      next.x: clip(x + dt * (action + push) * index, -10, 10)
+      next.count: clip(count + 1, 0, 1000)
+      reward: -norm(next.x)
+      terminated: next.count > 50
+    observe: {observation: x}
+
+  Drawn:
+    doc: The same as draws, a plain parameter and a constant; a function and an observation led by a norm.
+    params:
+      count: {type: int, default: 3, min: 1}
+      index: {draw: "uniform(0.1, 1)"}
+    consts: {}
+    state: {x: "float32[2] in [-10, 10]"}
+    action: {action: "float32[2] in [-1, 1]"}
+    observation: {observation: float32}
+    functions:
+      far: {args: {y: "float32[2]"}, returns: norm(y)}
+    reset: {x: "uniform(-1, 1, shape=(2,))"}
+    step:
+      next.x: clip(x + index * action, -10, 10)
+      reward: norm(next.x) * count - far(x)
+    observe: {observation: norm(x)}
+
+chains:
+  CounterTrain: {env: Counter, transforms: [StepCounter]}
+"""
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return generate({"envs.yaml": SCHEMA}, "unclean")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_it_is_clean(checker: str, files: dict[str, str], tmp_path: Path) -> None:
+    for path, text in files.items():
+        file = tmp_path / "unclean" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert CHECKERS[checker](tmp_path) == {}
+
+
+def test_keys_keep_their_names(files: dict[str, str], tmp_path: Path) -> None:
+    with imported(files, "unclean", tmp_path) as package:
+        module: Any = __import__("unclean.envs", fromlist=["Counter"])
+        assert package is not None
+        for name in ("Counter", "Drawn", "CounterTrain"):
+            env = getattr(module, name)
+            check_env(env, steps=10)
+            check_env(lambda env=env: env(batch_size=(3,)), steps=10)
+        env = module.Counter(batch_size=(3,))
+        data = env.rollout(5)
+        assert data["next", "count"].tolist() == [[1, 2, 3, 4, 5]] * 3
+        assert torch.equal(data["index"], torch.full((3, 5), 0.5))
+        assert torch.equal(
+            data["next", "reward"], -torch.linalg.vector_norm(data["next", "x"], dim=-1, keepdim=True)
+        )
+        compiled: Any = torch.compile(env.step, fullgraph=True, backend="eager")
+        root = env.reset()
+        root["action"] = torch.ones(3, 2)
+        assert torch.equal(compiled(root.clone())["next", "x"], env.step(root.clone())["next", "x"])
