@@ -48,7 +48,7 @@ class Faulty(EnvBase):
     """Counts its steps, and goes wrong where it is told to.
 
     Args:
-        when: `"construct"`, `"reset"`, `"step_mdp"` or the number of a step.
+        when: `"construct"`, `"reset"` or the number of a step.
         what: `"raise"`, `"chatty"`, `"stuck"`, `"local"`, `"kill"` (itself), `"exit"` or `"sleep"`.
     """
 
@@ -88,10 +88,6 @@ class Faulty(EnvBase):
                 "terminated": torch.tensor([self.count >= 100]),
             }
         )
-
-    def step_mdp(self, next_tensordict: Any) -> Any:
-        self._fail("step_mdp")
-        return super().step_mdp(next_tensordict)
 
     def _set_seed(self, seed: int | None) -> None:
         self.seeded = seed

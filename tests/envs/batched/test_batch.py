@@ -209,11 +209,32 @@ class TestAttributes:
         assert env.box.number == [5, 5]
         assert "can't be sent" in repr(env.box)
 
+    def test_values_are_pickled_once(self, parallel: Make) -> None:
+        env = parallel(1, _with_count)
+        env.start()
+        assert [box.pickled for box in env.box] == [1]
+
 
 def _with_generator() -> Faulty:
     env: Any = Faulty()
     env.box = _Box()
     return env
+
+
+def _with_count() -> Faulty:
+    env: Any = Faulty()
+    env.box = _Counted()
+    return env
+
+
+class _Counted:
+    """Knows how often it was pickled."""
+
+    pickled = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.pickled += 1
+        return {"pickled": self.pickled}
 
 
 class _Box:

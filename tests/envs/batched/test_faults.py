@@ -58,14 +58,6 @@ class TestExceptions:
         data = env.rollout(1)  # the environments go on
         assert data["next", "observation"].tolist() == [[[1]], [[1]]]
 
-    def test_between_answers(self, parallel: Make) -> None:
-        """What goes wrong while the caller is busy with the answer is told with the next one."""
-        env = parallel(2, [Faulty, partial(Faulty, "step_mdp")])
-        data = env.step(env.rand_action(env.reset()))
-        with pytest.raises(ZeroDivisionError, match="as told"):
-            env.step(env.rand_action(env.step_mdp(data)))
-        assert not env.is_closed
-
     def test_in_a_reset(self, batch: Make) -> None:
         env = batch(2, [Faulty, partial(Faulty, "reset")])
         with pytest.raises(ZeroDivisionError, match="as told") as caught:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,10 +93,55 @@ class TestSharedMemory:
         memory.block[3] = 7
         assert other[3] == 7
 
+    @pytest.mark.parametrize("on_disk", [False, True])
+    def test_no_room(self, on_disk: bool) -> None:
+        before = _files()
+        with pytest.raises(
+            OSError, match=r"take 1,125,899,906,842,624 bytes, and /\S+ has [0-9,]+ bytes free"
+        ) as caught:
+            SharedMemory(2**50, on_disk=on_disk)
+        assert "use_buffers=False" in str(caught.value)
+        assert ("memmap=True" in str(caught.value)) is not on_disk
+        assert _files() <= before
+
     def test_environments_leave_no_files(self, parallel: Make) -> None:
-        before = set(Path("/dev/shm").glob("specgen-envs-*"))
+        before = _files()
         parallel(2, Counting).reset()
-        assert set(Path("/dev/shm").glob("specgen-envs-*")) <= before
+        assert _files() <= before
+
+
+def _files() -> set[Path]:
+    """The names of shared memory that there are."""
+    return {
+        path for folder in ("/dev/shm", tempfile.gettempdir()) for path in Path(folder).glob("specgen-envs-*")
+    }
+
+
+def test_one_thread_at_a_time(parallel: Make) -> None:
+    env = parallel(1, Slow)
+    root = env.rand_action(env.reset())
+    errors: list[Exception] = []
+
+    def look() -> None:
+        for call in (lambda: env.step(root.clone()), lambda: env.limit, lambda: env.set_seed(0)):
+            try:
+                call()
+            except RuntimeError as error:
+                errors.append(error)
+
+    timer = threading.Timer(0.2, look)
+    timer.start()
+    env.step(root)
+    timer.join()
+    assert len(errors) == 3
+    assert all("one thread at a time" in str(error) for error in errors)
+    assert env.step(env.rand_action(env.reset()))["next", "count"].item() == 1
+
+
+class Slow(Counting):
+    def _step(self, tensordict: Any) -> Any:
+        time.sleep(0.6)
+        return super()._step(tensordict)
 
 
 def test_no_memory_is_lost(parallel: Make) -> None:

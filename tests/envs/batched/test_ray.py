@@ -73,3 +73,11 @@ def test_deaths(make: Any) -> None:
     with pytest.raises(RuntimeError, match="environment 1 of 2: its actor is gone"):
         env.step(root)
     assert env.is_closed
+
+
+def test_partial_steps(make: Any) -> None:
+    env = make(2, cartpole)
+    root = env.rand_action(env.reset()).set("_step", torch.tensor([False, True]))
+    after = env.step(root)["next"]
+    assert torch.equal(after["observation"][0], root["observation"][0])
+    assert after["reward"].flatten().tolist() == [0, 1]

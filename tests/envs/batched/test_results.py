@@ -153,7 +153,7 @@ class TestPartialResets:
 
 
 class TestRoots:
-    """Parallel environments keep their roots; what the caller changes has to reach them."""
+    """What the caller changes has to reach the environments."""
 
     def test_state_from_elsewhere(self, batch: Make) -> None:
         env = batch(2, partial(Counting, limit=100))
@@ -173,7 +173,9 @@ class TestRoots:
         root["observation"].add_(5)
         record, root = env.step_and_maybe_reset(root)
         assert record["next", "observation"].tolist() == [[6], [6]]
-        root.set("observation", torch.full((2, 1), 10.0))
+        root["observation"].numpy()[:] = 7  # which torch does not notice
+        assert env.step(root)["next", "observation"].tolist() == [[8], [8]]
+        root = root.exclude("next").set("observation", torch.full((2, 1), 10.0))
         assert env.step(root)["next", "observation"].tolist() == [[11], [11]]
         assert env.step(root.exclude("observation", "next"))["next", "observation"].tolist() == [[1], [1]]
         with pytest.raises(KeyError, match="count"):
@@ -195,6 +197,18 @@ class TestRoots:
         assert torch.equal(root["hidden"], hidden)
         assert "reward" not in root
 
+    def test_what_no_spec_names_stays_with_the_environment(self, batch: Make) -> None:
+        env = batch(2, Secretive)
+        action = {"action": torch.zeros(2, 1)}
+        root = env.reset().update(action)
+        assert root["secret", "count"].tolist() == [[0], [0]]
+        record = env.step(root)
+        record, root = env.step_and_maybe_reset(env.step_mdp(record).update(action))
+        assert record["next", "secret", "count"].tolist() == [[2], [2]]
+        root = env.reset(root.set("_reset", torch.tensor([[True], [False]])))
+        following = env.step(root.update(action))["next"]
+        assert following["secret", "count"].tolist() == [[1], [3]]
+
     def test_results_are_no_views_of_shared_memory(self, batch: Make) -> None:
         env = batch(2, Counting)
         first = env.step(env.rand_action(env.reset()))
@@ -210,6 +224,19 @@ class TestRoots:
         root = env.rand_action(env.reset())
         root.set("next", TensorDict({"reward": torch.full((2, 1), 9.0)}, batch_size=[2]))
         assert env.step(root)["next", "reward"].tolist() == [[9], [9]]
+
+
+class Secretive(Counting):
+    """Keeps a number in the tensordict that no spec names."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=100)
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        return super()._reset(tensordict, **kwargs).set(("secret", "count"), torch.zeros(1))
+
+    def _step(self, tensordict: Any) -> Any:
+        return super()._step(tensordict).set(("secret", "count"), tensordict["secret", "count"] + 1)
 
 
 class Remembering(Counting):
@@ -301,6 +328,10 @@ def test_inference_mode(batch: Make) -> None:
     with torch.inference_mode():
         data = env.rollout(4)
     assert data["next", "count"].flatten(1).tolist() == [[1, 2, 3, 4]] * 2
+    # The memory that was made there is used outside, too.
+    data = env.rollout(4)
+    assert data["next", "count"].flatten(1).tolist() == [[1, 2, 3, 4]] * 2
+    assert not data["next", "count"].is_inference()
 
 
 def test_batches_of_batches(batch: Make) -> None:

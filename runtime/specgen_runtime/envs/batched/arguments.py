@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.specs.arguments import as_count
 
-__all__ = ["EnvFunction", "as_functions", "as_kwargs", "as_seed", "checked_env", "refuse_deprecated"]
+__all__ = ["EnvFunction", "as_functions", "as_kwargs", "checked_env", "refuse_deprecated"]
 
 EnvFunction = Callable[..., EnvBase[Any]]
 
@@ -21,15 +22,12 @@ def as_functions(count: Any, functions: Any) -> tuple[EnvFunction, ...]:
         ValueError: the count is less than 1.
         RuntimeError: there are more or fewer functions than environments.
     """
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"num_workers must be an int, found {type(count).__name__}")
-    if count < 1:
-        raise ValueError(f"num_workers must be at least 1, found {count}")
+    workers = as_count(count, "num_workers")
     if isinstance(functions, Sequence) and not isinstance(functions, str):
-        if len(functions) != count:
-            raise RuntimeError(f"create_env_fn has {len(functions)} functions for {count} environments")
+        if len(functions) != workers:
+            raise RuntimeError(f"create_env_fn has {len(functions)} functions for {workers} environments")
         return tuple(_as_function(function, f"create_env_fn[{i}]") for i, function in enumerate(functions))
-    return (_as_function(functions, "create_env_fn"),) * count
+    return (_as_function(functions, "create_env_fn"),) * workers
 
 
 def _as_function(function: Any, name: str) -> EnvFunction:
@@ -85,20 +83,6 @@ def refuse_deprecated(pin_memory: bool, allow_step_when_done: bool, policy_proof
             "policy_proof is not supported, and has no effect in TorchRL: what policies write stays in the"
             " tensordict in any case"
         )
-
-
-def as_seed(seed: Any) -> int | None:
-    """A seed from which others can be counted.
-
-    Raises:
-        TypeError: not an integer.
-    """
-    if seed is None:
-        return None
-    try:
-        return int(seed.__index__())
-    except AttributeError:
-        raise TypeError(f"a seed must be an int, found {type(seed).__name__}") from None
 
 
 def checked_env(env: Any, place: int) -> EnvBase[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specgen_runtime.envs.batched.host import CALLABLE, OPAQUE
+from specgen_runtime.envs.batched.messages import Sealed
 from specgen_runtime.envs.batched.pool import Pool
 
 __all__ = ["EachCall", "EachValue", "look_up"]
@@ -69,4 +70,5 @@ def look_up(pool: Pool, path: tuple[str, ...]) -> Any:
     for kind in (OPAQUE, CALLABLE):
         if kind in kinds:
             return EachCall(pool, path, kind)
-    return EachValue([value for _, value in answers.values()], pool, path)
+    values = [value.open() if isinstance(value, Sealed) else value for _, value in answers.values()]
+    return EachValue(values, pool, path)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D
-from specgen_runtime.envs.batched.arguments import as_kwargs, as_seed
+from specgen_runtime.envs.batched.arguments import as_kwargs
 from specgen_runtime.envs.batched.crew import Crew
+from specgen_runtime.envs.batched.partial_steps import step_some
 from specgen_runtime.envs.batched.rows import Memo, split_rows
+from specgen_runtime.envs.batched.shortcut import Shortcut
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
+from specgen_runtime.envs.entries import holds, peek, put
 from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.mdp import step_mdp
+from specgen_runtime.envs.seeds import as_seed
+from specgen_runtime.envs.step_masks import step_mask
 
 __all__ = ["BatchedEnv"]
 
@@ -50,7 +55,8 @@ class BatchedEnv(Crew[D]):
         if set_state is not None:
             kwargs["set_state"] = set_state
         if tensordict is None:
-            fresh: D = self._stack(self._reset_rows(None, {}, kwargs))
+            way = None if kwargs else self._shortcut()
+            fresh: D = self._stack(self._reset_rows(None, {}, kwargs)) if way is None else self._by(way.reset)
             self.__dict__["_begun"] = True
             return fresh
         check_tensordict(self, tensordict, "reset")
@@ -66,6 +72,7 @@ class BatchedEnv(Crew[D]):
                 own.update(self._moved(row))
         else:
             tensordict.update(self._stack(rows, memo))
+        self.__dict__["_begun"] = True
         return tensordict
 
     def _reset_rows(
@@ -76,7 +83,7 @@ class BatchedEnv(Crew[D]):
         if rows is None:
             fresh = self._exchange("reset", {place: (None, each[place]) for place in range(self.num_workers)})
             result = list(fresh.values())
-            self._given.rows = result
+            self._given.take(result)
             return result
         wanted: dict[int, Any] = {}
         result = list(rows)
@@ -90,12 +97,12 @@ class BatchedEnv(Crew[D]):
                 wanted[place] = (row, each[place])
         for place, row in self._exchange("reset", wanted).items():
             result[place] = row
-        self._given.rows = result
+        self._given.take(result)
         return result
 
     def _fill(self, row: Any, place: int) -> None:
         """Add to a row what its environment last gave, where the caller left it out."""
-        last = self._last_row(place)
+        last = self._given.row(place)
         if last is None:
             return
         own = self._descriptions[place].specs
@@ -105,11 +112,6 @@ class BatchedEnv(Crew[D]):
                     value = last.get(leaf.key, None)
                     if value is not None:
                         row.set(leaf.key, value)
-
-    def _last_row(self, place: int) -> Any:
-        """What an environment last gave, or None."""
-        rows = self._given.rows
-        return None if rows is None else rows[place]
 
     def _reset_kwargs(self, kwargs: dict[str, Any]) -> list[dict[str, Any]]:
         """The keyword arguments of each environment's reset."""
@@ -122,33 +124,77 @@ class BatchedEnv(Crew[D]):
         """Advance by one step; see `EnvBase.step`."""
         self._live()
         check_tensordict(self, tensordict, "step")
-        tensordict.set("next", self._next(tensordict))
+        way = self._shortcut_for(tensordict)
+        if way is not None:
+            put(tensordict, "next", self._by(way.step, tensordict))
+        else:
+            tensordict.set("next", self._next(tensordict))
+            if peek(tensordict, "_step") is not None:
+                del tensordict["_step"]
         return tensordict
 
     def _next(self, tensordict: Any) -> Any:
-        """One step of all environments: `"next"`."""
+        """One step of all environments (or those in a `_step` mask), row by row: `"next"`."""
+        if peek(tensordict, "_step") is not None:
+            return step_some(self, tensordict, step_mask(self, tensordict))
         memo: Memo = {}
         rows = split_rows(tensordict, memo)
         answers = list(self._exchange("step", dict(enumerate(rows))).values())
-        self._given.rows = answers
+        self._given.take(answers)
         return self._stack(answers, memo)
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset the environments that are done; see `EnvBase`."""
         self._live()
         check_tensordict(self, tensordict, "step_and_maybe_reset")
-        following, root = self._next_and_root(tensordict)
-        tensordict.set("next", following)
+        if peek(tensordict, "_step") is not None:
+            return super().step_and_maybe_reset(tensordict)
+        way = self._shortcut_for(tensordict)
+        root: Any
+        if way is not None:
+            following, root = self._by(way.step_and_maybe_reset, tensordict)
+            put(tensordict, "next", following)
+        else:
+            following, root = self._next_and_root(tensordict)
+            tensordict.set("next", following)
         return tensordict, root
 
     def _next_and_root(self, tensordict: Any) -> tuple[Any, Any]:
-        """One step of all environments: `"next"`, and the root after the resets."""
+        """One step of all environments, row by row: `"next"`, and the root after the resets."""
         memo: Memo = {}
         rows = split_rows(tensordict, memo)
         answers = list(self._exchange("step_and_maybe_reset", dict(enumerate(rows))).values())
         roots = [root for _, root in answers]
-        self._given.rows = roots
+        self._given.take(roots)
         return self._stack([following for following, _ in answers], memo), self._stack(roots, memo)
+
+    def _steps_rows(self) -> bool:
+        return all(each.steps_rows for each in self._descriptions)
+
+    # the short way
+
+    def _shortcut(self) -> Shortcut | None:
+        """The short way to step the batch, if there is one at the moment."""
+        return None
+
+    def _shortcut_for(self, tensordict: Any) -> Shortcut | None:
+        """The short way, if it takes a root."""
+        if type(tensordict) is not TensorDict or tensordict._td_dim_names is not None:
+            return None
+        if holds(tensordict, "_step"):
+            return None
+        way = self._shortcut()
+        return way if way is not None and way.takes(tensordict) else None
+
+    def _by(self, command: Callable[..., Any], *arguments: Any) -> Any:
+        """Give a command to the short way."""
+        try:
+            return command(*arguments)
+        except BaseException:
+            self._look_after()
+            raise
+
+    # what EnvBase calls
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         given: TensorDictBase = tensordict
@@ -248,6 +294,17 @@ class BatchedEnv(Crew[D]):
             states = [state_dict[f"worker{i}"] for i in places]
         self._exchange("load_state_dict", {i: (states[i], kwargs) for i in places})
 
+    def add_truncated_keys(self) -> Self:
+        """Not for batches.
+
+        Raises:
+            RuntimeError: always; the environments inside declare their flags.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} has the flags of the environments inside: call add_truncated_keys on those, in the"
+            " functions that make them"
+        )
+
     def rand_action(self, tensordict: D | None = None) -> D:
         """Write random actions, allowed ones where the environments have masks; see `EnvBase.rand_action`."""
         if self._action_masks and not self._ragged:
@@ -293,5 +350,5 @@ class BatchedEnv(Crew[D]):
         """Move this environment's data to a device; see `EnvBase.to`."""
         result = super().to(*args, **kwargs)
         self._own_device = self._device is not None
-        self._given.rows = None
+        self._given.take()
         return result

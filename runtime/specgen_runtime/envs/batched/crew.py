@@ -32,11 +32,23 @@ class Given:
     """What the environments last gave. An object of its own: setting attributes of modules takes microseconds.
 
     Attributes:
-        rows: one tensordict for each environment, or None if that is not known.
+        rows: one tensordict for each environment; None if that is not known, or they were asked as a batch.
+        batch: one tensordict for all of them; None if that is not known, or they were asked row by row.
     """
 
     def __init__(self) -> None:
-        self.rows: list[Any] | None = None
+        self.rows: Sequence[Any] | None = None
+        self.batch: Any = None
+
+    def take(self, rows: Sequence[Any] | None = None, batch: Any = None) -> None:
+        """Take note of what they gave, row by row or as a batch, or forget it."""
+        self.rows, self.batch = rows, batch
+
+    def row(self, place: int) -> Any:
+        """What one environment gave, or None."""
+        if self.batch is not None:
+            return self.batch[place]
+        return None if self.rows is None else self.rows[place]
 
 
 class Crew(EnvBase[D]):
@@ -131,6 +143,7 @@ class Crew(EnvBase[D]):
         self._ragged = ragged
         self.share_individual_td = ragged or bool(self._wanted_lazy)
         self._allow_done_after_reset = any(each.allow_done_after_reset for each in descriptions)
+        self._resets_itself = any(each.resets_itself for each in descriptions)
         masks = {each.action_masks for each in descriptions}
         self._action_masks = masks.pop() if len(masks) == 1 else ()
 
@@ -158,7 +171,7 @@ class Crew(EnvBase[D]):
     def _live(self) -> Pool:
         if self._pool is None:
             self._pool = self._open()
-            self._given.rows = None
+            self._given.take()
         return self._pool
 
     def _refuse_if_closed(self) -> None:
@@ -180,7 +193,8 @@ class Crew(EnvBase[D]):
     def _forget_pool(self) -> None:
         """The environments are gone."""
         self._pool = None
-        self._given.rows = None
+        self.__dict__["_begun"] = False
+        self._given.take()
 
     def _close_timeout(self) -> float:
         return 10.0
@@ -214,7 +228,7 @@ class Crew(EnvBase[D]):
 
     def _look_after(self) -> None:
         """After an error: forget a pool that is gone."""
-        self._given.rows = None
+        self._given.take()
         if self._pool is not None and self._pool.closed:
             self._forget_pool()
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.checks import resets_itself
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.specs import Composite
@@ -27,6 +28,8 @@ class Description:
         device: its own.
         specs: the five composites by name, with its batch size in front.
         allow_done_after_reset: whether a reset may leave it done.
+        steps_rows: whether some of its own rows can step without the others.
+        resets_itself: whether what is done cannot be told to reset, since it has done so already.
         action_masks: actions whose allowed values an observation tells, with that observation's key.
     """
 
@@ -35,6 +38,8 @@ class Description:
     device: torch.device | None
     specs: dict[str, Composite]
     allow_done_after_reset: bool
+    steps_rows: bool
+    resets_itself: bool
     action_masks: tuple[tuple[NestedKey, NestedKey], ...]
 
     @classmethod
@@ -46,6 +51,8 @@ class Description:
             device=env.device,
             specs={name: env._settled(name) for name in SPEC_GROUPS},
             allow_done_after_reset=env._allow_done_after_reset,
+            steps_rows=env._steps_rows(),
+            resets_itself=resets_itself(env),
             action_masks=tuple(getattr(env, "_action_masks", ())),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,13 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.description import Description
+from specgen_runtime.envs.batched.messages import Sealed
 
-__all__ = ["CALLABLE", "OPAQUE", "Host"]
+__all__ = ["CALLABLE", "OPAQUE", "VALUE", "Host"]
 
 CALLABLE = "callable"
 OPAQUE = "opaque"
+VALUE = "value"
 
 
 class Host:
@@ -68,16 +69,16 @@ class Host:
         return self.env.set_seed(seed, static_seed=static_seed)
 
     def do_get(self, path: tuple[str, ...]) -> tuple[str, Any]:
-        """An attribute: what it is, and its value if that can be sent."""
+        """An attribute: what it is, and its value if that can be sent: `Sealed`, if it leaves the process."""
         value = self._find(path)
         if callable(value) and not isinstance(value, torch.nn.Module):
             return CALLABLE, None
-        if self.remote:
-            try:
-                pickle.dumps(value)
-            except Exception:
-                return OPAQUE, None
-        return "value", value
+        if not self.remote:
+            return VALUE, value
+        try:
+            return VALUE, Sealed(value)
+        except Exception:
+            return OPAQUE, None
 
     def do_call(self, argument: tuple[tuple[str, ...], tuple[Any, ...], dict[str, Any]]) -> Any:
         """Call a method."""

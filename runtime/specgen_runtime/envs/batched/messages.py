@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Failure", "dumps", "dumps_function", "first_failure", "loads"]
+__all__ = ["Failure", "Sealed", "dumps", "dumps_function", "first_failure", "loads"]
 
 _VIEWS = {torch.bfloat16: torch.int16}  # NumPy has no such dtype
 
@@ -46,6 +46,24 @@ def dumps(value: Any) -> bytes:
 def loads(data: bytes) -> Any:
     """Unpickle what `dumps` or `dumps_function` made."""
     return pickle.loads(data)
+
+
+class Sealed:
+    """A value that is pickled already: where that fails, the rest of a message can still be sent.
+
+    Args:
+        value: the value.
+
+    Raises:
+        Exception: it can't be pickled.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._data = dumps(value)
+
+    def open(self) -> Any:
+        """The value."""
+        return loads(self._data)
 
 
 def dumps_function(function: Callable[..., Any], kwargs: dict[str, Any], place: int) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import EnvFunction
@@ -17,6 +16,7 @@ from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.processes import ProcessPool, start_method
 from specgen_runtime.envs.batched.serial import SerialEnv
 from specgen_runtime.envs.batched.shared import Exchange
+from specgen_runtime.envs.batched.shortcut import Shortcut
 from specgen_runtime.envs.batched.slots import Slots
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -29,6 +29,8 @@ class ParallelEnv(BatchedEnv[D]):
     Entries of fixed shapes go through shared memory; others (texts, entries whose sizes vary, environments whose data
     differ) are pickled and go through pipes. No gradient flows through it. The environments see the entries of their
     specs; what else a policy writes stays on this side. See `BatchedEnv` for what all batches do.
+
+    It is for one thread at a time: a second one that speaks to the environments meanwhile gets a RuntimeError.
 
     What an environment raises is raised here, with its type, and with its traceback in a note; the environments can be
     used further. If a process dies, or a wait is interrupted, all are closed. Processes end with the process that
@@ -66,6 +68,7 @@ class ParallelEnv(BatchedEnv[D]):
         ValueError: the count is less than 1; something that is not supported is asked for; the environments have
             different batch sizes, or devices while `device` is None; there is no such start method.
         RuntimeError: there are more or fewer functions or dicts than environments; both `shared_memory` and `memmap`.
+        OSError: at the start, no room for the data in shared memory (or in the file).
 
     Example:
         >>> env = ParallelEnv(4, lambda: GymEnv("CartPole-v1"))
@@ -260,57 +263,8 @@ class ParallelEnv(BatchedEnv[D]):
         pool = self._pool
         return pool.pids if isinstance(pool, ProcessPool) else []
 
-    # through shared memory
-
-    def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
-        """Start new episodes; see `BatchedEnv.reset`."""
-        if tensordict is None and set_state is None and not kwargs:
-            self._live()
-            exchange = self._exchange_by_slots
-            if exchange is not None:
-                try:
-                    fresh: D = exchange.reset()
-                except BaseException:
-                    self._look_after()
-                    raise
-                self.__dict__["_begun"] = True
-                return fresh
-        return super().reset(tensordict, set_state=set_state, **kwargs)
-
-    def _next(self, tensordict: Any) -> Any:
-        exchange = self._exchange_by_slots
-        if exchange is not None and type(tensordict) is TensorDict and exchange.takes(tensordict):
-            try:
-                return exchange.step(tensordict)
-            except BaseException:
-                self._look_after()
-                raise
-        return super()._next(tensordict)
-
-    def _next_and_root(self, tensordict: Any) -> tuple[Any, Any]:
-        exchange = self._exchange_by_slots
-        if exchange is not None and type(tensordict) is TensorDict and exchange.takes(tensordict):
-            try:
-                return exchange.step_and_maybe_reset(tensordict)
-            except BaseException:
-                self._look_after()
-                raise
-        return super()._next_and_root(tensordict)
-
-    def _last_row(self, place: int) -> Any:
-        exchange = self._exchange_by_slots
-        last: TensorDictBase | None = None if exchange is None else exchange.last
-        return super()._last_row(place) if last is None else last[place]
-
-    def _look_after(self) -> None:
-        super()._look_after()
-        if self._exchange_by_slots is not None:
-            self._exchange_by_slots.forget()
-
-    def _exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
-        if self._exchange_by_slots is not None and command not in ("get", "seed"):
-            self._exchange_by_slots.forget(rows=command in ("reset", "step", "step_and_maybe_reset"))
-        return super()._exchange(command, arguments)
+    def _shortcut(self) -> Shortcut | None:
+        return self._exchange_by_slots
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_exchange_by_slots": None, "_threads_before": None}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
 from specgen_runtime.envs.batched.host import Host
 
-__all__ = ["LocalPool", "Pool"]
+__all__ = ["LocalPool", "Pool", "RemotePool"]
 
 
 class Pool(ABC):
@@ -26,6 +28,43 @@ class Pool(ABC):
     closed: bool = False
 
     @abstractmethod
+    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+        """Give a command to some environments, and wait for their answers.
+
+        Raises:
+            RuntimeError: an environment is gone (its process died); the pool is closed.
+            Exception: what an environment raised; the pool is still of use.
+        """
+
+    @abstractmethod
+    def close(self, timeout: float) -> None:
+        """Close all environments and release what holds them, by force after so many seconds."""
+
+
+class RemotePool(Pool):
+    """Environments elsewhere, which carry out commands at the same time."""
+
+    def __init__(self) -> None:
+        self._busy = threading.Lock()
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """From a command to its answers, nobody else may speak.
+
+        Raises:
+            RuntimeError: somebody does: another thread, or the code that a signal handler has interrupted.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError(
+                "the environments are busy with another command: a batch of environments is for one thread at a time"
+                " (and not for signal handlers); give each thread its own, or take turns with a lock"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    @abstractmethod
     def send(self, place: int, command: str, argument: Any) -> None:
         """Give a command to one environment. The next thing is to collect its answer."""
 
@@ -38,16 +77,13 @@ class Pool(ABC):
             Exception: what an environment raised, after all have answered; the pool is still of use.
         """
 
-    @abstractmethod
-    def close(self, timeout: float) -> None:
-        """Close all environments and release what holds them, by force after so many seconds."""
-
     def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
         """Give a command to some environments, and wait for their answers."""
         places = list(arguments)
-        for place in places:
-            self.send(place, command, arguments[place])
-        return dict(zip(places, self.collect(places), strict=True))
+        with self.turn():
+            for place in places:
+                self.send(place, command, arguments[place])
+            return dict(zip(places, self.collect(places), strict=True))
 
 
 class LocalPool(Pool):
@@ -75,20 +111,17 @@ class LocalPool(Pool):
                 env = _another(env, place)
             envs.append(env)
         self.hosts = [Host(env, remote=False) for env in envs]
-        self._answers: dict[int, Any] = {}
 
-    def send(self, place: int, command: str, argument: Any) -> None:
-        """Carry out the command."""
-        try:
-            self._answers[place] = self.hosts[place].do(command, argument)
-        except Exception as error:
-            self._answers.clear()  # nobody will collect those of the environments before it
-            error.add_note(f"in environment {place} of {self.count}")
-            raise
-
-    def collect(self, places: Sequence[int]) -> list[Any]:
-        """The results."""
-        return [self._answers.pop(place) for place in places]
+    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+        """Let some environments carry out a command, one after the other."""
+        found: dict[int, Any] = {}
+        for place, argument in arguments.items():
+            try:
+                found[place] = self.hosts[place].do(command, argument)
+            except Exception as error:
+                error.add_note(f"in environment {place} of {self.count}")
+                raise
+        return found
 
     def close(self, timeout: float) -> None:
         """Close the environments."""

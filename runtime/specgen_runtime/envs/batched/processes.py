@@ -15,7 +15,7 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from specgen_runtime.envs.batched.messages import Failure, dumps, first_failure, loads
-from specgen_runtime.envs.batched.pool import Pool
+from specgen_runtime.envs.batched.pool import RemotePool
 from specgen_runtime.envs.batched.surroundings import clear_unset_options
 from specgen_runtime.envs.batched.worker import ANSWER, FAILED, MESSAGE, run_worker
 
@@ -43,7 +43,7 @@ def start_method(name: str | None) -> str:
     return name
 
 
-class ProcessPool(Pool):
+class ProcessPool(RemotePool):
     """Environments in processes of their own, spoken to through pipes.
 
     All processes are closed when this object is no longer referred to, when the interpreter ends, when one of them dies
@@ -67,6 +67,7 @@ class ProcessPool(Pool):
     def __init__(
         self, functions: Sequence[bytes], *, method: str, daemon: bool, threads: int | None, timeout: float
     ) -> None:
+        super().__init__()
         self.count = len(functions)
         self._processes: list[BaseProcess] = []
         self._commands: list[connection.Connection] = []

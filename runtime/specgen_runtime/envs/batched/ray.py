@@ -12,7 +12,7 @@ from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import Description
 from specgen_runtime.envs.batched.host import Host
 from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, first_failure, loads
-from specgen_runtime.envs.batched.pool import Pool
+from specgen_runtime.envs.batched.pool import Pool, RemotePool
 from specgen_runtime.envs.batched.surroundings import clear_unset_options
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
@@ -90,7 +90,7 @@ class RayEnv(BatchedEnv[D]):
         return self._shutdown_timeout
 
 
-class RayPool(Pool):
+class RayPool(RemotePool):
     """Environments in Ray actors.
 
     Args:
@@ -102,6 +102,7 @@ class RayPool(Pool):
     """
 
     def __init__(self, functions: Sequence[bytes], options: Mapping[str, Any]) -> None:
+        super().__init__()
         self._ray = _import_ray()
         self.count = len(functions)
         self._answers: dict[int, Any] = {}

@@ -33,12 +33,12 @@ def split_rows(tensordict: TensorDictBase, memo: Memo | None = None) -> list[Any
     rows: list[dict[str, Any]] = [{} for _ in range(size[0])]
     for name, value in entries_of(tensordict).items():
         values: Sequence[Any]
-        if isinstance(value, TensorDictBase):
-            values = split_rows(value, memo)
-        else:
+        if isinstance(value, torch.Tensor) or not isinstance(value, TensorDictBase):
             values = value.unbind(0)
             if memo is not None:
                 memo[tuple(map(id, values))] = value
+        else:
+            values = split_rows(value, memo)
         for row, item in zip(rows, values, strict=True):
             row[name] = item
     inner, device = size[1:], tensordict.device
@@ -85,13 +85,18 @@ def stack_rows(rows: Sequence[Any], memo: Memo | None = None) -> Any:
 def _alike(values: Sequence[Any]) -> bool:
     """Whether tensors can be rows of one; `torch.stack` itself would promote dtypes."""
     first = values[0]
-    return not first.is_nested and all(
-        isinstance(value, torch.Tensor)
-        and value.dtype is first.dtype
-        and not value.is_nested
-        and value.shape == first.shape
-        for value in values
-    )
+    if first.is_nested:
+        return False
+    dtype, shape = first.dtype, first.shape
+    for value in values[1:]:
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.dtype is not dtype
+            or value.is_nested
+            or value.shape != shape
+        ):
+            return False
+    return True
 
 
 def merge_rows(

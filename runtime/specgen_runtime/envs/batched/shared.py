@@ -13,8 +13,9 @@ from torch import Tensor
 from specgen_runtime.envs.batched.memory import SharedMemory
 from specgen_runtime.envs.batched.processes import ProcessPool
 from specgen_runtime.envs.batched.rows import merge_rows, stack_rows
+from specgen_runtime.envs.batched.shortcut import Shortcut
 from specgen_runtime.envs.batched.slots import Slots, pack
-from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITH_INPUTS
+from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITHOUT
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.packing import entries_of
@@ -25,21 +26,18 @@ if TYPE_CHECKING:
 __all__ = ["Exchange"]
 
 
-class Exchange:
+class Exchange(Shortcut):
     """Hands actions to the workers of a pool and takes what they give, all in one block of shared memory.
 
-    The workers keep their roots. Actions and state are written at each step. Observations and done flags, which are no
-    inputs but may be looked at, are written only if they are not the very tensors that were last handed out, unchanged:
-    in a usual loop, never.
+    All entries of the specs are written at each step, observations and done flags too: an environment may look at them,
+    and whether somebody changed them since they were handed out can't be known (NumPy writes into tensors unseen).
+    What else the environments gave, the workers keep.
 
     Args:
         pool: the workers.
         slots: of one environment; all have the same.
         env: whose batch it is.
         on_disk: see `SharedMemory`.
-
-    Attributes:
-        last: what the environments last gave; None if that is not known.
     """
 
     def __init__(self, pool: ProcessPool, slots: Slots, env: BatchedEnv[Any], *, on_disk: bool) -> None:
@@ -56,18 +54,9 @@ class Exchange:
         self._input_keys = [slot.key for slot in slots.inputs]
         self._root_keys = [slot.key for slot in slots.roots]
         self._reward_paths = {slot.path for slot in slots.nexts} - {slot.path for slot in slots.roots}
-        inputs = {slot.path for slot in slots.inputs}
-        self._seen = [i for i, slot in enumerate(slots.roots) if slot.path not in inputs]
-        self._half = -(-len(slots.roots) // 8)
-        self.last: TensorDict | None = None
-        self.forget()
-
-    def forget(self, *, rows: bool = True) -> None:
-        """The workers' roots may be others than those that were handed out here."""
-        if rows:
-            self.last = None
-        self._held: list[Tensor | None] = [None] * len(self._slots.roots)
-        self._versions = [-1] * len(self._slots.roots)
+        self._seen = slots.seen
+        self._mask_bytes = -(-len(slots.roots) // 8)
+        self._given = env._given
 
     def takes(self, tensordict: TensorDict) -> bool:
         """Whether a root has all inputs, and nothing that needs to be pickled."""
@@ -80,79 +69,74 @@ class Exchange:
     def reset(self) -> Any:
         """Start new episodes in all environments: the root."""
         pool = self._pool
-        for place in self._places:
-            pool.tell(place, RESET)
-        answers = pool.hear(self._places)
-        values = [self._out(value) for value in self._roots]
-        self._hold(values)
+        with pool.turn():
+            for place in self._places:
+                pool.tell(place, RESET)
+            answers = pool.hear(self._places)
+            values = [self._out(value) for value in self._roots]
         root = self._pack(self._slots.roots, values)
-        self.last = root
+        self._given.take(batch=root)
         return self._with_extras(root.copy(), [None if data is None else data[2] for _, data in answers])
 
     def step(self, tensordict: TensorDict) -> Any:
         """Take a step: `"next"`."""
-        answers = self._command(tensordict, STEP)
-        values = [self._out(value) for value in self._nexts]
-        self._hold([values[same] for same in self._slots.shared])
-        self.last = self._pack(self._slots.nexts, values)
-        return self._with_extras(self.last.copy(), [None if data is None else data[1] for _, data in answers])
+        with self._pool.turn():
+            answers = self._command(tensordict, STEP)
+            values = [self._out(value) for value in self._nexts]
+        following = self._pack(self._slots.nexts, values)
+        self._given.take(batch=following)
+        extras = [None if data is None else data[1] for _, data in answers]
+        return self._with_extras(following.copy(), extras)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[Any, Any]:
         """Take a step, reset what is done: `"next"` and the root."""
-        answers = self._command(tensordict, STEP_AND_RESET)
-        values = [self._out(value) for value in self._nexts]
+        with self._pool.turn():
+            answers = self._command(tensordict, STEP_AND_RESET)
+            values = [self._out(value) for value in self._nexts]
+            roots = self._roots_after(answers, [values[same] for same in self._slots.shared])
+        following = self._pack(self._slots.nexts, values)
+        given = self._pack(self._slots.roots, roots)
+        self._given.take(batch=given)
+        extras = [None if data is None else data[1] for _, data in answers]
+        following = self._with_extras(following, extras)
+        root = merge_rows(tensordict, given, self._reward_paths)
+        return following, self._with_extras(root, [None if data is None else data[2] for _, data in answers])
+
+    def _roots_after(self, answers: Sequence[tuple[bytes, Any]], values: list[Tensor]) -> list[Tensor]:
+        """The roots that follow from `"next"`, with new episodes in the rows of those that say so."""
         fresh = [
             i for i, (answer, data) in enumerate(answers) if answer == ROOT or (data is not None and data[0])
         ]
-        roots = [values[same] for same in self._slots.shared]
-        if fresh:
-            index = torch.tensor(fresh)
-            for i, value in enumerate(roots):
-                roots[i] = value.clone()
-                roots[i][index] = self._out(self._roots[i][index])
-        self._hold(roots)
-        following = self._pack(self._slots.nexts, values)
-        self.last = self._pack(self._slots.roots, roots)
-        extras = [None if data is None else data[1] for _, data in answers]
-        following = self._with_extras(following, extras)
-        root = merge_rows(tensordict, self.last, self._reward_paths)
-        return following, self._with_extras(root, [None if data is None else data[2] for _, data in answers])
+        if not fresh:
+            return values
+        index = torch.tensor(fresh)
+        roots = [value.clone() for value in values]
+        for root, slot in zip(roots, self._roots, strict=True):
+            root[index] = self._out(slot[index])
+        return roots
 
     def _command(self, tensordict: TensorDict, command: bytes) -> Sequence[tuple[bytes, Any]]:
         """Write the actions and what else is new, and let all environments step."""
         env = self._env()
         assert env is not None
         check_entries(env, tensordict, env._expected("full_action_spec", "full_state_spec"), "step")
-        written = absent = 0
+        absent = 0
         for i in self._seen:
-            value, held = peek(tensordict, self._root_keys[i]), self._held[i]
-            if value is held and held is not None and _unchanged(held, self._versions[i]):
-                continue
-            slot = self._roots[i]
+            value, slot = peek(tensordict, self._root_keys[i]), self._roots[i]
             if isinstance(value, Tensor) and value.shape == slot.shape and value.dtype is slot.dtype:
                 slot.copy_(value.detach())
-                self._held[i], self._versions[i] = value, _version(value)
-                written |= 1 << i
             else:  # not there, or another than its spec says: a transform's
-                self._held[i] = None
                 absent |= 1 << i
         for tensor, key in zip(self._inputs, self._input_keys, strict=True):
             tensor.copy_(peek(tensordict, key).detach())
-        pool = self._pool
-        if written or absent:
-            masks = written.to_bytes(self._half, "little") + absent.to_bytes(self._half, "little")
-            for place in self._places:
-                pool.tell(place, WITH_INPUTS[command], masks)
-        else:
-            for place in self._places:
-                pool.tell(place, command)
+        pool, mask = self._pool, None
+        if absent:
+            command, mask = WITHOUT[command], absent.to_bytes(self._mask_bytes, "little")
+        for place in self._places:
+            pool.tell(place, command, mask)
         return pool.hear(self._places)
 
-    # what was handed out
-
-    def _hold(self, values: Sequence[Tensor]) -> None:
-        for i in self._seen:
-            self._held[i], self._versions[i] = values[i], _version(values[i])
+    # what is handed out
 
     def _out(self, value: Tensor) -> Tensor:
         """A copy of what is in a slot, on the device of the batch."""
@@ -182,12 +166,3 @@ class Exchange:
             for row, extra in zip(tensordict.unbind(0), extras, strict=True)
         ]
         return env._stack(rows)
-
-
-def _version(value: Tensor) -> int:
-    return -1 if value.is_inference() else value._version
-
-
-def _unchanged(value: Tensor, version: int) -> bool:
-    """Whether a tensor was not written to; unknown for inference tensors, which count as changed."""
-    return version >= 0 and not value.is_inference() and value._version == version

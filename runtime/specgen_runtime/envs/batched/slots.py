@@ -86,6 +86,12 @@ class Slots:
             complete=all(slot is not None for slot in inputs.values()),
         )
 
+    @cached_property
+    def seen(self) -> tuple[int, ...]:
+        """The places among `roots` of those that are no inputs: a step may look at them, but need not."""
+        inputs = {slot.path for slot in self.inputs}
+        return tuple(i for i, slot in enumerate(self.roots) if slot.path not in inputs)
+
     def nbytes(self, count: int) -> int:
         """The memory for `count` environments."""
         return sum(slot.bytes(count) for slot in (*self.inputs, *self.roots, *self.nexts)) or _ALIGNMENT
@@ -94,16 +100,15 @@ class Slots:
         """The tensors of all slots in a block of memory, each `(count, *shape)`: inputs, roots, nexts."""
         at = 0
         found: list[list[torch.Tensor]] = []
-        for group in (self.inputs, self.roots, self.nexts):
-            tensors = []
-            for slot in group:
-                size = count * math.prod(slot.shape) * slot.dtype.itemsize
-                block = (
-                    memory[at : at + size].view(slot.dtype) if size else memory.new_empty(0, dtype=slot.dtype)
-                )
-                tensors.append(block.view(count, *slot.shape))
-                at += slot.bytes(count)
-            found.append(tensors)
+        with torch.inference_mode(False):  # what is made inside it can't be written to outside
+            for group in (self.inputs, self.roots, self.nexts):
+                tensors = []
+                for slot in group:
+                    size = count * math.prod(slot.shape) * slot.dtype.itemsize
+                    block = memory[at : at + size].view(slot.dtype)
+                    tensors.append(block.view(count, *slot.shape))
+                    at += slot.bytes(count)
+                found.append(tensors)
         return tuple(found)
 
 

@@ -17,8 +17,9 @@ from specgen_runtime.envs.batched.host import Host
 from specgen_runtime.envs.batched.memory import mapped
 from specgen_runtime.envs.batched.messages import Failure, dumps, loads
 from specgen_runtime.envs.batched.rows import flat_leaves
-from specgen_runtime.envs.batched.slots import Slot, Slots, pack
-from specgen_runtime.envs.entries import peek, put
+from specgen_runtime.envs.batched.slots import Slots, pack
+from specgen_runtime.envs.entries import peek
+from specgen_runtime.envs.mdp import following_root
 
 __all__ = [
     "DONE",
@@ -28,7 +29,7 @@ __all__ = [
     "ROOT",
     "STEP",
     "STEP_AND_RESET",
-    "WITH_INPUTS",
+    "WITHOUT",
     "run_worker",
 ]
 
@@ -37,11 +38,8 @@ MESSAGE = b"m"  # a pickled command follows
 STEP = b"s"
 STEP_AND_RESET = b"r"
 RESET = b"0"
-WITH_INPUTS = {
-    STEP: b"S",
-    STEP_AND_RESET: b"R",
-}  # two masks follow: roots that were written, roots that are absent
-_PLAIN = {inputs: command for command, inputs in WITH_INPUTS.items()}
+WITHOUT = {STEP: b"S", STEP_AND_RESET: b"R"}  # a mask follows: roots that are absent
+_PLAIN = {without: command for command, without in WITHOUT.items()}
 
 # Answers.
 DONE = b"k"
@@ -102,9 +100,8 @@ class _Worker:
         self.commands, self.answers = commands, answers
         self.reader, self.writer = commands.fileno(), answers.fileno()
         self.host: Host | None = None
-        self.root: Any = None  # what the next step begins with, but for what the caller changes
-        self.record: Any = None  # the last step, if no root follows from it yet
-        self.late: Exception | None = None  # what went wrong after an answer, to be told with the next
+        self.slots: Slots | None = None
+        self.extra: Any = None  # what the environment's root holds besides the slots, as a tensordict
 
     def begin(self, function: bytes) -> bool:
         """Make the environment and describe it."""
@@ -144,26 +141,19 @@ class _Worker:
                         return
                     self.answer(self.message(name, argument))
                     continue
+                absent = 0
                 if command in _PLAIN:
-                    self.take_inputs(self.commands.recv_bytes())
+                    absent = int.from_bytes(self.commands.recv_bytes(), "little")
                     command = _PLAIN[command]
-                if self.late is not None:
-                    late, self.late = self.late, None
-                    raise late
-                answer = self.reset() if command == RESET else self.step(command == STEP_AND_RESET)
+                answer = self.reset() if command == RESET else self.step(command == STEP_AND_RESET, absent)
             except (BrokenPipeError, EOFError):
                 raise
             except Exception as error:
-                self.root = self.record = None
+                self.extra = None
                 self.fail(error)
                 continue
             if answer is not None:
                 write(writer, answer)
-            if self.record is not None:
-                try:
-                    self.follow()
-                except Exception as error:
-                    self.late = error
 
     # commands whose data come by the pipe
 
@@ -174,20 +164,19 @@ class _Worker:
             self.attach(*argument)
             return None
         result = self.host.do(name, argument)
-        if name == "reset":
-            self.root, self.record = result.copy(), None
-        elif name == "step":
-            self.root, self.record = None, argument.set("next", result)
-            self.follow()
-        elif name == "step_and_maybe_reset":
-            self.root, self.record = result[1].copy(), None
+        if self.slots is not None:
+            if name == "reset":
+                self.extra = _extra(result, self.known)
+            elif name == "step":
+                self.extra = self.extra_after(argument.set("next", result))
+            elif name == "step_and_maybe_reset":
+                self.extra = _extra(result[1], self.known)
         return result
 
-    def follow(self) -> None:
-        """Work out the root after a step; after the answer, while the caller is busy with it."""
+    def extra_after(self, record: Any) -> Any:
+        """What the root after a transition holds besides the slots."""
         assert self.host is not None
-        record, self.record = self.record, None
-        self.root = self.host.env.step_mdp(record)
+        return _extra(following_root(self.host.env, record), self.known)
 
     # commands whose data are in the slots
 
@@ -204,30 +193,23 @@ class _Worker:
         self.known = {slot.path for slot in (*slots.inputs, *slots.roots)}
         self.known_next = {slot.path for slot in slots.nexts}
 
-    def take_inputs(self, masks: bytes) -> None:
-        """Read the root entries that the caller changed, and drop those that it left out."""
-        half = len(masks) // 2
-        written, absent = int.from_bytes(masks[:half], "little"), int.from_bytes(masks[half:], "little")
-        self._have_root()
-        for i, slot in enumerate(self.slots.roots):
-            if written >> i & 1:
-                self._put(slot, self.roots[i])
-            elif absent >> i & 1 and peek(self.root, self.root_keys[i]) is not None:
-                del self.root[self.root_keys[i]]
+    def root(self, absent: int) -> Any:
+        """The root that the caller has: what is in the slots, and what it was not sent.
 
-    def _have_root(self) -> None:
-        if self.root is None:
-            self.root = pack((), (), {}, torch.Size(()), self.batch_size, self.device)
-
-    def _put(self, slot: Slot, value: torch.Tensor) -> None:
-        # A copy: the environment may keep it, and the slot will be written again.
-        here = value.clone() if self.device is None else value.to(self.device, copy=True)
-        path = slot.path
-        for depth in range(1, len(path)):
-            if peek(self.root, path[:depth]) is None:
-                size = self.slots.sizes.get(path[:depth], self.batch_size)
-                self.root.set(path[:depth], pack((), (), {}, torch.Size(()), size, self.device))
-        put(self.root, slot.key, here)
+        Args:
+            absent: a bit for each root slot that the caller left out.
+        """
+        assert self.slots is not None
+        slots, values = [*self.slots.inputs], [*self.inputs]
+        for i in self.slots.seen:
+            if not absent >> i & 1:
+                slots.append(self.slots.roots[i])
+                values.append(self.roots[i])
+        # Copies: the environment may keep them, and the slots will be written again.
+        device = self.device
+        copies = [value.clone() if device is None else value.to(device, copy=True) for value in values]
+        root = pack(slots, copies, self.slots.sizes, torch.Size(()), self.batch_size, device)
+        return root if self.extra is None else root.update(self.extra)
 
     def reset(self) -> bytes | None:
         """Start a new episode."""
@@ -235,27 +217,21 @@ class _Worker:
         root = self.host.env.reset()
         for tensor, key in zip(self.roots, self.root_keys, strict=True):
             tensor.copy_(peek(root, key))
-        self.root = root.copy()
-        extra = _extra(root, self.known)
-        if extra is None:
+        self.extra = _extra(root, self.known)
+        if self.extra is None:
             return ROOT
-        self.answer((True, None, extra))
+        self.answer((True, None, self.extra))
         return None
 
-    def step(self, resets: bool) -> bytes | None:
-        """Take a step with the actions and the state in the slots, from the root that this worker has."""
+    def step(self, resets: bool, absent: int) -> bytes | None:
+        """Take a step from the root that is in the slots; see `root`."""
         assert self.host is not None
-        self._have_root()
-        for slot, value in zip(self.slots.inputs, self.inputs, strict=True):
-            self._put(slot, value)
-        root, self.root = self.root, None
-        env = self.host.env
+        assert self.slots is not None
+        env, root = self.host.env, self.root(absent)
         if resets:
             record, following = env.step_and_maybe_reset(root)
-            self.root = following.copy()
         else:
             record, following = env.step(root), None
-            self.record = record
         taken = record.get("next")
         values = [peek(taken, key) for key in self.next_keys]
         for tensor, value in zip(self.nexts, values, strict=True):
@@ -270,7 +246,11 @@ class _Worker:
                 for tensor, value in zip(self.roots, roots, strict=True):
                     tensor.copy_(value)
         extra = _extra(taken, self.known_next)
-        extra_root = None if following is None else _extra(following, self.known)
+        extra_root = None
+        if following is not None:
+            self.extra = extra_root = _extra(following, self.known)
+        elif extra is not None or self.extra is not None:
+            self.extra = self.extra_after(record)
         if extra is None and extra_root is None:
             return ROOT if new_root else DONE
         self.answer((new_root, extra, extra_root))
@@ -280,7 +260,5 @@ class _Worker:
 def _extra(tensordict: TensorDictBase, known: set[tuple[str, ...]]) -> Any:
     """The entries that have no slot, or None."""
     leaves = flat_leaves(tensordict)
-    if len(leaves) <= len(known) and all(path in known for path, _ in leaves):
-        return None
     names = [path for path, _ in leaves if path not in known]
     return tensordict.select(*names) if names else None
