@@ -20,6 +20,15 @@ def test_without_a_fault(batch: tuple[int, ...]) -> None:
     check_env(partial(Walk, batch_size=batch), steps=20)
 
 
+def test_an_object_for_a_function() -> None:
+    with pytest.raises(TypeError, match=r"function that makes one, such as `lambda: Walk\(...\)`"):
+        check_env(Walk())
+    with pytest.raises(TypeError, match=r"such as `lambda: Walk"):
+        testing.check_closing(Walk())
+    with pytest.raises(TypeError, match=r"is an EnvBase; .* made an object of class dict"):
+        check_env(dict)  # type: ignore[type-var, arg-type, unused-ignore]
+
+
 def of_env(check: Callable[..., None], **arguments: Any) -> Callable[[Callable[[], Any]], None]:
     return lambda make: check(make(), **arguments)
 

@@ -22,7 +22,7 @@ from specgen_runtime.testing import (
     check_rollout_is_stepping,
 )
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_std import envs, transforms
+from specgen_std import chains, envs, transforms
 from tensordict import TensorDict
 
 from tests.conformance.walks import Walk
@@ -40,6 +40,17 @@ class Case:
     deterministic: bool = False
     pickling: bool = True
     devices: tuple[str, ...] | None = None
+
+
+class Restarting(Walk):
+    """Begins the next episode by itself, row by row."""
+
+    def _step(self, tensordict: Any) -> TensorDict:
+        following = super()._step(tensordict)
+        ended = following["terminated"] | following["truncated"]
+        if ended.any():
+            following.update(super()._reset(TensorDict({"_reset": ended}, batch_size=self.batch_size)))
+        return following
 
 
 class Drift(EnvBase):
@@ -89,6 +100,11 @@ def chained(env: Callable[[], Any]) -> Any:
     return TransformedEnv(env(), Compose(*parts))
 
 
+def counted(env: Callable[[], Any]) -> Any:
+    """A transform that adds an entry and ends nothing."""
+    return TransformedEnv(env(), transforms.StepCounter(step_count_key="steps"))
+
+
 CASES: dict[str, Case] = {
     "state in the tensordict": Case(partial(Counting, batch_size=(3,)), deterministic=True),
     "no batch dimension": Case(Counting, deterministic=True),
@@ -121,6 +137,23 @@ CASES: dict[str, Case] = {
             chained(partial(envs.Pendulum, batch_size=(2,))), transforms.RewardScaling(0.0, 0.1)
         )
     ),
+    "resets itself": Case(partial(Restarting, batch_size=(), auto_reset=True)),
+    "resets itself, row by row": Case(partial(Restarting, batch_size=(3,), auto_reset=True)),
+    "resets itself, shows what follows": Case(
+        partial(Restarting, batch_size=(3,), auto_reset=True, auto_reset_replace=False)
+    ),
+    "transformed, resets itself": Case(
+        partial(counted, partial(Restarting, batch_size=(3,), auto_reset=True))
+    ),
+    "transformed wrapped instance": Case(partial(chained, wrapped), steps=25),
+    "transformed any batch": Case(partial(chained, Drift)),
+    "transformed agents": Case(partial(chained, partial(Grid, batch_size=(2,))), deterministic=True),
+    "transformed agents without a joint flag": Case(
+        partial(chained, partial(Grid, batch_size=(2,), root_done=False)), deterministic=True
+    ),
+    "transformed groups of agents": Case(partial(chained, partial(envs.SimpleTag, batch_size=(3,)))),
+    "transformed generated chain": Case(lambda: counted(partial(chains.CartPoleTrain, batch_size=(3,)))),
+    "transformed generated Gymnasium environment": Case(partial(chained, envs.PendulumGym)),
     "SerialEnv of walks": Case(lambda: SerialEnv(3, partial(Walk, batch_size=()))),
     "SerialEnv of counts": Case(lambda: SerialEnv(2, Counting), deterministic=True),
     "SerialEnv of agents": Case(lambda: SerialEnv(2, Grid), deterministic=True),

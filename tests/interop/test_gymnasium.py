@@ -128,11 +128,11 @@ def test_one_hot_actions_are_classes() -> None:
 def test_actions_that_are_none_are_refused(action: Any) -> None:
     env = to_gymnasium(Walk())
     env.reset()
-    with pytest.raises(ValueError, match="Gymnasium gave"):
+    with pytest.raises(ValueError, match="the action must be of "):
         env.step(action)
     continuous = to_gymnasium(Pendulum())
     continuous.reset()
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match="the action must be of Box"):
         continuous.step(np.zeros(2))
 
 
@@ -327,3 +327,50 @@ def test_an_end_without_a_cut() -> None:
 def test_autoreset_is_for_batches() -> None:
     with pytest.raises(TypeError, match="autoreset_mode is for batches"):
         to_gymnasium(CartPole(), autoreset_mode="SameStep")
+
+
+def test_what_is_wrong_with_an_action() -> None:
+    env = to_gymnasium(CartPole())
+    env.reset()
+    with pytest.raises(ValueError, match=r"the action must be of Discrete\(2\), found 2"):
+        env.step(2)
+    env = to_gymnasium(Pendulum())
+    env.reset()
+    with pytest.raises(TypeError, match=r"the action must be of Box\(.*, found None"):
+        env.step(None)
+
+
+class Stopping(Counting):
+    """Is done after three steps, without saying why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        flag = self.full_done_spec["done"].clone()
+        self.full_done_spec = Composite(done=flag, terminated=flag.clone())
+
+    def _step(self, tensordict: Any) -> Any:
+        following = super()._step(tensordict).exclude("truncated")
+        return following.set("done", following["count"] >= 3)
+
+
+def test_what_is_done_for_no_stated_reason_is_truncated() -> None:
+    env = to_gymnasium(Stopping())
+    env.reset()
+    ends = [env.step(env.action_space.sample())[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (False, True)]
+
+
+def test_wrappers_that_stack_and_clip() -> None:
+    wrappers = pytest.importorskip("gymnasium.wrappers")
+    env = wrappers.RecordEpisodeStatistics(
+        wrappers.TimeLimit(
+            wrappers.FrameStackObservation(wrappers.ClipAction(to_gymnasium(Pendulum())), 4), 10
+        )
+    )
+    env.reset(seed=0)
+    for step in range(1, 11):
+        observation, _, terminated, truncated, info = env.step([5.0])
+        assert observation.shape == (4, 3)
+        assert not terminated
+        assert truncated == (step == 10)
+    assert info["episode"]["l"] == 10

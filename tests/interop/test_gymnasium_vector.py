@@ -160,6 +160,25 @@ def test_seeds() -> None:
         env.reset(seed=[1, 2])
 
 
+def test_one_seed_for_all() -> None:
+    env = to_gymnasium(SerialEnv(3, partial(GymEnv, "CartPole-v1")))
+    seen = env.reset(seed=[4, 4, 4])[0]
+    assert np.array_equal(seen, np.repeat(seen[:1], 3, 0))
+    assert len(np.unique(env.reset(seed=[4, 5, 6])[0][:, 0])) == 3
+    with pytest.raises(ValueError, match="successive seeds"):
+        env.reset(seed=[4, 4, 5])
+
+
+def test_a_wrong_mask_leaves_the_seed_alone() -> None:
+    env = to_gymnasium(CartPole(batch_size=(2,)))
+    env.reset(seed=0)
+    expected = env.reset()[0]
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="bool array"):
+        env.reset(seed=5, options={"reset_mask": [True, False]})
+    assert np.array_equal(env.reset()[0], expected)
+
+
 @pytest.mark.parametrize("make", [CartPole, Pendulum, CartPoleTrain], ids=lambda make: make.__name__)
 def test_native_batches_are_their_rollouts(make: Any) -> None:
     """The numbers are those of `step_and_maybe_reset` on the batch."""
@@ -276,7 +295,7 @@ def test_what_gymnasium_does_not_keep_in_arrays() -> None:
 def test_actions_that_are_none_are_refused(actions: Any) -> None:
     env = to_gymnasium(Walk(2))
     env.reset()
-    with pytest.raises(ValueError, match="Gymnasium gave"):
+    with pytest.raises(ValueError, match="the action must be of "):
         env.step(actions)
 
 
@@ -337,3 +356,19 @@ def test_closing_and_rendering() -> None:
     assert env.closed
     assert env.wrapped.is_closed
     env.close()
+
+
+def test_wrappers_that_change_observations() -> None:
+    """They take no `SAME_STEP` vectors."""
+    env = gymnasium.wrappers.vector.FlattenObservation(
+        to_gymnasium(CartPole(batch_size=(3,)), observation_keys=["x", "theta"], autoreset_mode="Disabled")
+    )
+    env.reset(seed=0)
+    ended = np.zeros(3, dtype=np.bool_)
+    for _ in range(60):
+        observed, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        assert observed.shape == (3, 2)
+        if (terminated | truncated).any():
+            ended |= terminated
+            env.reset(options={"reset_mask": terminated | truncated})
+    assert ended.all()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs import EnvBase, GymEnv
 from specgen_runtime.envs.batched import SerialEnv
 from specgen_runtime.interop import to_gymnasium, to_sb3
 from specgen_runtime.transforms import TransformedEnv
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.peers
 
 sb3 = pytest.importorskip("stable_baselines3", reason="the extra `peers`")
 vec_env = pytest.importorskip("stable_baselines3.common.vec_env", reason="the extra `peers`")
+
+monitor = pytest.importorskip("stable_baselines3.common.monitor", reason="the extra `peers`")
 
 N = 4
 
@@ -123,6 +126,17 @@ def test_masks_of_several_environments() -> None:
     env.close()
 
 
+def test_frames_of_several_environments() -> None:
+    env = to_sb3(SerialEnv(2, partial(GymEnv, "CartPole-v1", render_mode="rgb_array")))
+    env.reset()
+    assert env.render_mode == "rgb_array"
+    frames = env.get_images()
+    assert [frame.shape for frame in frames] == [(400, 600, 3)] * 2
+    assert env.render("rgb_array").shape == (800, 600, 3)
+    assert "rgb_array" in to_gymnasium(env.wrapped).metadata["render_modes"]
+    env.close()
+
+
 def test_closing() -> None:
     env = to_sb3(Walk(2))
     env.close()
@@ -176,6 +190,32 @@ def test_ppo_learns_on_a_single_environment() -> None:
     assert np.mean(lengths(model)) < 35
     model.learn(256 * 8)
     assert np.mean(lengths(model)[-10:]) > 45
+
+
+def short(*batch: int) -> EnvBase[Any]:
+    return TransformedEnv(Pendulum(batch_size=batch), StepCounter(max_steps=10))
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "SAC"])
+def test_models_are_saved_and_go_on(name: str, tmp_path: Path) -> None:
+    """With normalised observations, on a batch; evaluated on a batch and on a single environment."""
+    algorithm = getattr(sb3, name)
+    evaluate = pytest.importorskip("stable_baselines3.common.evaluation").evaluate_policy
+    env = vec_env.VecNormalize(vec_env.VecMonitor(to_sb3(short(4))))
+    options = {"learning_starts": 8, "buffer_size": 100} if name == "SAC" else {"n_steps": 8}
+    model = algorithm("MlpPolicy", env, device="cpu", seed=0, **options).learn(64)
+    assert lengths(model) == [10] * 4
+    env.save(tmp_path / "statistics")
+    model.save(tmp_path / "model")
+    again = vec_env.VecNormalize.load(tmp_path / "statistics", vec_env.VecMonitor(to_sb3(short(4))))
+    loaded = algorithm.load(tmp_path / "model", device="cpu")
+    loaded.set_env(again)
+    loaded.learn(32, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 96
+    for other in (vec_env.VecMonitor(to_sb3(short(2))), monitor.Monitor(to_gymnasium(short()))):
+        returns, steps = evaluate(loaded, other, n_eval_episodes=3, return_episode_rewards=True)
+        assert steps == [10] * 3
+        assert np.isfinite(returns).all()
 
 
 def test_dqn_runs() -> None:

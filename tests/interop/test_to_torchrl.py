@@ -206,6 +206,32 @@ def test_random_actions_keep_to_masks() -> None:
     check_env_specs(env)
 
 
+def test_transforms_that_change_actions() -> None:
+    env = theirs.TransformedEnv(to_torchrl(Pendulum()), theirs.ActionDiscretizer(num_intervals=5))
+    check_env_specs(env)
+    drawn = torch.stack([env.rand_action()["action"] for _ in range(40)])
+    assert drawn.dtype is torch.int64
+    assert set(drawn.flatten().tolist()) == set(range(5))
+
+
+def test_actions_drawn_by_hand() -> None:
+    class Careful(Pendulum):
+        def rand_action(self, tensordict: Any = None) -> Any:
+            result = super().rand_action(tensordict)
+            return result.set("action", result["action"].clamp(-0.1, 0.1))
+
+    env = theirs.TransformedEnv(to_torchrl(Careful(batch_size=(50,))), theirs.StepCounter())
+    assert env.rollout(3)["action"].abs().max() <= 0.1
+
+
+def test_rendering_for_recorders() -> None:
+    record = pytest.importorskip("torchrl.record")
+    inside = GymEnv("CartPole-v1", render_mode="rgb_array")
+    env = theirs.TransformedEnv(to_torchrl(inside), record.PixelRenderTransform())
+    assert env.rollout(2)["pixels"].shape == (2, 400, 600, 3)
+    assert not hasattr(to_torchrl(CartPole()), "render")
+
+
 @pytest.mark.parametrize(
     "again", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickle", "copy"]
 )

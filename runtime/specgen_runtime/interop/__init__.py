@@ -31,8 +31,8 @@ __all__ = [
 def to_torchrl(env: EnvBase[Any]) -> Any:
     """Return a `torchrl.envs.EnvBase` around an environment.
 
-    It has the same keys, specs (as TorchRL's), batch size, device and random numbers, and works in TorchRL's
-    collectors, transforms, `SerialEnv` and `ParallelEnv`. Data are checked at the boundary as in `EnvBase.step`.
+    It has the same keys, specs (as TorchRL's), batch size, device, random numbers and `group_map`, and works in
+    TorchRL's collectors, transforms, `SerialEnv` and `ParallelEnv`. Data are checked at the boundary as in `EnvBase.step`.
     The environment inside is its attribute `wrapped`. What `from_torchrl` made is unwrapped.
 
     Args:
@@ -50,7 +50,7 @@ def to_torchrl(env: EnvBase[Any]) -> Any:
 def from_torchrl(env: Any) -> EnvBase[Any]:
     """Return an `EnvBase` around a `torchrl.envs.EnvBase`.
 
-    It has the same keys, specs, batch size, device and random numbers; what the environment gives is compared
+    It has the same keys, specs, batch size, device, random numbers and `group_map`; what the environment gives is compared
     with its specs at each step, and missing done flags follow by the rules of `EnvBase`. Rewards and flags of the
     right number of elements get the shape that their spec says, as in TorchRL. The environment inside is the
     attribute `wrapped`. What `to_torchrl` made is unwrapped.

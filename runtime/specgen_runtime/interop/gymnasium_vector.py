@@ -9,8 +9,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import EnvBase
-from specgen_runtime.interop.gymnasium_boundary import Boundary, row_of, simulator
+from specgen_runtime.envs import BatchedEnv, EnvBase, GymWrapper
+from specgen_runtime.interop.boundary import row_of
+from specgen_runtime.interop.door import Door
+from specgen_runtime.interop.inside import innermost
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["GymnasiumVectorEnv"]
@@ -18,7 +20,7 @@ __all__ = ["GymnasiumVectorEnv"]
 _MODES = (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 
 
-class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
+class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
     """An environment of batch size `(n,)` as a `gymnasium.vector.VectorEnv`; see `to_gymnasium`.
 
     Args:
@@ -37,30 +39,26 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         observation_keys: NestedKey | list[NestedKey] | None = None,
         autoreset_mode: AutoresetMode | str | None = None,
     ) -> None:
-        self._wrapped = env
-        self._boundary = Boundary(env, observation_keys)
+        Door.__init__(self, env, observation_keys)
         self._mode = AutoresetMode.SAME_STEP if autoreset_mode is None else AutoresetMode(autoreset_mode)
         if self._mode not in _MODES:
             raise ValueError(
                 f"autoreset_mode {self._mode.value} is not supported: a batch resets within the step"
                 f" ({AutoresetMode.SAME_STEP.value}), or not by itself ({AutoresetMode.DISABLED.value})"
             )
-        self._root: TensorDictBase | None = None
         self.num_envs = env.batch_size[0]
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self.single_observation_space = self._boundary.single_observation_space
         self.single_action_space = self._boundary.single_action_space
         self.observation_space = self._boundary.observation_space
         self.action_space = self._boundary.action_space
-        inside = simulator(env)
-        self.metadata = {**(getattr(inside, "metadata", None) or {}), "autoreset_mode": self._mode}
-        self.render_mode = getattr(inside, "render_mode", None)
-        self.spec = getattr(inside, "spec", None)
-
-    @property
-    def wrapped(self) -> EnvBase[Any]:
-        """The environment inside."""
-        return self._wrapped
+        self.metadata = {
+            **(self._of_simulator("metadata") or {}),
+            "autoreset_mode": self._mode,
+            "reset_mask": True,
+        }
+        self.render_mode = self._of_simulator("render_mode")
+        self.spec = self._of_simulator("spec")
 
     def reset(
         self,
@@ -72,41 +70,51 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             seed: passed to `set_seed`: environments of a batch share their random numbers, or have the seeds
-                that follow, as the environment does it. A list must hold successive seeds.
+                that follow, as the environment does it. A list must hold successive seeds; or one seed `n`
+                times, where each environment has a generator of its own (`SerialEnv`, Gymnasium's vectors).
             options: `"reset_mask"`, a bool array `(n,)`; others are keywords of `EnvBase.reset`, or the
                 options of the Gymnasium environment inside.
 
         Raises:
             ValueError: a list of other seeds, or a mask of another shape or without a True.
             TypeError: a mask that is no bool array.
+            ResetNeeded: a mask, and no reset of all environments before.
         """
-        first = self._first_seed(seed)
-        super().reset(seed=first)
-        if first is not None:
-            self._wrapped.set_seed(first)
+        first, static = self._first_seed(seed)
         given = dict(options or {})
         mask = given.pop("reset_mask", None)
-        arguments = self._boundary.reset_arguments(given)
+        if mask is not None:
+            self._check_mask(mask)
+            self._boundary.write_reset_mask(self._started(), mask)
+        super().reset(seed=first)
+        if first is not None:
+            self._wrapped.set_seed(first, static_seed=static)
         if mask is None:
-            root = self._wrapped.reset(**arguments)
+            root = self._begin(given)
             mask = np.ones(self.num_envs, dtype=np.bool_)
         else:
-            self._check_mask(mask)
-            root = self._boundary.masked_reset(self._boundary.started(self._root), mask, **arguments)
+            root = self._wrapped.reset(self._started(), **self._reset_arguments(given))
         self._root = root
         self._ended = self._ended & ~mask
         return self._boundary.observation(root), self._infos(root, mask)
 
-    def _first_seed(self, seed: int | Sequence[int | None] | None) -> int | None:
+    def _first_seed(self, seed: int | Sequence[int | None] | None) -> tuple[int | None, bool]:
+        """The seed of the first environment, and whether it is that of all."""
         if seed is None or isinstance(seed, int):
-            return seed
+            return seed, False
         seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"expected {self.num_envs} seeds, one for each environment, found {len(seeds)}")
         first = seeds[0]
-        if seeds != [None if first is None else first + place for place in range(self.num_envs)]:
-            raise ValueError(f"the environments of a batch have successive seeds, found {seeds}")
-        return first
+        if first is None or self.num_envs == 1:
+            following = [first] * self.num_envs
+        else:
+            following = [first + place for place in range(self.num_envs)]
+        if seeds == following:
+            return first, False
+        if seeds == [first] * self.num_envs and isinstance(innermost(self._wrapped), BatchedEnv | GymWrapper):
+            return first, True
+        raise ValueError(f"the environments of a batch have successive seeds, found {seeds}")
 
     def _check_mask(self, mask: Any) -> None:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
@@ -132,7 +140,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             ValueError: the actions have another shape than the action space, or a class that it does not have.
         """
         boundary, env = self._boundary, self._wrapped
-        root = boundary.started(self._root)
+        root = self._started()
         if self._ended.any():
             places = np.flatnonzero(self._ended).tolist()
             raise RuntimeError(
@@ -146,7 +154,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             root = env.step_mdp(transition)
         self._root = root
         following = transition.get("next")
-        terminated, truncated = (flags.copy() for flags in boundary.ends(following))
+        terminated, truncated = boundary.ends(following)
         done = terminated | truncated
         infos: dict[str, Any] = {}
         if self._mode is AutoresetMode.DISABLED:
@@ -181,12 +189,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             NotImplementedError: it can't.
         """
-        inside = simulator(self._wrapped)
-        return super().render() if inside is None else inside.render()
+        return self._rendered()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environment inside."""
-        self._wrapped.close(raise_if_closed=False)
+        self._close_inside()
 
 
 def _info(name: str, values: Any, rows: Any) -> dict[str, Any]:

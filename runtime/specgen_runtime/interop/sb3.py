@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from tensordict import TensorDictBase
 
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.interop.gymnasium_boundary import Boundary, row_of, simulator
+from specgen_runtime.interop.boundary import row_of
+from specgen_runtime.interop.door import Door
 from specgen_runtime.interop.peers import import_sb3
 from specgen_runtime.typing import NestedKey
 
@@ -18,7 +18,7 @@ __all__ = ["BatchVecEnv"]
 _VecEnv: Any = import_sb3("stable_baselines3.common.vec_env").VecEnv
 
 
-class BatchVecEnv(_VecEnv):  # type: ignore[misc]
+class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
     """An environment of batch size `(n,)` as a `VecEnv`; see `to_sb3`.
 
     Environments that are done start anew within the step; `infos` then have `"terminal_observation"`. The batch
@@ -40,20 +40,14 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
                 f"to_sb3 needs the batch size (n,), found {list(env.batch_size)}; Stable-Baselines3 takes"
                 " to_gymnasium(env) for a single environment"
             )
-        self._wrapped = env
-        self._boundary = Boundary(env, observation_keys)
-        self._root: TensorDictBase | None = None
+        Door.__init__(self, env, observation_keys)
         self._actions: Any = None
-        super().__init__(
+        _VecEnv.__init__(
+            self,
             env.batch_size[0],
             self._boundary.single_observation_space,
             self._boundary.single_action_space,
         )
-
-    @property
-    def wrapped(self) -> EnvBase[Any]:
-        """The environment inside."""
-        return self._wrapped
 
     def reset(self) -> Any:
         """Start new episodes everywhere, with the seed that `seed` was given and the options of `set_options`."""
@@ -62,8 +56,7 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
         options = self._options[0]
         if any(other != options for other in self._options):
             raise ValueError("the environments of a batch are reset together: their options can't differ")
-        root = self._wrapped.reset(**self._boundary.reset_arguments(options))
-        self._root = root
+        root = self._begin(options)
         self._reset_seeds()
         self._reset_options()
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -84,9 +77,10 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
             ValueError: the actions have another shape than the action space, or a class that it does not have.
         """
         boundary = self._boundary
-        root = boundary.started(self._root)
+        root = self._started()
         boundary.write_action(root, self._actions)
-        transition, self._root = self._wrapped.step_and_maybe_reset(root)
+        transition, root = self._wrapped.step_and_maybe_reset(root)
+        self._root = root
         following = transition.get("next")
         terminated, truncated = boundary.ends(following)
         done = terminated | truncated
@@ -99,11 +93,11 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
                     "terminal_observation": row_of(boundary.observation_space, observed, place),
                 }
         rewards = boundary.rewards(following).astype(np.float32)
-        return boundary.observation(boundary.started(self._root)), rewards, done, infos
+        return boundary.observation(root), rewards, done, infos
 
     def close(self) -> None:
         """Close the environment inside."""
-        self._wrapped.close(raise_if_closed=False)
+        self._close_inside()
 
     def get_images(self) -> Any:
         """The frames of all environments, where the environment inside renders them.
@@ -111,10 +105,7 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
         Raises:
             NotImplementedError: it can't.
         """
-        inside = simulator(self._wrapped)
-        if inside is None:
-            raise NotImplementedError(f"{type(self._wrapped).__name__} can't be rendered")
-        return inside.render()
+        return self._rendered()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """An attribute of the environment inside, once for each index.
@@ -123,7 +114,7 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
             AttributeError: there is none.
         """
         if attr_name == "render_mode":
-            value = getattr(simulator(self._wrapped), "render_mode", None)
+            value = self._of_simulator("render_mode")
         else:
             value = getattr(self._wrapped, attr_name)
         return [value for _ in self._places(indices)]
@@ -150,10 +141,8 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
         """
         places = self._places(indices)
         if method_name == "action_masks":
-            masks = self._boundary.masks(self._boundary.started(self._root))
-            if masks is None:
-                raise AttributeError(f"{type(self._wrapped).__name__} has no action masks")
-            return [row_of(None, masks, place) for place in places]
+            masks = self.action_masks()
+            return [_row(masks, place) for place in places]
         result = getattr(self._wrapped, method_name)(*method_args, **method_kwargs)
         return [result for _ in places]
 
@@ -170,3 +159,9 @@ class BatchVecEnv(_VecEnv):  # type: ignore[misc]
     def _places(self, indices: Any) -> list[int]:
         places: Iterable[int] = self._get_indices(indices)
         return list(places)
+
+
+def _row(masks: Any, place: int) -> Any:
+    if isinstance(masks, dict):
+        return {action: mask[place] for action, mask in masks.items()}
+    return masks[place]

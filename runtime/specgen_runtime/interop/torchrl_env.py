@@ -9,8 +9,10 @@ import torch
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.auto_reset import AutoResetEnv
 from specgen_runtime.envs.done import governing_set, pop_reset_masks
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.interop.group_map import group_map_of
 from specgen_runtime.interop.peers import import_torchrl
 from specgen_runtime.interop.torchrl_specs import spec_to_torchrl
 
@@ -32,7 +34,15 @@ def to_torchrl(env: EnvBase[Any]) -> Any:
     if isinstance(env, TorchRLWrapper):
         return env.wrapped
     _warn_of_what_is_never_reset(env)
-    return TorchRLEnv(env)
+    return TorchRLEnv(env) if _draws_from_its_spec(env) else DrawingEnv(env)
+
+
+def _draws_from_its_spec(env: EnvBase[Any]) -> bool:
+    """Whether random actions are draws of the action spec, as TorchRL's are, with the same numbers."""
+    if isinstance(env, AutoResetEnv):
+        return _draws_from_its_spec(env.base_env)
+    masked = bool(getattr(env, "_action_masks", ()))
+    return not masked and type(env).rand_action.__module__.startswith("specgen_runtime.envs.")
 
 
 def _warn_of_what_is_never_reset(env: EnvBase[Any]) -> None:
@@ -49,8 +59,8 @@ def _warn_of_what_is_never_reset(env: EnvBase[Any]) -> None:
 class TorchRLEnv(_Base):  # type: ignore[misc]
     """One of our environments as a `torchrl.envs.EnvBase`.
 
-    Steps, resets, random actions and seeds are those of the environment inside, with its checks. TorchRL merges
-    partial resets, and resets what is done.
+    Steps, resets and seeds are those of the environment inside, with its checks. TorchRL merges partial resets,
+    resets what is done, and draws random actions from the action spec: transforms may change what an action is.
 
     Args:
         env: the environment inside.
@@ -74,6 +84,25 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
         """The environment inside."""
         env: EnvBase[Any] = self._wrapped
         return env
+
+    @property
+    def group_map(self) -> dict[str, list[str]]:
+        """The groups of agents, by name.
+
+        Raises:
+            AttributeError: there are none.
+        """
+        return group_map_of(self.wrapped)
+
+    @property
+    def render(self) -> Any:
+        """The method `render` of the environment inside, for TorchRL's recorders.
+
+        Raises:
+            AttributeError: it has none.
+        """
+        inside: Any = self.wrapped
+        return inside.render
 
     def _take_specs(self) -> None:
         env = self.wrapped
@@ -104,11 +133,6 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
         kept: TensorDictBase = torch.where(stepping.reshape(following.batch_size), following, staying)
         return kept
 
-    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write random actions as the environment inside draws them, allowed ones where it has masks."""
-        drawn: TensorDictBase = self.wrapped.rand_action(tensordict)
-        return drawn
-
     def _set_seed(self, seed: int | None) -> None:
         self.wrapped.set_seed(seed)
 
@@ -137,3 +161,15 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.wrapped!r})"
+
+
+class DrawingEnv(TorchRLEnv):
+    """One whose random actions don't follow from its action spec alone: they are allowed ones, or drawn by hand.
+
+    TorchRL refuses to draw random actions where a transform changes actions of such an environment.
+    """
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Write random actions as the environment inside draws them."""
+        drawn: TensorDictBase = self.wrapped.rand_action(tensordict)
+        return drawn

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import pop_reset_masks
 from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.interop.group_map import group_map_of
 from specgen_runtime.interop.peers import import_torchrl
 from specgen_runtime.interop.torchrl_specs import spec_from_torchrl
 
@@ -59,6 +60,15 @@ class TorchRLWrapper(EnvBase[D]):
         """The environment inside."""
         return self._env
 
+    @property
+    def group_map(self) -> dict[str, list[str]]:
+        """The groups of agents, by name.
+
+        Raises:
+            AttributeError: there are none.
+        """
+        return group_map_of(self._env)
+
     def _take_specs(self) -> None:
         self.full_action_spec = spec_from_torchrl(self._env.full_action_spec)
         self.full_state_spec = spec_from_torchrl(self._env.full_state_spec)  # type: ignore[assignment]
@@ -75,11 +85,8 @@ class TorchRLWrapper(EnvBase[D]):
 
         They leave older data there. Other environments have to return the right rows themselves.
         """
-        inner = self._env
-        while not isinstance(inner, _Batched):
-            inner = getattr(inner, "base_env", None)
-            if inner is None:
-                return fresh
+        if not self._is_batch():
+            return fresh
         masks = pop_reset_masks(tensordict.copy(), self._done_sets, self._device)
         known = [key for key in fresh.keys(True, True) if tensordict.get(key, None) is not None]
         if masks and known:
@@ -87,6 +94,16 @@ class TorchRLWrapper(EnvBase[D]):
             merge_reset(kept, fresh.select(*known), masks)
             fresh.update(kept)
         return fresh
+
+    def _is_batch(self) -> bool:
+        """Whether TorchRL's `SerialEnv` or `ParallelEnv` is inside."""
+        inner = self._env
+        while inner is not None and not isinstance(inner, _Batched):
+            inner = getattr(inner, "base_env", None)
+        return inner is not None
+
+    def _steps_rows(self) -> bool:
+        return self._is_batch() or super()._steps_rows()
 
     def _step(self, tensordict: D) -> TensorDictBase:
         return self._shaped(self._env._step(tensordict), ("full_reward_spec", "full_done_spec"))

@@ -17,7 +17,7 @@ from specgen_runtime.testing.rollout_checks import (
     check_rollout_is_stepping,
     check_step_and_maybe_reset,
 )
-from specgen_runtime.testing.running import Make, closing
+from specgen_runtime.testing.running import Make, closing, made
 from specgen_runtime.testing.seed_checks import check_seeding
 from specgen_runtime.testing.spec_checks import (
     check_fake_tensordict,
@@ -53,7 +53,8 @@ def check_env(
     `specgen_runtime.testing`, which says what it promises.
 
     Args:
-        make: makes the environment; it is called many times, and what it makes is closed again.
+        make: makes the environment, as its class or a lambda does; it is called many times, and what it makes is
+            closed again.
         seed: seeds the environments and, while the check runs, torch.
         steps: how long the rollouts are; choose more than an episode lasts to see resets inside.
         deterministic: whether the environment draws no random numbers, so that all seeds give the same.
@@ -63,8 +64,9 @@ def check_env(
     Raises:
         AssertionError: naming the key, what is expected and what was found. Errors that the environment
             itself raises pass through.
+        TypeError: `make` is an environment, or makes no `EnvBase`.
     """
-    with closing(make()) as env:
+    with closing(made(make)) as env:
         check_env_specs(env, seed=seed)
         check_specs_are_locked(env)
         check_fake_tensordict(env)

@@ -14,7 +14,7 @@ from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.testing.identical import assert_identical
-from specgen_runtime.testing.running import Env, Make, closing, seeded_rollout, torch_seeded
+from specgen_runtime.testing.running import Env, Make, closing, made, seeded_rollout, torch_seeded
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["check_closing", "check_devices", "check_pickling", "check_state_dict", "devices_here"]
@@ -42,7 +42,7 @@ def check_devices(
         AssertionError: naming the spec or the key that is on another device.
     """
     for each in devices_here() if devices is None else devices:
-        with closing(make()) as env:
+        with closing(made(make)) as env:
             moved = env.to(each)
             assert moved is env, f"to({str(each)!r}) returned another object"
             device = env.device
@@ -77,7 +77,7 @@ def check_state_dict(make: Make, *, seed: int = 0, steps: int = 5) -> None:
     Raises:
         AssertionError: naming the key.
     """
-    with closing(make()) as used, closing(make()) as fresh:
+    with closing(made(make)) as used, closing(made(make)) as fresh:
         seeded_rollout(used, seed, steps)
         fresh.reset()  # some open what they hold only now
         state, unused = used.state_dict(), fresh.state_dict()
@@ -104,7 +104,7 @@ def check_pickling(make: Make, *, seed: int = 0, steps: int = 5) -> None:
     Raises:
         AssertionError: the copy differs, or there is none.
     """
-    with closing(make()) as env:
+    with closing(made(make)) as env:
         buffer = io.BytesIO()
         try:
             pickle.dump(env, buffer)
@@ -131,7 +131,7 @@ def check_closing(make: Make) -> None:
         AssertionError: naming what it did instead.
     """
     for used in (False, True):
-        env = make()
+        env = made(make)
         with closing(env):
             if used:
                 with torch_seeded(0):

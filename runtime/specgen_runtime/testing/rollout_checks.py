@@ -18,6 +18,7 @@ from specgen_runtime.testing.running import (
     Make,
     closing,
     joined,
+    made,
     seeded_rollout,
     table_policy,
     torch_seeded,
@@ -41,7 +42,7 @@ def check_rollout_is_stepping(make: Make, *, seed: int = 0, steps: int = 40) -> 
     Raises:
         AssertionError: naming the key, the place and the two values.
     """
-    with closing(make()) as rolled, closing(make()) as stepped:
+    with closing(made(make)) as rolled, closing(made(make)) as stepped:
         for mode, (any_stops, all_stops) in _MODES.items():
             for name in ("random actions", "a policy"):
                 policy = table_policy(rolled) if name == "a policy" else None
@@ -80,6 +81,8 @@ def step_by_step(
     finished = torch.zeros(env.batch_size, dtype=torch.bool, device=env.device)
     for step in range(steps):
         root = env.rand_action(root) if policy is None else policy(root)
+        if bool(finished.any()) and env._steps_rows():
+            root.set("_step", ~finished)
         if any_stops or all_stops or step == steps - 1:
             transition = env.step(root)
             root = env.step_mdp(transition)
@@ -110,7 +113,7 @@ def check_step_and_maybe_reset(make: Make, *, seed: int = 0, steps: int = 40) ->
     Raises:
         AssertionError: naming the step, the key, the place and the two values.
     """
-    with closing(make()) as one, closing(make()) as other, torch_seeded(seed):
+    with closing(made(make)) as one, closing(made(make)) as other, torch_seeded(seed):
         for env in (one, other):
             env.set_seed(seed)
         left, right = one.reset(), other.reset()
@@ -137,7 +140,7 @@ def check_done_rules(make: Make, *, seed: int = 0, steps: int = 40) -> None:
     Raises:
         AssertionError: naming the key and the step.
     """
-    with closing(make()) as env:
+    with closing(made(make)) as env:
         data = seeded_rollout(env, seed, steps)
         check_values(env, data)
         _check_flags(env, data, "the root")

@@ -14,10 +14,30 @@ from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.specs.non_tensors.data import data_text
 
-__all__ = ["Env", "Make", "closing", "joined", "seeded_rollout", "table_policy", "torch_seeded"]
+__all__ = ["Env", "Make", "closing", "joined", "made", "seeded_rollout", "table_policy", "torch_seeded"]
 
 Env = EnvBase[Any]
 Make = Callable[[], Env]
+
+
+def made(make: Make) -> Env:
+    """The environment that `make` makes.
+
+    Raises:
+        TypeError: `make` is an environment instead of a function, or makes something else.
+    """
+    name = type(make).__name__
+    if isinstance(make, EnvBase):
+        raise TypeError(
+            f"environments are checked from their start, several at once: give a function that makes one, "
+            f"such as `lambda: {name}(...)`, instead of an object of class {name}"
+        )
+    env: Any = make()
+    if not isinstance(env, EnvBase):
+        raise TypeError(
+            f"what is checked is an EnvBase; {make!r} made an object of class {type(env).__name__}"
+        )
+    return env
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specgen_runtime.testing.identical import assert_identical
-from specgen_runtime.testing.running import Env, Make, closing, seeded_rollout, torch_seeded
+from specgen_runtime.testing.running import Env, Make, closing, made, seeded_rollout, torch_seeded
 
 __all__ = ["check_seeding"]
 
@@ -24,7 +24,7 @@ def check_seeding(make: Make, *, seed: int = 0, steps: int = 20, deterministic: 
     Raises:
         AssertionError: the same seed gave other data, or another seed gave the same.
     """
-    with closing(make()) as first, closing(make()) as second:
+    with closing(made(make)) as first, closing(made(make)) as second:
         _check_returned(first, seed)
         once = seeded_rollout(first, seed, steps)
         assert_identical(seeded_rollout(second, seed, steps), once, "the same seed in another environment")

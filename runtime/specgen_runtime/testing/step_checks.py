@@ -11,7 +11,7 @@ from torch import Tensor
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.testing.identical import assert_identical
-from specgen_runtime.testing.running import Env, Make, closing, torch_seeded
+from specgen_runtime.testing.running import Env, Make, closing, made, torch_seeded
 
 __all__ = ["check_aliasing", "check_batch_size", "check_preset_next"]
 
@@ -102,7 +102,7 @@ def check_aliasing(make: Make, *, seed: int = 0, steps: int = 4) -> None:
     Raises:
         AssertionError: naming the key and the step.
     """
-    with closing(make()) as plain, closing(make()) as scribbled, torch_seeded(seed):
+    with closing(made(make)) as plain, closing(made(make)) as scribbled, torch_seeded(seed):
         plain.set_seed(seed)
         scribbled.set_seed(seed)
         root = plain.reset()

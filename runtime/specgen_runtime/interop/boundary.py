@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import Env, spaces
-from gymnasium.error import ResetNeeded
-from gymnasium.vector import VectorEnv
+from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import EnvBase, GeneratedGymEnv, GymWrapper
+from specgen_runtime.envs import EnvBase
 from specgen_runtime.envs.done import DoneSet, rootmost_sets
-from specgen_runtime.envs.gym.values import action_decoder, value_encoder
+from specgen_runtime.envs.gym.actions import action_decoder
+from specgen_runtime.envs.gym.values import value_encoder
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
+from specgen_runtime.interop.inside import innermost
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.specs.gymnasium import spec_to_space
 from specgen_runtime.transforms.keys import is_private
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Boundary", "row_of", "simulator"]
+__all__ = ["Boundary", "row_of"]
 
 
 class Boundary:
@@ -141,8 +141,13 @@ class Boundary:
 
         Raises:
             ValueError: it has another shape than its space, or a class that the space does not have.
+            TypeError: it is not made of numbers.
         """
-        encoded = self._encode_action(action)
+        try:
+            encoded = self._encode_action(action)
+        except (TypeError, ValueError) as error:
+            what = f"the action must be of {self.action_space}, found {action!r}"
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(what) from error
         if self._single_action:
             root.set(self._action_keys[0], encoded)
             return
@@ -162,12 +167,16 @@ class Boundary:
         return _array(following.get(self._reward)).reshape(self._size)
 
     def ends(self, following: TensorDictBase) -> tuple[Any, Any]:
-        """Which episodes are terminated, and which truncated: bool arrays of the batch size."""
-        done = self._done
-        terminated = _array(following.get(done.terminated)).reshape(self._size)
-        if done.truncated is None:
-            return terminated, np.zeros(self._size, dtype=np.bool_)
-        return terminated, _array(following.get(done.truncated)).reshape(self._size)
+        """Which episodes are terminated, and which truncated: bool arrays of the batch size.
+
+        What is done and not said to be terminated was cut off, by a flag of another name or by none.
+        """
+        flags = self._done
+        terminated = _array(following.get(flags.terminated)).reshape(self._size)
+        cut = _array(following.get(flags.done)).reshape(self._size) & ~terminated
+        if flags.truncated is not None:
+            cut |= _array(following.get(flags.truncated)).reshape(self._size)
+        return terminated.copy(), cut
 
     def masks(self, root: TensorDictBase) -> Any:
         """The allowed actions as Gymnasium writes them, int8: an array, or a dict by action if there are several.
@@ -181,53 +190,10 @@ class Boundary:
             return next(iter(found.values()))
         return {".".join(as_tuple(action)): mask for action, mask in found.items()}
 
-    # what both kinds of environments do
-
-    def started(self, root: TensorDictBase | None) -> TensorDictBase:
-        """The root, if there is one.
-
-        Raises:
-            ResetNeeded: there is none: `reset` has not been called.
-        """
-        if root is None:
-            raise ResetNeeded("call reset before step")
-        return root
-
-    def reset_arguments(self, options: dict[str, Any] | None) -> dict[str, Any]:
-        """The keywords of `EnvBase.reset` for Gymnasium's options.
-
-        They are the keywords themselves, but where a Gymnasium environment is inside, which takes options.
-        """
-        if not options:
-            return {}
-        return {"options": options} if isinstance(simulator(self._env), Env | VectorEnv) else dict(options)
-
-    def masked_reset(self, root: TensorDictBase, mask: Any, **kwargs: Any) -> TensorDictBase:
-        """Reset the environments that a bool array selects."""
+    def write_reset_mask(self, root: TensorDictBase, mask: Any) -> None:
+        """Write which environments are to be reset: a bool array `(n,)`."""
         rows = torch.from_numpy(mask.copy()).reshape(*self._size, *(1,) * len(self._done.shape))
         root.set(self._done.reset, rows.expand(*self._size, *self._done.shape).to(self._env.device or "cpu"))
-        started: TensorDictBase = self._env.reset(root, **kwargs)
-        return started
-
-
-def simulator(env: Any) -> Any:
-    """The Gymnasium environment inside an environment, or else what can render; None if there is neither."""
-    renderer: Any = None
-    while True:
-        if isinstance(env, Env | VectorEnv):
-            return env
-        # Of the class: some environments ask their workers for attributes that they don't have.
-        if renderer is None and callable(getattr(type(env), "render", None)):
-            renderer = env
-        inner = _inside(env)
-        if inner is not None:
-            env = inner
-        elif isinstance(env, GymWrapper):
-            env = env.wrapped
-        elif isinstance(env, GeneratedGymEnv):
-            env = env._gym
-        else:
-            return renderer
 
 
 def row_of(space: Any, values: Any, place: int) -> Any:
@@ -239,16 +205,9 @@ def row_of(space: Any, values: Any, place: int) -> Any:
     return list(iterate(space, values))[place]
 
 
-def _inside(env: Any) -> EnvBase[Any] | None:
-    """The environment that a transformed one, or another that is around one, is made of."""
-    return env._modules.get("base_env") if isinstance(env, EnvBase) else None  # type: ignore[return-value]
-
-
 def _mask_keys(env: EnvBase[Any]) -> tuple[tuple[NestedKey, NestedKey], ...]:
     """Actions with the observations that tell which are allowed: declared ones, or those named `action_mask`."""
-    observed, inner = set(env.observation_keys), env
-    while (further := _inside(inner)) is not None:
-        inner = further
+    observed, inner = set(env.observation_keys), innermost(env)
     declared = inner.__dict__.get("_action_masks", getattr(type(inner), "_action_masks", ()))
     if declared:
         return tuple(pair for pair in declared if pair[1] in observed)

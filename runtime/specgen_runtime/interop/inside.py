@@ -1,0 +1,42 @@
+"""What is inside an environment that is around another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import Env
+from gymnasium.vector import VectorEnv
+
+from specgen_runtime.envs import EnvBase, GeneratedGymEnv, GymWrapper
+
+__all__ = ["innermost", "simulator"]
+
+
+def innermost(env: EnvBase[Any]) -> EnvBase[Any]:
+    """The environment that transformed ones, and others that are around one, are made of."""
+    while (further := _base(env)) is not None:
+        env = further
+    return env
+
+
+def simulator(env: Any) -> Any:
+    """The Gymnasium environment inside an environment, or else what can render; None if there is neither."""
+    renderer: Any = None
+    while not isinstance(env, Env | VectorEnv):
+        # Of the class: some environments ask their workers for attributes that they don't have.
+        if renderer is None and callable(getattr(type(env), "render", None)):
+            renderer = env
+        inner = _base(env)
+        if inner is not None:
+            env = inner
+        elif isinstance(env, GymWrapper):
+            env = env.wrapped
+        elif isinstance(env, GeneratedGymEnv):
+            env = env._gym
+        else:
+            return renderer
+    return env
+
+
+def _base(env: Any) -> EnvBase[Any] | None:
+    return env._modules.get("base_env") if isinstance(env, EnvBase) else None  # type: ignore[return-value]
