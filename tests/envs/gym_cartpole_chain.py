@@ -113,6 +113,7 @@ class CartPoleChain(GeneratedGymEnv):
             observation=Composite({"observation": Unbounded(shape=(4,), device=self.device), **state}),
             reward=Composite(reward=Unbounded(shape=(1,), device=self.device)),
             done=Composite(self._flags("done", "terminated", "truncated")),
+            state=Composite({key: spec.clone() for key, spec in state.items()}),
         )
 
     def _read(self, tensordict: Any) -> ChainRoot:

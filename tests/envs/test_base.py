@@ -10,6 +10,7 @@ import pytest
 import torch
 from specgen_runtime.envs import EnvBase, check_env_specs
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_std import envs
 from tensordict import TensorDict, TensorDictBase
 
 from tests.envs.counting import Counting, Grid, Scripted, Stateful
@@ -220,6 +221,27 @@ def test_values_in_next_prevail() -> None:
     td["next"] = TensorDict({"reward": torch.tensor([5.0])})
     assert env.step(td)["next", "reward"].item() == 5.0
     assert td["next", "count"].item() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "ended"),
+    [
+        (("truncated",), (True, False, True)),
+        (("terminated",), (True, True, False)),
+        (("done",), (True, True, False)),
+        (("done", "terminated"), (True, True, False)),
+        (("terminated", "truncated"), (True, True, True)),
+    ],
+)
+@pytest.mark.parametrize("cls", [Counting, envs.Pendulum])
+def test_flags_follow_from_those_in_next(cls: Any, given: tuple[str, ...], ended: tuple[bool, ...]) -> None:
+    env = cls()
+    td = env.rand_action(env.reset())
+    td["next"] = TensorDict({flag: torch.tensor([True]) for flag in given})
+    following = env.step(td)["next"]
+    assert following["done"].item() is ended[0]
+    assert following["terminated"].item() is ended[1]
+    assert "truncated" not in env.done_keys or following["truncated"].item() is ended[2]
 
 
 def test_arguments_must_be_tensordicts() -> None:

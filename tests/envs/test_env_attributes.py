@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import EnvBase, check_env_specs
+from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
 from specgen_runtime.specs import Categorical, Composite, Unbounded
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.transforms import InitTracker
 from tensordict import TensorDict
 from torch import nn
 
@@ -145,6 +147,17 @@ class TestEnds:
             assert not ended[key][0].any()
         assert not ended["agents", "terminated"].any()
         check_env_specs(env)
+
+    def test_truncation_is_declared_inside(self) -> None:
+        env = TransformedEnv(Grid(limit=9), InitTracker())
+        assert env.add_truncated_keys() is env
+        assert {"truncated", ("agents", "truncated")} <= set(env.done_keys)
+        assert env.rollout(2, set_truncated=True)["next", "truncated"][-1].all()
+        check_env_specs(env)
+        with pytest.raises(
+            RuntimeError, match="call add_truncated_keys on those, in the functions that make them"
+        ):
+            SerialEnv(2, Counting).add_truncated_keys()
 
 
 class TestActions:

@@ -21,7 +21,8 @@ from specgen_runtime.envs import (
     GymWrapper,
     check_env_specs,
 )
-from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
+from specgen_runtime.envs.gym.values import value_encoder
 from specgen_runtime.specs import Bounded, Categorical, Composite, OneHot, Unbounded
 from specgen_runtime.specs.gymnasium import space_to_spec
 from tensordict import TensorDictBase
@@ -166,6 +167,13 @@ def test_dict_observations_and_odd_values() -> None:
     assert torch.allclose(data["next", "place"][:, 0], torch.arange(1, 6) / 10)
     assert data["next", "level"].tolist() == [1, 2, 3, 0, 1]
     assert data["next", "done"].dtype is torch.bool
+
+
+def test_a_name_that_is_missing_is_told() -> None:
+    env = GymWrapper(DictEnv())
+    env.wrapped.reset = lambda **kwargs: ({"place": np.zeros(1, np.float32)}, {})
+    with pytest.raises(ValueError, match=r"Gymnasium gave \['place'\], its space has \['level'\] too"):
+        env.reset()
 
 
 # generated

@@ -273,6 +273,28 @@ def test_moving() -> None:
     assert other.step(td)["next"].device == torch.device("cpu")
 
 
+def test_flags_must_be_told() -> None:
+    class Silent(gymnasium.Env):  # type: ignore[type-arg]
+        observation_space = action_space = spaces.Box(-1, 1, (2,), np.float32)
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            return np.zeros(2, np.float32), 0.0, None, False, {}
+
+    env = GymWrapper(Silent())
+    for call in (
+        env.read_done,
+        lambda: env.read_done(None, True),
+        lambda: env._transition({}, 0.0, None, False, {}),
+    ):
+        with pytest.raises(TypeError, match=r"read_done needs terminated \(or done\), found None"):
+            call()
+    terminated, truncated, done, over = env.read_done(done=True)
+    assert [terminated.item(), truncated.item(), done.item(), over] == [True, False, True, True]
+
+
 def test_workers() -> None:
     env: Any = GymEnv("CartPole-v1", num_workers=2)
     assert env.rollout(3).shape == (2, 3)

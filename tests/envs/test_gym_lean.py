@@ -354,6 +354,13 @@ def test_rewards_that_are_no_numbers_are_refused(reward: Any) -> None:
                 run()
 
 
+def test_rewards_of_several_numbers_are_refused() -> None:
+    env: Any = GymWrapper(Paid(np.zeros(2)))
+    for run in (env.rand_step, lambda: env.rollout(3)):
+        with pytest.raises(ValueError, match="the reward must be one number, Gymnasium gave"):
+            run()
+
+
 def test_check_finite_counts_from_when_it_is_set() -> None:
     env = GymWrapper(Paid(float("nan")))
     env.rand_step()

@@ -14,7 +14,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specgen_runtime.envs import GymWrapper, check_env_specs
-from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, value_encoder
+from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
+from specgen_runtime.envs.gym.values import value_encoder
 from specgen_runtime.specs.gymnasium import space_kind, space_to_spec, spec_to_space
 from tensordict import TensorDict
 

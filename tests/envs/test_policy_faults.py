@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import GymEnv
+from specgen_runtime.specs import Categorical
 from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std import chains, envs, transforms
@@ -211,3 +212,26 @@ def test_single_steps(kind: str, method: str) -> None:
     with pytest.raises(TypeError, match="needs a tensordict, found NoneType"):
         step(None)
     check_usable(env, kind)
+
+
+def test_outside_a_spec_with_a_mask() -> None:
+    # The mask may have changed since, but not how many classes there are.
+    env = Chooses(batch_size=(3,), limit=50)
+    with pytest.raises(ValueError, match=r"'action' at step 0 is not in its spec.* in \[9, 9\]"):
+        env.rollout(2, lambda td: td.set("action", torch.full((3, 1), 9)))
+    assert env.rollout(2, lambda td: td.set("action", torch.full((3, 1), 2)))["action"].unique().tolist() == [
+        2
+    ]
+
+
+class Chooses(Counting):
+    """Takes one of four classes, the third of which is not allowed now."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        mask = [True, True, False, True]
+        self.action_spec: Any = Categorical(4, shape=(*self.batch_size, 1), mask=mask)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        following = super()._step(tensordict)
+        return following.set("reward", following["reward"].float())

@@ -61,9 +61,9 @@ def test_all_done_freezes_rows() -> None:
 @pytest.mark.parametrize("steps", [0, -1])
 def test_no_steps_are_refused(steps: int) -> None:
     # TorchRL: "list_of_tensordicts cannot be empty" (E16).
-    with pytest.raises(ValueError, match=f"max_steps must be at least 1, found {steps}"):
+    with pytest.raises(ValueError, match=f"max_steps must be at least 1, got {steps}"):
         Counting().rollout(steps)
-    with pytest.raises(TypeError, match="int"):
+    with pytest.raises(TypeError, match="max_steps must be a whole number, got 2.5"):
         Counting().rollout(2.5)  # type: ignore[arg-type]
 
 

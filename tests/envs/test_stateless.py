@@ -1,4 +1,4 @@
-"""`step` as a pure function of a tensordict: repeatable, differentiable, mapped by vmap, compiled whole."""
+"""`step` as a pure function of a tensordict: repeatable, differentiable, mapped by vmap."""
 
 from __future__ import annotations
 
@@ -11,29 +11,12 @@ from specgen_runtime.testing import assert_identical
 from specgen_std import chains
 from specgen_std import envs as library
 from specgen_std.envs.pendulum import PendulumParams, pendulum_advance, pendulum_observe, pendulum_reward
-from tensordict import TensorDict
 from torch import Tensor
 
+from tests.envs.natives import each_native, started
 from tests.envs.randomised import envs
 
 __all__ = ["envs"]
-
-NATIVE: list[Callable[..., Any]] = [
-    library.Pendulum,
-    library.CartPole,
-    library.MountainCarContinuous,
-    library.Acrobot,
-    chains.PendulumTrain,
-    chains.CartPoleTrain,
-]
-each_native = pytest.mark.parametrize("make", NATIVE, ids=lambda make: make.__name__)
-
-
-def started(env: Any, seed: int = 0) -> Any:
-    """A root with an action."""
-    torch.manual_seed(seed)
-    env.set_seed(seed)
-    return env.rand_action(env.reset())
 
 
 @each_native
@@ -199,105 +182,74 @@ def test_mapped_partial_resets(envs: Any) -> None:
     assert ((after["mass"] != root["mass"]) == mask.squeeze(-1)).all()
 
 
-# torch.compile
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Any:
-    yield
-    torch.compiler.reset()
-
-
-def whole(function: Callable[..., Any], backend: str = "eager") -> Callable[..., Any]:
-    compiled: Callable[..., Any] = torch.compile(function, fullgraph=True, backend=backend)
-    return compiled
-
-
 @each_native
-def test_a_compiled_step(make: Callable[..., Any]) -> None:
-    env = make(batch_size=(3,))
-    root = started(env)
-    assert_identical(whole(env.step)(root.clone()), env.step(root.clone()), "compiled")
+def test_mapped_rollouts_are_batched_ones(make: Callable[..., Any]) -> None:
+    single, batched = make(), make(batch_size=(4,))
+    root = started(batched)
+    key = batched.action_keys[0]
+    steps = torch.stack([batched.rand_action(root.clone())[key] for _ in range(3)])
+
+    def roll(env: Any, tensordict: Any, **kwargs: Any) -> Any:
+        actions = steps if env is batched else steps[:, 0]
+        return env.rollout(
+            9, actions=actions, auto_reset=False, tensordict=tensordict, break_when_any_done=False, **kwargs
+        )
+
+    steps[:] = steps[:, :1]  # the same in all rows: actions are not mapped over
+    expected = roll(batched, root.clone())
+    mapped = torch.vmap(lambda tensordict: roll(single, tensordict), randomness="different")(root.clone())
+    assert mapped.names == [None, "time"]
+    assert_identical(mapped.select(*expected.keys()), expected, "vmap")
+    out = expected.clone().zero_()
+
+    def into(tensordict: Any, place: Any) -> Any:
+        return roll(single, tensordict, out=place)
+
+    written = torch.vmap(into, randomness="different")(root.clone(), out)
+    assert_identical(written.select(*expected.keys()), expected, "vmap with out")
+    assert_identical(out, expected, "out")
 
 
-def test_a_compiled_pure_function() -> None:
+def test_mapped_random_rollouts() -> None:
+    single = library.Pendulum()
+
+    def roll(_: Tensor) -> Any:
+        return single.rollout(5, break_when_any_done=False)
+
+    data = torch.vmap(roll, randomness="different")(torch.zeros(6))
+    assert data.batch_size == (6, 5)
+    assert single.action_spec.is_in(data["action"])
+    assert data["action"].unique().numel() == 30
+    assert data["th"][:, 0].unique().numel() == 6
+
+
+def test_mapped_calls_that_look_at_values_are_refused() -> None:
+    single = library.Pendulum()
     root = started(library.Pendulum(batch_size=(3,)))
-    args = (PendulumParams(), root["th"], root["thdot"], root["done"], root["action"])
-    for backend in ("eager", "aot_eager"):
-        for got, wanted in zip(whole(pendulum_advance, backend)(*args), pendulum_advance(*args), strict=True):
-            assert torch.equal(got, wanted)
+    for kwargs in ({}, {"break_when_any_done": True}, {"break_when_all_done": True}):
+
+        def roll(tensordict: Any, kwargs: Any = kwargs) -> Any:
+            return single.rollout(3, auto_reset=False, tensordict=tensordict, **kwargs)
+
+        with pytest.raises(RuntimeError, match="pass break_when_any_done=False"):
+            torch.vmap(roll, randomness="different")(root.clone())
+    single.check_finite = True
+    for call in (
+        single.step,
+        lambda tensordict: single.step_and_maybe_reset(tensordict)[1],
+        lambda tensordict: single.reset(tensordict),
+        lambda tensordict: single.reset(),
+        lambda tensordict: single.rollout(2, break_when_any_done=False),
+    ):
+        with pytest.raises(RuntimeError, match="check_finite looks at values"):
+            torch.vmap(call, randomness="different")(root.clone())
 
 
-def test_compiled_resets_of_what_is_done(envs: Any) -> None:
-    env = envs.Cart(batch_size=(4,))
-    root = started(env)
-    root["x"][0] = torch.tensor([2.9999, 0.0])
-    root["v"][0] = torch.tensor([5.0, 0.0])
-    step = whole(lambda tensordict: env.step_and_maybe_reset(tensordict)[1])
-    following = step(root.clone())
-    assert (following["mass"] != root["mass"]).tolist() == [True, False, False, False]
-    assert_identical(following[1:], env.step_and_maybe_reset(root.clone())[1][1:], "compiled")
-
-
-def test_a_compiled_rollout(envs: Any) -> None:
-    env = envs.Exact(batch_size=(4,))
-    root = env.reset()
-
-    def act(tensordict: TensorDict) -> TensorDict:
-        return tensordict.set("action", torch.tanh(tensordict["observation"][..., :1]))
-
-    def roll(tensordict: TensorDict) -> TensorDict:
-        return env.rollout(2, act, auto_reset=False, tensordict=tensordict, break_when_any_done=False)
-
-    rollout = whole(roll)(root.clone())
-    assert rollout.batch_size == (4, 2)
-    assert rollout.names == [None, "time"]
-    assert_identical(rollout, roll(root.clone()), "compiled")
-
-
-def test_compiled_draws_follow_the_global_seed(envs: Any) -> None:
-    env = envs.DrunkTrain(batch_size=(32,))
-    reset = whole(lambda: env.reset())
-    torch.manual_seed(0)
-    first = reset()
-    torch.manual_seed(0)
-    assert_identical(reset(), first, "the same seed")
-    assert not torch.equal(reset()["noise"], first["noise"])
-    assert env.observation_spec.is_in(first)
-    step = whole(env.step)
-    root = env.rand_action(first)
-    torch.manual_seed(0)
-    one = step(root.clone())
-    torch.manual_seed(0)
-    assert_identical(step(root.clone()), one, "the same seed")
-
-
-def test_a_compiled_partial_reset(envs: Any) -> None:
-    env = envs.Cart(batch_size=(4,))
-    root = env.reset()
-    mask = torch.tensor([True, False, True, False]).unsqueeze(-1)
-    after = whole(env.reset)(root.clone().set("_reset", mask))
-    assert ((after["mass"] != root["mass"]) == mask.squeeze(-1)).all()
-    assert "_reset" not in after.keys()  # noqa: SIM118
-
-
-def test_a_compiled_gradient(envs: Any) -> None:
-    env = envs.Exact(batch_size=(3,))
-    root = started(env)
-
-    def loss(action: Tensor) -> Tensor:
-        total: Tensor = env.step(root.clone().set("action", action))["next", "reward"].sum()
-        return total
-
-    action = root["action"].clone().requires_grad_()
-    (expected,) = torch.autograd.grad(loss(action), action)
-    (found,) = torch.autograd.grad(whole(loss, "aot_eager")(action), action)
-    torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.slow
-def test_compiled_to_native_code() -> None:
-    root = started(library.Pendulum(batch_size=(16,)))
-    args = (PendulumParams(), root["th"], root["thdot"], root["done"], root["action"])
-    compiled = whole(pendulum_advance, "inductor")(*args)
-    torch.testing.assert_close(tuple(compiled), tuple(pendulum_advance(*args)))
+def test_mapped_partial_steps() -> None:
+    single, batched = chains.CartPoleTrain(), chains.CartPoleTrain(batch_size=(4,))
+    mask = torch.tensor([True, False, False, True])
+    root = started(batched).set("_step", mask)
+    expected = batched.step(root.clone())
+    mapped = torch.vmap(single.step)(root.clone())
+    assert_identical(mapped.select(*expected.keys()), expected, "vmap")
+    assert mapped["next", "step_count"].flatten().tolist() == [1, 0, 0, 1]

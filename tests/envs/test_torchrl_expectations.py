@@ -10,6 +10,8 @@ import torch
 from specgen_runtime.envs import EnvBase, GymEnv, SerialEnv, step_mdp
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.transforms import TransformedEnv
+from specgen_std.chains import PendulumGymTrain
+from specgen_std.envs.pendulum import Pendulum, PendulumGym
 from specgen_std.transforms import StepCounter
 from tensordict import TensorDict, TensorDictBase
 
@@ -99,6 +101,25 @@ class TestRandomSteps:
         moved = (env.rand_step()["next", "observation"][..., :2] - first).abs().max()
         assert moved < 0.2  # one step, not another episode
         assert "observation" not in env.rand_step()
+
+    @pytest.mark.parametrize(
+        "make", [lambda: GymEnv("Pendulum-v1"), PendulumGym, lambda: SerialEnv(2, PendulumGym)]
+    )
+    @pytest.mark.parametrize("policy", [False, True])
+    def test_after_rollouts(self, make: Callable[[], Any], policy: bool) -> None:
+        env = make()
+        env.set_seed(0)
+        last = env.rollout(5, env.rand_action if policy else None)["next", "observation"][..., -1, :2]
+        moved = (env.rand_step()["next", "observation"][..., :2] - last).abs().max()
+        assert moved < 0.5  # one step, not another episode
+        assert "observation" not in env.rand_step()
+
+    def test_of_generated_environments(self) -> None:
+        # What they carry themselves is in the tensordict only.
+        for make in (PendulumGymTrain, Pendulum):
+            env = make()
+            env.rollout(5)
+            assert "observation" in env.rand_step()
 
 
 class TestPartialResets:

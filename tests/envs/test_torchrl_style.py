@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import AutoResetEnv, EnvBase, NotFiniteError, check_env_specs
+from specgen_runtime.envs import AutoResetEnv, EnvBase, NotFiniteError, SerialEnv, check_env_specs
 from specgen_runtime.specs import Composite, OneHot, Unbounded
 from specgen_runtime.transforms import TransformedEnv
 from tensordict import LazyStackedTensorDict, TensorDict
@@ -37,6 +37,7 @@ MAKERS: dict[str, Any] = {
     "noting": Noting,
     "resets itself": lambda: Restless(auto_reset=True),
     "resets itself, batched": lambda: Restless((2,), auto_reset=True),
+    "resets itself, side by side": lambda: SerialEnv(2, lambda: Restless(auto_reset=True)),
 }
 
 
@@ -60,7 +61,7 @@ def test_rollouts(kind: str, stop: bool) -> None:
         "resets itself": 3,
         "specs on the class": 4,
     }
-    length = ends.get(kind.removesuffix(", batched"), 9) if stop else 9
+    length = ends.get(kind.removesuffix(", batched").removesuffix(", side by side"), 9) if stop else 9
     assert data.batch_size == (*env.batch_size, length)
     assert data.names[-1] == "time"
     assert not data["done"].any()
@@ -135,6 +136,10 @@ class TestResettingItself:
         assert isinstance(env.base_env, Restless)
         assert env.output_spec == env.base_env.output_spec
         assert type(Bare(auto_reset=False)) is Bare
+        env.base_env.spare = 3
+        assert env.spare == 3
+        with pytest.raises(AttributeError, match="spair"):
+            env.spair  # noqa: B018
 
         class Asking(Bare):
             def __init__(self) -> None:

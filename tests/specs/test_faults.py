@@ -146,6 +146,13 @@ class TestMembership:
         assert not Composite(a=Unbounded((3,))).is_in(TensorDict({"b": torch.zeros(3)}))
         assert not Composite(a={"b": Unbounded((3,))}).is_in(TensorDict({"a": torch.zeros(3)}))
 
+    def test_an_index_of_the_cpu(self) -> None:
+        # Tensors made there say that they are on "cpu".
+        for device in ("cpu:0", torch.device("cpu:0"), torch.device("cpu", 0)):
+            spec = Bounded(0, 1, (3,), device=device)
+            assert spec.device == torch.device("cpu")
+            assert spec.is_in(spec.rand())
+
     def test_t9_device(self) -> None:
         assert not Unbounded((3,)).is_in(torch.zeros(3, device="meta"))
         assert not Bounded(0, 1, (3,)).is_in(torch.zeros(3, device="meta"))

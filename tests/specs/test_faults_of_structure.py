@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs.gym.values import action_decoder
+from specgen_runtime.envs.gym.actions import action_decoder
 from specgen_runtime.specs import (
     Binary,
     Bounded,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase
-from specgen_runtime.envs.done import DoneSet, any_done, rootmost_sets
+from specgen_runtime.envs.done import DoneSet, rootmost_sets
+from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.finite import refuse_not_finite
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.partial import merge_reset
@@ -68,7 +69,20 @@ class AutoResetEnv(EnvBase[D]):
         self._waiting: TensorDictBase | None = None
         self._ended: dict[DoneSet, Tensor] = {}
         self._supports_set_state = base_env._supports_set_state
+        self._action_masks = getattr(base_env, "_action_masks", ())
         self._take_specs()
+
+    if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """What this environment has no attribute for is looked up in the one inside."""
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                inside = self.__dict__.get("_modules", {}).get("base_env")
+                if inside is None or name.startswith("_"):
+                    raise
+            return getattr(inside, name)
 
     def _take_specs(self) -> None:
         for name in SPEC_GROUPS:
@@ -83,17 +97,33 @@ class AutoResetEnv(EnvBase[D]):
     def check_finite(self, value: bool) -> None:
         self.base_env.check_finite = value
 
+    def _steps_rows(self) -> bool:
+        return self.base_env._steps_rows()
+
     def _step(self, tensordict: D) -> TensorDictBase:
+        mask: Tensor | None = peek(tensordict, "_step")
+        before, ended_before = self._waiting, self._ended
         self._waiting = None
         following: TensorDictBase = self.base_env._step(tensordict)
         self.base_env._complete_step(following)
         if self.base_env.check_finite:
-            refuse_not_finite(
-                self.base_env, following, ("full_observation_spec", "full_reward_spec"), "_step"
-            )
-        if any_done(following, self._done_sets):
+            seen = following
+            if mask is not None:  # what the others hold means nothing
+                seen = torch.where(mask, following, following.apply(torch.zeros_like))
+            refuse_not_finite(self.base_env, seen, ("full_observation_spec", "full_reward_spec"), "_step")
+        ended: dict[DoneSet, Tensor] = {s: following.get(s.done) for s in rootmost_sets(self._done_sets)}
+        kept: dict[DoneSet, Tensor] = {}
+        if mask is not None:
+            for s, flag in ended.items():
+                rows = mask.reshape(*mask.shape, *(1,) * len(s.shape))
+                if before is not None:
+                    kept[s] = ended_before[s] & ~rows
+                ended[s] = flag & rows | kept.get(s, torch.zeros_like(flag))
+        if any(bool(flag.any()) for flag in ended.values()):
             self._waiting = following.select(*self.observation_keys, strict=False)
-            self._ended = {s: following.get(s.done).clone() for s in rootmost_sets(self._done_sets)}
+            self._ended = {s: flag.clone() for s, flag in ended.items()}
+            if before is not None and kept:  # still waiting
+                merge_reset(self._waiting, before, kept)
             if self._fills is not None:
                 merge_reset(following, self._waiting.apply(self._filled), self._ended)
         return following
@@ -113,6 +143,7 @@ class AutoResetEnv(EnvBase[D]):
         if not given:
             self._waiting = None
             fresh: TensorDictBase = self.base_env._reset(tensordict, **kwargs)
+            self.base_env.__dict__["_begun"] = True
             self.base_env._complete_dones(fresh)
             if self.base_env.check_finite:
                 refuse_not_finite(self.base_env, fresh, ("full_observation_spec",), "_reset")

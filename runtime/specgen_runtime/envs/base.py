@@ -9,9 +9,11 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.checked import check_tensordict
+from specgen_runtime.envs.entries import put
 from specgen_runtime.envs.given import given_policy
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.rollout import run_rollout, written_to
+from specgen_runtime.envs.seeds import as_seed
 from specgen_runtime.envs.spec_inference import infer_specs
 from specgen_runtime.envs.stepping import D, Stepping
 from specgen_runtime.specs.arguments import as_device
@@ -83,12 +85,16 @@ class EnvBase(Stepping[D], Generic[D]):
         else:
             check_tensordict(self, tensordict, "rand_action")
             result = tensordict
-        size = result.batch_size if not self._batch_locked and not self.batch_size else ()
+        size = result.batch_size if not self.batch_locked and not self.batch_size else ()
         drawn = self._settled("full_action_spec")
         if not size and all(isinstance(key, str) for key in self._keys("full_action_spec")):
             for key, spec in drawn.items():
                 if spec is not None:
-                    result.set(key, spec.rand())
+                    value = spec.rand()
+                    if isinstance(value, torch.Tensor) and result.device in (None, value.device):
+                        put(result, key, value)
+                    else:
+                        result.set(key, value)
         else:
             result.update(drawn.rand(size))
         return result
@@ -103,9 +109,11 @@ class EnvBase(Stepping[D], Generic[D]):
         Returns:
             `tensordict`, or a new one: the action and `"next"`, and the root's entries if there was a reset.
         """
-        if tensordict is None and (not self._begun or self._keys("full_state_spec")):
-            tensordict = self.reset()
-        return self.step(self.rand_action(tensordict))
+        return self.step(self.rand_action(self._present_root() if tensordict is None else tensordict))
+
+    def _present_root(self) -> D | None:
+        """What a random step begins with where no root is given; None goes on from where the environment is."""
+        return None if self._begun and not self._keys("full_state_spec") else self.reset()
 
     def all_actions(self, tensordict: D | None = None) -> TensorDictBase:
         """All actions there are, stacked in a new first dimension; for discrete actions.
@@ -219,8 +227,12 @@ class EnvBase(Stepping[D], Generic[D]):
 
         Returns:
             The seed for the next environment: the input, since this is a single one.
+
+        Raises:
+            TypeError: the seed is no integer.
         """
         del static_seed
+        seed = as_seed(seed)
         self._set_seed(seed)
         return seed
 

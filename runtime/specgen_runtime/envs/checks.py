@@ -18,7 +18,7 @@ from specgen_runtime.specs import Composite
 from specgen_runtime.specs.non_tensors.data import same_data
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["check_env_specs"]
+__all__ = ["check_env_specs", "resets_itself"]
 
 _STEPS = 3
 
@@ -123,9 +123,7 @@ def _check_rollout(
     for t, step in enumerate(steps):
         _check_entries(step.exclude("next"), root, f"root, step {t}", check_dtype, given)
         ended = step.get("next")
-        filled = _resets_itself(env) and any_done(
-            ended, env._done_sets
-        )  # what was observed last is not known
+        filled = resets_itself(env) and any_done(ended, env._done_sets)  # what was observed last is not known
         _check_entries(ended, following, f"'next', step {t}", check_dtype, env.state_keys, domains=not filled)
     if isinstance(data, LazyStackedTensorDict):
         return
@@ -217,7 +215,7 @@ def _check_flags_are_given(env: EnvBase[Any]) -> None:
 def _check_partial_reset(env: EnvBase[Any]) -> None:
     """Reset one environment of several: all others must keep what they have."""
     n = len(env.batch_size)
-    if env.batch_size.numel() < 2 or _resets_itself(env):
+    if env.batch_size.numel() < 2 or resets_itself(env):
         return
     with _as_assertion():
         root = env.reset()
@@ -251,10 +249,10 @@ def _check_partial_reset(env: EnvBase[Any]) -> None:
         raise AssertionError(f"key {leaf}: a partial reset changed rows outside its '_reset' mask")
 
 
-def _resets_itself(env: EnvBase[Any]) -> bool:
+def resets_itself(env: EnvBase[Any]) -> bool:
     """Whether an environment, or the one inside it, cannot be told to reset a row."""
     inner = None if env._resets_itself else getattr(env, "base_env", None)
-    return env._resets_itself or (isinstance(inner, EnvBase) and _resets_itself(inner))
+    return env._resets_itself or (isinstance(inner, EnvBase) and resets_itself(inner))
 
 
 def _changed(

@@ -133,9 +133,10 @@ def governing_set(key: NestedKey, sets: Sequence[DoneSet]) -> DoneSet | None:
 
 
 def any_done(tensordict: TensorDictBase, sets: Sequence[DoneSet]) -> bool:
-    """Whether any row of a root-most done set is done."""
+    """Whether any row of a root-most done set is done; a flag that is not there says no."""
     roots = sets if len(sets) == 1 else rootmost_sets(sets)
-    return any(bool(peek(tensordict, s.done).any()) for s in roots)
+    flags = [peek(tensordict, s.done) for s in roots]
+    return any(flag is not None and bool(flag.any()) for flag in flags)
 
 
 def complete_dones(tensordict: TensorDictBase, sets: Sequence[DoneSet], device: torch.device | None) -> None:

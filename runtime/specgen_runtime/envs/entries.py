@@ -8,7 +8,12 @@ from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["peek", "put"]
+__all__ = ["holds", "peek", "put"]
+
+
+def holds(tensordict: Any, name: str) -> bool:
+    """Whether a plain tensordict has an entry; False of anything else."""
+    return type(tensordict) is TensorDict and name in tensordict._tensordict
 
 
 def peek(tensordict: TensorDictBase, key: NestedKey) -> Any:

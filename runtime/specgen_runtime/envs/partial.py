@@ -1,4 +1,4 @@
-"""Partial resets: rows inside the mask are new, all others keep every entry."""
+"""Partial resets and steps: rows inside the mask are new, all others keep every entry."""
 
 from __future__ import annotations
 
@@ -17,21 +17,27 @@ __all__ = ["merge_reset", "refuse_done_after_reset"]
 
 
 def merge_reset(
-    old: TensorDictBase, fresh: TensorDictBase, masks: Mapping[DoneSet, Tensor], *, fill: bool = False
+    old: TensorDictBase,
+    fresh: TensorDictBase,
+    masks: Mapping[DoneSet, Tensor],
+    *,
+    fill: bool = False,
+    what: str = "reset",
 ) -> None:
     """Write `fresh` into `old`, in place, in the rows that the masks select.
 
     Args:
         old: the tensordict whose other rows stay.
-        fresh: what `_reset` returned.
-        masks: which rows are reset.
+        fresh: what `_reset` (or `_step`) returned.
+        masks: which rows are reset (or stepped).
         fill: take all rows of an entry that `old` lacks from `fresh`.
+        what: `"reset"` or `"step"`, for messages.
 
     Raises:
         KeyError: `old` has no entry whose kept rows are needed, and not `fill`.
         RuntimeError: an entry of `old` has another shape or dtype than the new one.
     """
-    _merge(old, fresh, masks, (), old.batch_dims, fill)
+    _merge(old, fresh, masks, (), old.batch_dims, fill, what)
 
 
 def _merge(
@@ -41,6 +47,7 @@ def _merge(
     path: tuple[str, ...],
     batch_ndim: int,
     fill: bool,
+    what: str,
 ) -> None:
     """Merge what stands under `path`; `batch_ndim` counts the environment's dimensions in the masks."""
     lazy = LazyStackedTensorDict
@@ -49,25 +56,25 @@ def _merge(
         dim = fresh.stack_dim
         for place, (kept, new) in enumerate(zip(old.tensordicts, fresh.tensordicts, strict=True)):
             parts = {s: item_mask(mask, fresh.batch_size, dim, place) for s, mask in masks.items()}
-            _merge(kept, new, parts, path, batch_ndim - (dim < batch_ndim), fill)
+            _merge(kept, new, parts, path, batch_ndim - (dim < batch_ndim), fill, what)
         return
     for name, new in fresh.items():
         key = (*path, name)
         kept = old.get(name, None)
         if isinstance(new, TensorDictBase) and not is_non_tensor(new) and kept is not None:
-            _merge(kept, new, masks, key, batch_ndim, fill)
+            _merge(kept, new, masks, key, batch_ndim, fill, what)
             continue
         mask = masks_for_key(masks, key, batch_ndim)
         if kept is None:
             if not fill and not bool(mask.all()):
                 raise MissingKeyError(
-                    f"a partial reset keeps the rows outside '_reset', but the tensordict has no {show_key(key)}"
+                    f"a partial {what} keeps the rows outside '_{what}', but the tensordict has no {show_key(key)}"
                 )
             old.set(name, new)
         elif not _alike(kept, new):
             raise RuntimeError(
-                f"partial reset: {show_key(key)} is {_text(kept)} in the tensordict"
-                f" and {_text(new)} after the reset"
+                f"partial {what}: {show_key(key)} is {_text(kept)} in the tensordict"
+                f" and {_text(new)} after the {what}"
             )
         elif isinstance(new, Tensor) and not new.is_nested:
             old.set(name, torch.where(rows_mask(mask, new, batch_ndim), new, kept))

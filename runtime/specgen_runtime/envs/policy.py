@@ -152,8 +152,11 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase, device: torch.device 
 
 
 def _allowed(spec: Any, action: Any) -> bool:
-    if spec.is_in(action) or getattr(spec, "mask", None) is not None:
-        return True  # the mask is that of the last step only
+    if getattr(spec, "mask", None) is not None:  # that of the last step only
+        spec = spec.clone()
+        spec.update_mask(None)
+    if spec.is_in(action):
+        return True
     if not isinstance(action, torch.Tensor) or action.is_nested or not action.is_floating_point():
         return False
     return torch.allclose(action, spec.project(action.clone()), rtol=1e-5, atol=1e-6)

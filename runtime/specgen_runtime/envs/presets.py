@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.keys import as_tuple, join_key
+from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import KeyAccess
@@ -22,7 +23,7 @@ def add_presets(env: KeyAccess, following: TensorDictBase, preset: Any) -> None:
 
     What is complete (it has every observation, reward and done flag of the specs) is the result of an earlier step:
     none of it counts, but for entries that no spec names and `_step` did not give, such as those of a policy. Of
-    anything else every value prevails. This looks at the data only, so that copies, rows of rollouts and data from
+    anything else every value prevails, and flags that are not among them follow from those that are. This looks at the data only, so that copies, rows of rollouts and data from
     other processes are treated alike.
 
     Raises:
@@ -31,9 +32,23 @@ def add_presets(env: KeyAccess, following: TensorDictBase, preset: Any) -> None:
     if not isinstance(preset, TensorDictBase):
         raise TypeError(f"'next' must be a tensordict, found {type(preset).__name__}")
     if any(e.leaf.find(preset) is None for e in env._expected(*_GIVEN)):
+        following.exclude(*_outdated_flags(env, preset), inplace=True)
         following.update(preset)
         return
     known = {join_key(as_tuple(e.leaf.key)) for e in env._expected(*_GIVEN)}
     for key in preset.keys(True, True):
         if join_key(as_tuple(key)) not in known and peek(following, key) is None:
             following.set(key, preset.get(key))
+
+
+def _outdated_flags(env: KeyAccess, preset: TensorDictBase) -> list[NestedKey]:
+    """The done flags that `_step` gave and that have to follow from those that were there before."""
+    outdated: list[NestedKey] = []
+    for s in env._done_sets:
+        flags = [key for key in (s.done, s.terminated, s.truncated) if key is not None]
+        given = [key for key in flags if peek(preset, key) is not None]
+        if s.done in given:
+            outdated += [key for key in flags if key not in given]
+        elif given:
+            outdated.append(s.done)
+    return outdated

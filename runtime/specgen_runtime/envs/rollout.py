@@ -13,6 +13,7 @@ from specgen_runtime.envs.finite import NotFiniteError
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.packing import stack_alike
 from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
+from specgen_runtime.specs.arguments import as_count
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
@@ -30,19 +31,20 @@ __all__ = [
 ]
 
 
-def check_rollout_arguments(max_steps: int, any_done_stops: bool, all_done_stops: bool) -> None:
+def check_rollout_arguments(max_steps: int, any_done_stops: bool, all_done_stops: bool) -> int:
     """Refuse arguments that make no rollout.
+
+    Returns:
+        `max_steps`, as Python's int.
 
     Raises:
         TypeError: `max_steps` is not an integer, or both ways to stop are asked for.
         ValueError: `max_steps` is less than 1.
     """
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int):
-        raise TypeError(f"max_steps must be an int, found {type(max_steps).__name__}")
-    if max_steps < 1:
-        raise ValueError(f"max_steps must be at least 1, found {max_steps}")
+    max_steps = as_count(max_steps, "max_steps")
     if any_done_stops and all_done_stops:
         raise TypeError("break_when_any_done and break_when_all_done exclude each other")
+    return max_steps
 
 
 def check_truncation(sets: tuple[DoneSet, ...]) -> None:
@@ -94,7 +96,7 @@ def run_rollout(
     set_state: bool | None = None,
 ) -> Any:
     """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
-    check_rollout_arguments(max_steps, break_when_any_done, break_when_all_done)
+    max_steps = check_rollout_arguments(max_steps, break_when_any_done, break_when_all_done)
     if set_truncated:
         check_truncation(env._done_sets)
     act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
@@ -163,7 +165,11 @@ def written_to(out: T, rollout: TensorDictBase) -> T:
         raise RuntimeError(
             f"rollout: `out` has batch size {list(out.batch_size)}, the rollout {list(rollout.batch_size)}"
         )
-    out.update_(rollout)
+    if torch._C._functorch.maybe_current_level() is None:
+        out.update_(rollout)
+        return out
+    for key in rollout.keys(True, True):  # torch.vmap has no copies of many tensors at once
+        out.get(key).copy_(rollout.get(key))
     return out
 
 
@@ -198,12 +204,15 @@ def step_through(
     records = [] if records is None else records
     finished: torch.Tensor | None = None
     previous: Any = None
+    leaves_out = all_stops and env._steps_rows()
     for t in range(len(records), max_steps):
         if has_action:
             has_action = False
         else:
             current = act(current)
         last = t == max_steps - 1
+        if leaves_out and finished is not None and bool(finished.any()):
+            current.set("_step", ~finished)
         try:
             if any_stops or all_stops or last:
                 record = env.step(current)

@@ -18,6 +18,7 @@ from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.mdp import following_root
 from specgen_runtime.envs.partial import merge_reset, refuse_done_after_reset
 from specgen_runtime.envs.presets import add_presets
+from specgen_runtime.envs.step_masks import begin_partial, keep_others
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["D", "Stepping"]
@@ -33,6 +34,9 @@ class Stepping(KeyAccess, ABC, Generic[D]):
 
     _supports_set_state: bool = False
     """Whether `_reset` takes `set_state`: True starts from the state in its tensordict, False from a new one."""
+
+    _supports_partial_steps: bool = False
+    """Whether `_step` takes `_step` masks: rows outside are left alone. See `_step`."""
 
     _resets_itself: bool = False
     """Whether what is done cannot be told to reset, since it has done so already."""
@@ -109,7 +113,10 @@ class Stepping(KeyAccess, ABC, Generic[D]):
         """Advance by one step.
 
         Args:
-            tensordict: the root: actions, state, observations, done flags.
+            tensordict: the root: actions, state, observations, done flags. If only some environments of the batch
+                take the step, their mask is `"_step"`, bool of the batch size; other rows of the result are ignored.
+                An environment whose state is outside the tensordict must leave those rows alone, and says that it
+                does with `_supports_partial_steps`.
 
         Returns:
             A new tensordict with observations, rewards and done flags (it becomes `"next"`).
@@ -217,7 +224,7 @@ class Stepping(KeyAccess, ABC, Generic[D]):
         if not isinstance(fresh, TensorDictBase):
             raise TypeError(f"{type(self).__name__}._reset returned {type(fresh).__name__}, not a tensordict")
         size = self._batch_size if tensordict is None else tensordict.batch_size
-        if fresh.batch_size != size and (self._batch_locked or tensordict is not None):
+        if fresh.batch_size != size and (self.batch_locked or tensordict is not None):
             self._fit_batch(fresh, size, "_reset")
         self._complete_dones(fresh)
         check_entries(self, fresh, self._expected(*_OBSERVED), "_reset")
@@ -260,19 +267,29 @@ class Stepping(KeyAccess, ABC, Generic[D]):
         Args:
             tensordict: holds the actions (and the state). Values that its `"next"` entry already holds
                 prevail over the computed ones, unless it holds all of them: then it is what an earlier step
-                wrote, and is replaced.
+                wrote, and is replaced. A mask `"_step"`, bool of the batch size (or of the shape of `done`), says
+                which environments take the step: the others keep the root's observations and done flags, with
+                reward 0. The mask is removed.
 
         Returns:
             The same tensordict, with `"next"`: observations, rewards and done flags.
 
         Raises:
             TypeError: the argument, its `"next"` or what `_step` returned is not a tensordict.
-            KeyError: an action, or an entry of `"next"`, is missing.
-            RuntimeError: wrong batch size, shape, dtype (a TypeError, too) or device, or contradicting done flags.
+            KeyError: an action, an entry of `"next"`, or what environments outside `"_step"` keep, is missing.
+            RuntimeError: wrong batch size, mask, shape, dtype (a TypeError, too) or device, or contradicting done
+                flags.
+            NotImplementedError: `"_step"` selects some environments of a batch that can only step them all.
             NotFiniteError: an observation or reward is NaN or infinite, and `check_finite` is set.
         """
         self._refuse_if_closed()
         check_tensordict(self, tensordict, "step")
+        mask = None
+        if peek(tensordict, "_step") is not None:
+            mask, skip = begin_partial(self, tensordict)
+            if skip is not None:
+                tensordict.set("next", skip)
+                return tensordict
         check_entries(self, tensordict, self._expected("full_action_spec"), "step")
         preset = peek(tensordict, "next")
         following = self._step(tensordict)
@@ -289,6 +306,9 @@ class Stepping(KeyAccess, ABC, Generic[D]):
             self._fit_batch(following, size, "_step")
         self._complete_step(following)
         check_entries(self, following, self._expected("full_observation_spec"), "_step")
+        if mask is not None:
+            following = keep_others(self, tensordict, following, mask)
+            del tensordict["_step"]
         if self._check_finite:
             refuse_not_finite(self, following, ("full_observation_spec", "full_reward_spec"), "_step")
         if (
@@ -303,6 +323,10 @@ class Stepping(KeyAccess, ABC, Generic[D]):
         else:
             tensordict.set("next", following)
         return tensordict
+
+    def _steps_rows(self) -> bool:
+        """Whether some rows of the batch can take a step without the others: their state stays as it is."""
+        return self._supports_partial_steps or not self.batch_size or bool(self._keys("full_state_spec"))
 
     def _complete_step(self, following: TensorDictBase) -> None:
         """Complete what `_step` returned, and compare its rewards and done flags with the specs.

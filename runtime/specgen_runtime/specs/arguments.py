@@ -83,7 +83,7 @@ def size_from_args(args: tuple[int | Sequence[int], ...], name: str = "shape") -
 
 
 def as_device(device: DEVICE_TYPING | None) -> torch.device:
-    """Read a device; None is torch's default device, and an accelerator always gets its index.
+    """Read a device; None is torch's default device, an accelerator always gets its index, a CPU never.
 
     Raises:
         ValueError: if there is no such device.
@@ -91,7 +91,7 @@ def as_device(device: DEVICE_TYPING | None) -> torch.device:
     if device is None:
         return torch.empty(0).device  # which is faster to ask than torch.get_default_device
     if isinstance(device, torch.device) and device.type == "cpu":
-        return device
+        return device if device.index is None else torch.device("cpu")
     try:
         found = torch.device(device)
     except RuntimeError as error:
@@ -101,6 +101,8 @@ def as_device(device: DEVICE_TYPING | None) -> torch.device:
             else ""
         )
         raise ValueError(f"device={device!r} is not a device of this machine{hint}: {error}") from None
+    if found.type == "cpu":
+        return torch.device("cpu")  # tensors of "cpu:0" say that they are on "cpu"
     if found.type == "cuda":
         count = torch.cuda.device_count()
         if found == torch.device("cuda"):
@@ -158,7 +160,9 @@ def as_count(value: int, name: str, smallest: int = 1) -> int:
     try:
         count = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+        count = None
+    if count is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
     if count < smallest:
         raise ValueError(f"{name} must be at least {smallest}, got {count}")
     return count

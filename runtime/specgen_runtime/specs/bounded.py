@@ -130,14 +130,14 @@ class Bounded(LeafSpec):
             out = torch.rand(size, dtype=dtype, device=self._device).mul_(width).add_(self._low)
             if dtype != self._dtype:
                 out = out.to(self._dtype)
-            return torch.minimum(out, self._high, out=out)  # the sum may have been rounded above
+            return out.clamp_max_(self._high)  # the sum may have been rounded above
         if way == "open":
             return self._rand_open(size)
         offset = torch.rand(size, dtype=width.dtype, device=self._device).mul_(width)
         if way == "long":
             return self._rand_long(offset, span)
         # The product may have been rounded up to the width.
-        return torch.minimum(offset, span, out=offset).to(whole).add_(self._low).to(self._dtype)
+        return offset.clamp_max_(span).to(whole).add_(self._low).to(self._dtype)
 
     def _rand_open(self, size: torch.Size) -> torch.Tensor:
         """Draw floats where a bound is infinite, or so far from the other that the width overflows."""

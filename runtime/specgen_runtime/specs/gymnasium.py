@@ -1,7 +1,7 @@
 """Gymnasium's spaces as specs, and specs as spaces: `space_to_spec` and `spec_to_space`.
 
 Gymnasium is imported only where a space is made: given ones are recognised by the names of their classes.
-Values between the two worlds are converted in `specgen_runtime.envs.gym.values`.
+Values between the two worlds are converted in `specgen_runtime.envs.gym.values` and `.actions`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def space_to_spec(
     | Sequence with `stack=True` | the spec of an element with a dimension -1 in front |
 
     A spec counts classes from 0. Where a Discrete or a MultiDiscrete starts elsewhere, the spec describes
-    `value - start`; `value_encoder` and `action_decoder` of `specgen_runtime.envs.gym.values` shift the values.
+    `value - start`; `envs.gym.values.value_encoder` and `envs.gym.actions.action_decoder` shift the values.
     A spec does not keep the lengths and characters of a Text.
 
     Args:

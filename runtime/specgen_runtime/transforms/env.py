@@ -10,12 +10,15 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.entries import peek
+from specgen_runtime.envs.step_masks import begin_partial, keep_others
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
 from specgen_runtime.transforms.flags import FlagSet, flag_sets, hand_down
 from specgen_runtime.transforms.function import TransformLike, as_transform
+from specgen_runtime.transforms.inner_actions import Masks, drawn_inside, inner_masks
 from specgen_runtime.transforms.keys import is_private, private_key, subspec
 from specgen_runtime.typing import NestedKey
 
@@ -96,17 +99,6 @@ class TransformedEnv(EnvBase[TensorDict]):
     def transform(self, transform: TransformLike) -> None:
         self._transform.reset_parent()
         self._install(as_transform(transform))
-
-    @property
-    def group_map(self) -> dict[str, list[str]]:
-        """The groups of agents of the environment inside, by name.
-
-        Raises:
-            AttributeError: it says nothing of groups.
-        """
-        inside: Any = self.base_env
-        groups: dict[str, list[str]] = inside.group_map
-        return groups
 
     if not TYPE_CHECKING:  # type checkers know no attributes but the written ones
 
@@ -283,6 +275,14 @@ class TransformedEnv(EnvBase[TensorDict]):
                 inner = entry._inv_call(inner)
             for key, place in self._private_state.items():
                 inner.set(key, tensordict.get(place))
+        mask = None
+        if self._inverting and peek(inner, "_step") is not peek(tensordict, "_step"):
+            # A transform says who steps: it and those beside it see nothing of the others, either.
+            mask, skip = begin_partial(self, tensordict.copy().set("_step", inner.pop("_step")))
+            if skip is not None:
+                return skip
+            if mask is not None:
+                inner.set("_step", mask)
         following = self.base_env._step(inner)
         self.base_env._complete_step(following)
         self._stash_state(following)
@@ -293,12 +293,32 @@ class TransformedEnv(EnvBase[TensorDict]):
                 hand_down(following, self._flag_sets, before)
             else:
                 following = entry._step(tensordict, following)
+        if mask is not None:
+            self._complete_step(following)
+            following = keep_others(self, tensordict, following, mask)
         return following
+
+    def _steps_rows(self) -> bool:
+        return self.base_env._steps_rows()
+
+    @property
+    def _action_masks(self) -> Masks:
+        return inner_masks(self)
+
+    def rand_action(self, tensordict: TensorDict | None = None) -> TensorDict:
+        """Write random actions, as the base environment draws them; see `EnvBase.rand_action`.
+
+        Raises:
+            RuntimeError: the base environment has a `rand_action` of its own, and transforms change the actions.
+        """
+        drawn = drawn_inside(self, tensordict)
+        return super().rand_action(tensordict) if drawn is None else drawn
 
     def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:
         self._stages()
         request = self._transform._reset_env_preprocess(None if tensordict is None else tensordict.copy())
         fresh = self.base_env._reset(request, **kwargs)
+        self.base_env.__dict__["_begun"] = True
         self.base_env._complete_dones(fresh)
         self._stash_state(fresh)
         given = fresh.empty() if tensordict is None else tensordict
@@ -316,6 +336,13 @@ class TransformedEnv(EnvBase[TensorDict]):
             for key in level.flags:
                 if tensordict.get(key, None) is None:
                     tensordict.set(key, torch.zeros_like(tensordict.get(level.done)))
+
+    def add_truncated_keys(self) -> Self:
+        """Declare `truncated` in the done sets of the base environment that have it not, even here; returns self."""
+        if any(s.truncated is None for s in self._done_sets):
+            self.base_env.add_truncated_keys()
+            self.empty_cache()
+        return self
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the base environment; see `EnvBase.set_seed`."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -23,43 +22,33 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
 from specgen_runtime.envs.checked import check_entries
-from specgen_runtime.envs.entries import put
+from specgen_runtime.envs.entries import peek, put
 from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.generated.draws import Draws
-from specgen_runtime.envs.generated.per_env import moved_params, per_env_value
+from specgen_runtime.envs.generated.parameters import Parameters
+from specgen_runtime.envs.generated.per_env import moved_params
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
-from specgen_runtime.envs.generated.tracing import is_traced, traced_reset, traced_rollout
+from specgen_runtime.envs.generated.specs import EnvSpecs
+from specgen_runtime.envs.generated.tracing import (
+    is_traced,
+    refuse_mapped,
+    traced_reset,
+    traced_restart,
+    traced_rollout,
+    traced_step,
+)
 from specgen_runtime.envs.given import given_policy
+from specgen_runtime.envs.hooks import HOOKS, rewrites
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.rollout import written_to
-from specgen_runtime.specs import Composite
-from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["EnvSpecs", "GeneratedEnv"]
-
-
-@dataclass(frozen=True, slots=True)
-class EnvSpecs:
-    """The specs of one environment, without batch dimensions.
-
-    Attributes:
-        action: what `step` reads as actions.
-        observation: what `reset` and `step` give, state included.
-        reward: what `step` gives as rewards.
-        done: all done flags that the environment gives; a set at the root is required.
-        state: what `step` reads besides actions; each key is also in `observation`.
-    """
-
-    action: Composite
-    observation: Composite
-    reward: Composite
-    done: Composite
-    state: Composite = field(default_factory=Composite)
+__all__ = ["GeneratedEnv"]
 
 
-class GeneratedEnv(Draws, EnvBase[D]):
+class GeneratedEnv(Draws, Parameters, EnvBase[D]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
@@ -81,6 +70,14 @@ class GeneratedEnv(Draws, EnvBase[D]):
 
     params: Any = None
     """The record of the constructor's keywords, if it has any: what the pure functions take."""
+
+    _supports_partial_steps = True
+
+    _keeps_state: ClassVar[bool] = False
+    """Whether there is state outside the tensordict: that of a simulation elsewhere."""
+
+    _rewritten = False
+    """Whether a subclass writes anew what the fast paths would go past, or somebody has set it on the object."""
 
     _stacking = False
     """True while a rollout only stacks what `_advance` returns: shared constants are safe then."""
@@ -151,15 +148,7 @@ class GeneratedEnv(Draws, EnvBase[D]):
         Raises:
             ValueError: there is no action, no done set of shape [1] at the root, or a state key is not observed.
         """
-        if "done" not in specs.done.keys():  # noqa: SIM118
-            raise ValueError(f"{type(self).__name__} needs 'done' at the root of its done spec")
-        if not list(specs.action.keys(True, True)):
-            raise ValueError(f"{type(self).__name__} needs an action")
-        if specs.done["done"].shape != (1,):
-            raise ValueError(
-                f"{type(self).__name__}: the root's 'done' must have shape [1], found"
-                f" {list(specs.done['done'].shape)}"
-            )
+        specs.check(type(self).__name__)
         self._agents = {name: len(agents) for name, agents in self.group_map.items()} or None
         self._groups = {}
         self._cache.clear()
@@ -168,13 +157,15 @@ class GeneratedEnv(Draws, EnvBase[D]):
         self.full_reward_spec = self._batched(specs.reward)
         self.full_done_spec = self._batched(specs.done)
         self.full_state_spec = self._batched(specs.state)
-        missing = [key for key in self.state_keys if key not in self.observation_keys]
-        if missing:
-            raise ValueError(f"{type(self).__name__}: state keys {missing} are not in the observation spec")
         self._action_paths: tuple[NestedKey, ...] = tuple(self.action_keys)
         self._action_fits = tuple(
             (leaf.shape, leaf.dtype) for leaf in self.full_action_spec.values(True, True)
         )
+        needed = {
+            e.leaf.key: (torch.Size((*self._batch_size, *e.shape)), e.dtype)
+            for e in self._expected("full_state_spec", "full_done_spec")
+        }
+        self._root_fits: tuple[tuple[torch.Size, torch.dtype] | None, ...] = tuple(self._read(needed))
         self._reward_paths = {as_tuple(key) for key in self.reward_keys}
         self._flat = all(
             isinstance(key, str)
@@ -186,12 +177,6 @@ class GeneratedEnv(Draws, EnvBase[D]):
         if self.params is not None:
             self.params = moved_params(self.params, device)
         self._build()
-
-    def _per_env(
-        self, name: str, value: ArrayLike, dims: Sequence[int], dtype: torch.dtype, **limits: float
-    ) -> Tensor:
-        """A parameter that differs between environments, `(*batch_size, *dims)`; see `per_env_value`."""
-        return per_env_value(name, value, (*self._batch_size, *dims), dtype, self._device, **limits)
 
     # the general machinery of EnvBase, on top of the hooks
 
@@ -213,16 +198,31 @@ class GeneratedEnv(Draws, EnvBase[D]):
 
     # the fast paths
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._rewritten = rewrites(cls)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in HOOKS:
+            self.__dict__["_rewritten"] = True
+
     def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
         """Start new episodes; see `EnvBase.reset`."""
+        if self._rewritten:
+            return super().reset(tensordict, **kwargs)
         if tensordict is None and not kwargs and not self._closed and not self._check_finite:
             root: D = fast_td(
                 self._root_entries(self._fresh()), self._batch_size, self._device, agents=self._agents
             )
+            if self._keeps_state:
+                self.__dict__["_begun"] = True
             return root
-        if tensordict is not None and not kwargs and not self._closed and is_traced():
-            started: D = traced_reset(self, tensordict)
-            return started
+        if not kwargs and not self._closed and is_traced():
+            refuse_mapped(self)
+            if tensordict is not None:
+                started: D = traced_reset(self, tensordict)
+                return started
         return super().reset(tensordict, **kwargs)
 
     def step(self, tensordict: D) -> D:
@@ -230,11 +230,18 @@ class GeneratedEnv(Draws, EnvBase[D]):
         if self._takes_fast_path(tensordict):
             self._write_next(tensordict)
             return tensordict
+        if is_traced() and not self._rewritten:
+            refuse_mapped(self)
+            if peek(tensordict, "_step") is not None:
+                stepped: D = traced_step(self, tensordict)
+                return stepped
         return super().step(tensordict)
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset the environments that are done; see `EnvBase`."""
         if not self._takes_fast_path(tensordict):
+            if is_traced() and not self._rewritten:
+                return tensordict, traced_restart(self, self.step_mdp(self.step(tensordict)))
             return super().step_and_maybe_reset(tensordict)
         root, next_, entries = self._write_next(tensordict)
         done = next_.done
@@ -245,13 +252,12 @@ class GeneratedEnv(Draws, EnvBase[D]):
 
     def _takes_fast_path(self, tensordict: Any) -> bool:
         """Whether an argument needs none of `EnvBase`'s special cases or errors."""
-        return (
-            type(tensordict) is TensorDict
-            and tensordict.batch_size == self._batch_size
-            and "next" not in entries_of(tensordict)
-            and not self._closed
-            and not self._check_finite
-        )
+        if type(tensordict) is not TensorDict or tensordict.batch_size != self._batch_size:
+            return False
+        held = entries_of(tensordict)
+        if "next" in held or "_step" in held:
+            return False
+        return not (self._closed or self._check_finite or self._rewritten)
 
     def _write_next(self, tensordict: TensorDictBase) -> tuple[Any, Any, dict[str, Any]]:
         """Compute one step, write `"next"`, and return the two records and the entries of `"next"`."""
@@ -261,13 +267,24 @@ class GeneratedEnv(Draws, EnvBase[D]):
             if action is None or action.shape != fit[0] or action.dtype is not fit[1]:
                 check_entries(self, tensordict, self._expected("full_action_spec"), "step")
         root = self._read(held)
-        for value in root:
-            if value is None:
-                check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), "step")
+        self._check_root(root, tensordict, "step")
         next_ = self._advance(root, actions)
         entries = self._next_entries(root, actions, next_)
         put(tensordict, "next", fast_td(entries, self._batch_size, self._device, agents=self._agents))
         return root, next_, entries
+
+    def _check_root(self, root: Any, tensordict: TensorDictBase, method: str) -> None:
+        """Refuse a Root record without what a step needs, or of other shapes or dtypes.
+
+        Raises:
+            KeyError: a state or flag is missing.
+            RuntimeError: it has another shape, or dtype (a TypeError, too).
+        """
+        for value, fit in zip(root, self._root_fits, strict=True):
+            if fit is None or (value is None and self._goes_on()):
+                continue
+            if value is None or value.shape != fit[0] or value.dtype is not fit[1]:
+                check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), method)
 
     def _following(self, root: Any, next_: Any) -> Any:
         """The Root record after a step: what Next carries on, with new episodes where it is done."""
@@ -300,6 +317,12 @@ class GeneratedEnv(Draws, EnvBase[D]):
             return tensordict
         return super().rand_action(tensordict)
 
+    def _goes_on(self) -> bool:
+        return self._keeps_state and not self._keys("full_state_spec")
+
+    def _present_root(self) -> D | None:
+        return None if self._begun and self._goes_on() else self.reset()
+
     def rollout(
         self,
         max_steps: int,
@@ -326,8 +349,11 @@ class GeneratedEnv(Draws, EnvBase[D]):
         """
         if actions is not None:
             policy, max_steps = given_policy(self, actions, policy, max_steps)
+        if is_traced():
+            refuse_mapped(self, stops=bool(break_when_all_done) or break_when_any_done is not False)
         if (
             callback is None
+            and not self._rewritten
             and return_contiguous is not False
             and not auto_cast_to_device
             and not break_when_all_done
@@ -346,6 +372,8 @@ class GeneratedEnv(Draws, EnvBase[D]):
                 set_truncated=set_truncated,
                 trust_policy=trust_policy,
             )
+            if auto_reset and self._keeps_state:
+                self.__dict__["_begun"] = True
             if out is not None:
                 result = written_to(out, result)
             return result

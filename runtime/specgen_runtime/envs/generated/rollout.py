@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.checked import check_entries
+from specgen_runtime.envs.checked import check_entries, check_tensordict
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.generated.records import carried, stacked
@@ -41,11 +41,14 @@ def lifted_rollout(
     trust_policy: bool = False,
 ) -> Any:
     """Run a generated environment; see `EnvBase.rollout` for the arguments and errors."""
-    check_rollout_arguments(max_steps, any_stops, False)
+    max_steps = check_rollout_arguments(max_steps, any_stops, False)
     if set_truncated:
         check_truncation(env._done_sets)
     begin = None if auto_reset and tensordict is None else start(env, auto_reset, tensordict)
     env._refuse_if_closed()
+    if begin is not None:
+        check_tensordict(env, begin, "rollout")
+        env._check_root(env._read(begin), begin, "rollout")
     if policy is None and env._action_masks:
         policy = env.rand_action  # which actions are allowed depends on the state
     if policy is None and begin is not None and not _only_root(env, begin):

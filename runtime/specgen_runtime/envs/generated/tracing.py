@@ -9,15 +9,17 @@ import torch
 
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import mark_truncated, pop_reset_masks, rootmost_sets
+from specgen_runtime.envs.finite import NotFiniteError, refuse_not_finite
 from specgen_runtime.envs.packing import fast_td
 from specgen_runtime.envs.partial import merge_reset
 from specgen_runtime.envs.policy import as_policy
 from specgen_runtime.envs.rollout import check_rollout_arguments, check_truncation, finish_rollout
+from specgen_runtime.envs.step_masks import keep_others, step_mask
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.generated import GeneratedEnv
 
-__all__ = ["is_traced", "traced_reset", "traced_rollout"]
+__all__ = ["is_traced", "refuse_mapped", "traced_reset", "traced_restart", "traced_rollout", "traced_step"]
 
 
 def is_traced() -> bool:
@@ -25,16 +27,64 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
 
 
+def _is_mapped() -> bool:
+    level: Any = torch._C._functorch.maybe_current_level()
+    return level is not None
+
+
+def refuse_mapped(env: GeneratedEnv[Any], *, stops: bool = False) -> None:
+    """Refuse what looks at values, where `torch.vmap` has none.
+
+    Args:
+        env: whose `check_finite` is looked at.
+        stops: whether a rollout is to stop early.
+
+    Raises:
+        RuntimeError: under `torch.vmap`, `check_finite` is set, or a rollout is to stop early.
+    """
+    if env._check_finite and _is_mapped():
+        raise RuntimeError(
+            f"{type(env).__name__}: check_finite looks at values, which torch.vmap does not have; check what the mapped"
+            " function returns"
+        )
+    if stops and _is_mapped():
+        raise RuntimeError(
+            f"{type(env).__name__}.rollout under torch.vmap takes all of its steps, as what is done differs from row"
+            " to row: pass break_when_any_done=False"
+        )
+
+
 def traced_reset(env: GeneratedEnv[Any], tensordict: Any) -> Any:
     """`EnvBase.reset` of a given tensordict; a mask that selects nothing is computed like any other."""
+    refuse_mapped(env)
     check_tensordict(env, tensordict, "reset")
     masks = pop_reset_masks(tensordict, env._done_sets, env.device)
     fresh = fast_td(env._root_entries(env._fresh()), env.batch_size, env.device, agents=env._agents)
+    if env._check_finite:
+        refuse_not_finite(env, fresh, ("full_observation_spec",), "_reset")
     if masks:
         merge_reset(tensordict, fresh, masks)
     else:
         tensordict.update(fresh)
     return tensordict
+
+
+def traced_restart(env: GeneratedEnv[Any], root: Any) -> Any:
+    """`EnvBase.maybe_reset`; where nothing is done, that is computed like anything else."""
+    for s in rootmost_sets(env._done_sets):
+        root.set(s.reset, root.get(s.done))
+    return traced_reset(env, root)
+
+
+def traced_step(env: GeneratedEnv[Any], tensordict: Any) -> Any:
+    """`EnvBase.step` of a root with a `_step` mask; one that selects all, or nothing, is computed like any other."""
+    env._refuse_if_closed()
+    check_tensordict(env, tensordict, "step")
+    mask = step_mask(env, tensordict)
+    del tensordict["_step"]
+    root = tensordict.copy()
+    stepped = env.step(tensordict)
+    return stepped.set("next", keep_others(env, root, stepped.get("next"), mask))
 
 
 def traced_rollout(
@@ -52,7 +102,7 @@ def traced_rollout(
 
     Whether the policy's actions are in the action spec is not checked.
     """
-    check_rollout_arguments(max_steps, any_stops, False)
+    max_steps = check_rollout_arguments(max_steps, any_stops, False)
     if set_truncated:
         check_truncation(env._done_sets)
     act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
@@ -61,15 +111,15 @@ def traced_rollout(
     elif tensordict is None:
         raise RuntimeError("rollout(auto_reset=False) needs a tensordict to start from")
     else:
-        current = tensordict.copy()
-        for s in rootmost_sets(env._done_sets):
-            current.set(s.reset, current.get(s.done))
-        current = traced_reset(env, current)
-    steps = []
-    for _ in range(max_steps - 1):
-        step, current = env.step_and_maybe_reset(act(current))
-        steps.append(step)
-    steps.append(env.step(act(current)))
+        current = traced_restart(env, tensordict.copy())
+    steps: list[Any] = []
+    try:
+        for _ in range(max_steps - 1):
+            step, current = env.step_and_maybe_reset(act(current))
+            steps.append(step)
+        steps.append(env.step(act(current)))
+    except NotFiniteError as error:
+        raise error.at(len(steps)) from None
     result = finish_rollout(steps, env.ndim)
     if set_truncated:
         mark_truncated(result, env._done_sets)

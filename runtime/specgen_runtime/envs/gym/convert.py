@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from specgen_runtime.envs.gym.actions import action_decoder
 from specgen_runtime.envs.gym.pixels import shows_pixels
-from specgen_runtime.envs.gym.values import Convert, action_decoder, value_encoder
+from specgen_runtime.envs.gym.values import Convert, value_encoder
 from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
 from specgen_runtime.specs.gymnasium import space_kind, space_to_spec
 from specgen_runtime.specs.stacks.values import join

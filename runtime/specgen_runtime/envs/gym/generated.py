@@ -12,10 +12,11 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.rollout import run_lifted
 from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan
 from specgen_runtime.envs.gym.source import GymSource
-from specgen_runtime.envs.gym.values import action_decoder, actions_decoder, reward_tensor, value_encoder
+from specgen_runtime.envs.gym.values import reward_tensor, value_encoder
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
@@ -67,6 +68,8 @@ class GeneratedGymEnv(GeneratedEnv[D]):
 
     _gym_max_episode_steps: ClassVar[int | None] = None
     """The declared time limit; `gymnasium.make(max_episode_steps=...)` overrides it. None is no limit."""
+
+    _keeps_state = True
 
     _gym_lifts: ClassVar[bool] = False
     """Whether `_gym_stop` and `_gym_lift` are written: rollouts then make tensors once for all steps."""

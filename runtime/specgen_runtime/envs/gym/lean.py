@@ -14,11 +14,10 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from specgen_runtime.envs.entries import put
+from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.rollout import Stretch, run_steps
 from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan
 from specgen_runtime.envs.gym.values import (
-    action_decoder,
-    actions_decoder,
     reward_tensor,
     rewards_tensor,
     value_encoder,
@@ -167,8 +166,8 @@ class LeanPath:
     # random rollouts
 
     def only_root(self, begin: Any) -> bool:
-        """Whether a root holds nothing that the environment does not: more entries would have to be repeated."""
-        if not self.takes(begin):
+        """Whether a root holds what the environment does and no more, which would have to be repeated."""
+        if not self.takes(begin) or not self._fits.keys() <= entries_of(begin).keys():
             return False
         for key, value in entries_of(begin).items():
             if type(value) is not Tensor or key not in (self._key, "action", *_FLAGS):

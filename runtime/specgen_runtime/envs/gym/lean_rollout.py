@@ -47,7 +47,7 @@ def lean_rollout(
 ) -> Any:
     """Run a Gymnasium environment; see `EnvBase.rollout` for the arguments and errors."""
     any_stops = break_when_any_done is not False
-    check_rollout_arguments(max_steps, any_stops, False)
+    max_steps = check_rollout_arguments(max_steps, any_stops, False)
     if set_truncated:
         check_truncation(env._done_sets)
     begin = None if auto_reset and tensordict is None else start(env, auto_reset, tensordict)

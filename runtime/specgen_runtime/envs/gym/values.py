@@ -1,6 +1,7 @@
-"""Values on their way between Gymnasium's spaces and the specs that `space_to_spec` makes of them.
+"""What Gymnasium gives, on its way to the specs that `space_to_spec` makes of its spaces.
 
-Each function looks at a space and its spec once and returns what converts the values of all steps.
+Each function looks at a space and its spec once and returns what converts the values of all steps. The way back is
+in `specgen_runtime.envs.gym.actions`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from specgen_runtime.specs.stacks.values import join
 from specgen_runtime.specs.values import to_spec_array
 
 __all__ = [
-    "action_decoder",
-    "actions_decoder",
+    "Convert",
     "class_reader",
     "class_representation",
     "classes_reader",
+    "parts_of",
     "reward_tensor",
     "rewards_tensor",
     "value_encoder",
@@ -36,8 +37,6 @@ __all__ = [
 Convert = Callable[[Any], Any]
 
 _NUMBERS = (float, int, np.floating, np.integer)
-_FEW = 32
-"""Up to so many elements, Python's lists are faster than operations on tensors."""
 
 
 def value_encoder(space: Any, spec: TensorSpec) -> Convert:
@@ -51,20 +50,31 @@ def value_encoder(space: Any, spec: TensorSpec) -> Convert:
     """
     kind = space_kind(space)
     if kind == "Dict":
-        assert isinstance(spec, Composite)
-        inner = {name: value_encoder(space.spaces[name], spec[name]) for name in spec.keys()}  # noqa: SIM118
-        return lambda value: {name: encode(value[name]) for name, encode in inner.items()}
+        return _dict_encoder(space, spec)
     if kind == "Text":
         return spec.encode
     if kind == "Sequence":
         return _sequence_encoder(space, spec)
     if kind == "Tuple" or isinstance(spec, Stacked):
-        return _parts_encoder(_parts(space), spec)
+        return _parts_encoder(parts_of(space), spec)
     if kind == "Discrete":
         return _class_encoder(space, spec)
     if kind == "MultiDiscrete":
         return _classes_encoder(space, spec)
     return _array_encoder(space, spec)
+
+
+def _dict_encoder(space: Any, spec: TensorSpec) -> Convert:
+    assert isinstance(spec, Composite)
+    inner = {name: value_encoder(space.spaces[name], spec[name]) for name in spec.keys()}  # noqa: SIM118
+
+    def encode(value: Any) -> dict[str, Any]:
+        missing = [name for name in inner if name not in value]
+        if missing:
+            raise ValueError(f"Gymnasium gave {sorted(value)}, its space has {missing} too")
+        return {name: part(value[name]) for name, part in inner.items()}
+
+    return encode
 
 
 def _array_encoder(space: Any, spec: TensorSpec) -> Convert:
@@ -214,10 +224,14 @@ def reward_tensor(reward: Any) -> Tensor:
 
     Raises:
         TypeError: it is no number, but None or a text, say.
+        ValueError: it is several numbers.
     """
     if isinstance(reward, _NUMBERS):
         return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(1))
-    return to_spec_array(np.asarray(reward), torch.float32, "the reward").reshape(1)
+    tensor = to_spec_array(np.asarray(reward), torch.float32, "the reward")
+    if tensor.numel() != 1:
+        raise ValueError(f"the reward must be one number, Gymnasium gave {reward!r}")
+    return tensor.reshape(1)
 
 
 def rewards_tensor(rewards: list[Any]) -> Tensor:
@@ -225,155 +239,20 @@ def rewards_tensor(rewards: list[Any]) -> Tensor:
 
     Raises:
         TypeError: one is no number.
+        ValueError: one is several numbers.
     """
     try:
         column = np.array(rewards)
     except ValueError:  # numbers beside arrays of one number
+        column = None
+    if column is None or column.size != len(rewards):
         return torch.stack([reward_tensor(reward) for reward in rewards])
+    if column.dtype.kind == "f":
+        return torch.from_numpy(column.astype(np.float32).reshape(len(rewards), 1))
     return to_spec_array(column, torch.float32, "the rewards").reshape(len(rewards), 1)
 
 
-def action_decoder(space: Any, spec: TensorSpec) -> Convert:
-    """Return the function from a value of `spec` to a Gymnasium action: the inverse of `value_encoder`.
-
-    The action may be a tensordict where the space is a Dict. The function raises ValueError for class indices
-    outside their space, and for vectors that are not one-hot.
-    """
-    kind = space_kind(space)
-    if kind == "Dict":
-        assert isinstance(spec, Composite)
-        inner = {name: action_decoder(space.spaces[name], spec[name]) for name in spec.keys()}  # noqa: SIM118
-        return lambda action: {name: decode(action.get(name)) for name, decode in inner.items()}
-    if kind == "Text":
-        return lambda action: getattr(action, "data", action)
-    if kind == "Sequence":
-        return _sequence_decoder(space, spec)
-    if kind == "Tuple":
-        return _parts_decoder(_parts(space), spec)
-    if kind == "Discrete":
-        return _class_decoder(space, spec)
-    if kind == "MultiDiscrete":
-        return _multi_discrete_decoder(space, spec)
-    return _array_decoder(space)
-
-
-def _array_decoder(space: Any) -> Convert:
-    """For a Box or a MultiBinary."""
-    dtype = space.dtype
-    if 0 < int(np.prod(space.shape)) <= _FEW:  # the shorter way for a few numbers
-        return lambda action: np.array(action.tolist(), dtype=dtype)
-    return lambda action: action.detach().cpu().numpy().astype(dtype, copy=True)
-
-
-def _class_decoder(space: Any, spec: TensorSpec) -> Convert:
-    """For a Discrete. Gymnasium checks NumPy's integers, which it samples itself, faster than Python's."""
-    n, start, number = int(space.n), int(space.start), space.dtype.type
-    if not isinstance(spec, OneHot):
-
-        def from_index(action: Tensor) -> Any:
-            place = action.item()
-            if not 0 <= place < n or place != int(place):
-                raise ValueError(f"an action must be a class of 0 to {n - 1}, found {place}")
-            return number(int(place) + start)
-
-        return from_index
-    if n > _FEW:
-
-        def from_vector(action: Tensor) -> Any:
-            _check_one_hot(action)
-            return number(int(action.argmax(-1)) + start)
-
-        return from_vector
-    table = {tuple(int(at == place) for at in range(n)): number(place + start) for place in range(n)}
-
-    def from_short_vector(action: Tensor) -> Any:
-        try:
-            return table[tuple(action.tolist())]
-        except (KeyError, TypeError):
-            raise _not_one_hot(action) from None
-
-    return from_short_vector
-
-
-def _check_one_hot(vectors: Tensor) -> None:
-    """Refuse vectors without exactly one 1 among zeros.
-
-    Raises:
-        ValueError: with the first that has not.
-    """
-    good = (vectors != 0).sum(-1).eq(1) & vectors.sum(-1).eq(1)
-    if not bool(good.all()):
-        raise _not_one_hot(vectors[~good][0] if vectors.ndim > 1 else vectors)
-
-
-def _not_one_hot(vector: Tensor) -> ValueError:
-    return ValueError(
-        f"an action must be a one-hot vector of {vector.shape[-1]} classes, found {vector.tolist()}"
-    )
-
-
-def _multi_discrete_decoder(space: Any, spec: TensorSpec) -> Convert:
-    start, dtype = space.start, space.dtype
-    if isinstance(spec, Stacked):
-        rows = _parts_decoder(_parts(space), spec)
-        return lambda action: np.stack(rows(action))
-    if isinstance(spec, MultiOneHot):
-        sizes = space.nvec.reshape(-1, space.nvec.shape[-1])[0].tolist()
-
-        def decode(action: Tensor) -> Any:
-            groups = torch.split(action, sizes, -1)
-            for group in groups:
-                _check_one_hot(group)
-            return (torch.stack([group.argmax(-1) for group in groups], -1).cpu().numpy() + start).astype(
-                dtype
-            )
-
-        return decode
-    if isinstance(spec, OneHot):
-
-        def decode_rows(action: Tensor) -> Any:
-            _check_one_hot(action)
-            return (action.argmax(-1).cpu().numpy() + start).astype(dtype)
-
-        return decode_rows
-    return lambda action: (action.cpu().numpy() + start).astype(dtype)
-
-
-def _parts_decoder(parts: list[Any], spec: TensorSpec) -> Convert:
-    decoders = [action_decoder(part, inner) for part, inner in zip(parts, spec.unbind(0), strict=True)]
-    return lambda action: tuple(decode(part) for decode, part in zip(decoders, action.unbind(0), strict=True))
-
-
-def _sequence_decoder(space: Any, spec: TensorSpec) -> Convert:
-    sequence: Any = spec
-    feature = space.feature_space
-    decode_one = action_decoder(feature, sequence[0])
-    utils = importlib.import_module("gymnasium.vector.utils")
-
-    def decode(action: Any) -> Any:
-        values = [decode_one(part) for part in action.unbind(0)]
-        empty = utils.create_empty_array(feature, len(values))
-        return utils.concatenate(feature, values, empty) if values else empty
-
-    return decode
-
-
-def actions_decoder(space: Any, spec: TensorSpec) -> Callable[[Any], list[Any]]:
-    """Return the function from values `(T, ...)` of `spec` to the list of their T Gymnasium actions."""
-    kind = space_kind(space)
-    if kind == "Discrete":
-        # NumPy integers: Gymnasium checks them faster than Python's
-        start, dtype = int(space.start), space.dtype
-        if isinstance(spec, OneHot):
-            return lambda actions: list((actions.argmax(-1).cpu().numpy() + start).astype(dtype))
-        return lambda actions: list((actions.cpu().numpy() + start).astype(dtype))
-    decode = action_decoder(space, spec)
-    if kind in ("Dict", "Tuple", "Text", "Sequence") or isinstance(spec, Stacked):
-        return lambda actions: [decode(action) for action in actions.unbind(0)]
-    return lambda actions: list(decode(actions))
-
-
-def _parts(space: Any) -> list[Any]:
+def parts_of(space: Any) -> list[Any]:
     """The spaces along the first dimension of a Tuple or a MultiDiscrete."""
     if space_kind(space) == "Tuple":
         return list(space.spaces)

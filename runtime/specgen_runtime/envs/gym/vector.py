@@ -53,8 +53,10 @@ class VectorSource:
         mode = getattr(inner, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
         self.mode: str = getattr(mode, "name", "") or str(mode)
         vector = import_gymnasium().vector
-        self._masks = self.mode == "DISABLED" or isinstance(
-            inner, vector.SyncVectorEnv | vector.AsyncVectorEnv
+        self._masks = (
+            self.mode == "DISABLED"
+            or isinstance(inner, vector.SyncVectorEnv | vector.AsyncVectorEnv)
+            or bool(env.metadata.get("reset_mask"))  # as `to_gymnasium` says of its vectors
         )
         if self.mode == "NEXT_STEP" and not getattr(inner, "shared_memory", True):
             raise RuntimeError(
@@ -70,6 +72,22 @@ class VectorSource:
     def over(self) -> Any:
         """Which environments ended and were not reset: bool `(n,)`. Until then they stay where they are."""
         return self._over.copy()
+
+    def check_left_out(self, rows: Any) -> None:
+        """Refuse to leave out of a step what would take it all the same.
+
+        Args:
+            rows: which environments are left out, bool `(n,)`.
+
+        Raises:
+            NotImplementedError: one of them is not over.
+        """
+        going = rows & ~self._over
+        if going.any():
+            raise NotImplementedError(
+                f"'_step' leaves out the environments {np.flatnonzero(going).tolist()}, but a vector environment of"
+                " Gymnasium steps all that are not done; SerialEnv and ParallelEnv can step some of theirs"
+            )
 
     def reset(self, rows: Any, kwargs: dict[str, Any]) -> tuple[Entries, Any]:
         """Start episodes.

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.entries import holds, peek
 from specgen_runtime.envs.gym.available import AvailableEnvs
 from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
 from specgen_runtime.envs.gym.lean import LeanPath, lean_path
@@ -18,27 +19,14 @@ from specgen_runtime.envs.gym.pixels import shows_pixels, with_pixels
 from specgen_runtime.envs.gym.readers import ReadsInfo
 from specgen_runtime.envs.gym.source import GymSource, checked_frame_skip
 from specgen_runtime.envs.gym.vector import VectorSource, is_vector
+from specgen_runtime.envs.hooks import HOOKS, rewritten
 from specgen_runtime.envs.partial import merge_reset
 from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["GymWrapper"]
 
-_HOOKS = frozenset(
-    {
-        *(
-            "reset",
-            "_reset",
-            "maybe_reset",
-            "step",
-            "_step",
-            "step_and_maybe_reset",
-            "step_mdp",
-            "rand_action",
-        ),
-        *("read_action", "read_obs", "read_reward", "read_done", "read_info"),
-    }
-)
+_HOOKS = HOOKS | {"read_action", "read_obs", "read_reward", "read_done", "read_info"}
 """What the short way would go past, if a subclass writes it anew, or somebody sets it on an object."""
 
 
@@ -75,6 +63,7 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
 
     _lean: LeanPath | None
     _lean_known: bool
+    _supports_partial_steps = True
 
     libname: ClassVar[str] = "gymnasium"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
@@ -214,11 +203,7 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         """The short way, if there is one."""
         if not self._lean_known:
             self._lean_known = True
-            own = all(
-                getattr(type(self), hook) is getattr(GymWrapper, hook) and hook not in self.__dict__
-                for hook in _HOOKS
-            )
-            if own and self._to_numpy and not self._info_dict_reader:
+            if self._to_numpy and not self._info_dict_reader and not rewritten(self, _HOOKS):
                 self._lean = lean_path(self)
         return self._lean
 
@@ -258,6 +243,8 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
 
     def _set_seed(self, seed: int | None) -> None:
         """The next reset passes the seed on; later resets continue from it, as Gymnasium's own do."""
+        if seed is not None and seed < 0:
+            raise ValueError(f"Gymnasium's seeds are 0 or more, found {seed}")
         if self._vector is None:
             self._gym_source.seed = seed
         elif seed is not None:
@@ -272,19 +259,19 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         Returns:
             The first seed that is free; the input for a single environment, or if `static_seed`.
         """
-        following = super().set_seed(seed, static_seed)
-        if self._vector is None or seed is None:
-            return following
+        first = super().set_seed(seed, static_seed)
+        if self._vector is None or first is None:
+            return first
         if static_seed:
-            self._vector.seeds = [seed] * self._vector.count
-            return seed
-        return seed + self._vector.count
+            self._vector.seeds = [first] * self._vector.count
+            return first
+        return first + self._vector.count
 
     # steps
 
     def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
-        if not self._closed:
+        if not self._closed and not holds(tensordict, "_step"):
             lean = self._lean or self._short()
             if lean is not None and lean.write_next(tensordict) is not None:
                 return tensordict
@@ -292,7 +279,7 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset if it ended the episode; see `EnvBase`."""
-        if not self._closed:
+        if not self._closed and not holds(tensordict, "_step"):
             lean = self._lean or self._short()
             if lean is not None:
                 entries = lean.write_next(tensordict)
@@ -306,7 +293,7 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         if self._to_numpy:
             action = self.read_action(action)
         if self._vector is not None:
-            return self._step_vector(self._vector, action)
+            return self._step_vector(self._vector, action, peek(tensordict, "_step"))
         observation, reward, terminated, truncated, info = self._gym_source.stepper()(action)
         entries = self.read_obs(observation)
         return self._transition(entries, reward, terminated, truncated, info)
@@ -320,8 +307,10 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         result = TensorDict(entries, batch_size=self._batch_size, device=self._device)
         return self.read_info(info, result)
 
-    def _step_vector(self, source: VectorSource, action: Any) -> TensorDictBase:
+    def _step_vector(self, source: VectorSource, action: Any, mask: torch.Tensor | None) -> TensorDictBase:
         over = source.over
+        if mask is not None:
+            source.check_left_out(~mask.cpu().numpy())
         result = self._transition(*source.step(action))
         if over.any() and self._last is not None:
             last = self._last.copy().update(self._settled("full_reward_spec").zero())
@@ -359,9 +348,14 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
 
         Args:
             terminated: bool or 0 or 1, an array of them for several environments.
-            truncated: likewise.
+            truncated: likewise; False if it is missing.
             done: taken as `terminated` if that is missing.
+
+        Raises:
+            TypeError: neither `terminated` nor `done` is given.
         """
+        if terminated is None and done is None:
+            raise TypeError("read_done needs terminated (or done), found None: does the episode end or not?")
         shape = (*self._batch_size, 1)
         ended = np.array(done if terminated is None else terminated, dtype=np.bool_).reshape(shape)
         cut = np.zeros(shape, np.bool_) if truncated is None else np.array(truncated, np.bool_).reshape(shape)
@@ -382,6 +376,7 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         if lean is None:
             return super().rollout(max_steps, policy, callback, **options)
         result: D = lean_rollout(self, lean, max_steps, policy, **options)
+        self.__dict__["_begun"] = True
         return result
 
     def close(self, *, raise_if_closed: bool = True) -> None:
