@@ -27,7 +27,7 @@ demo: $(DEMO)  ## Build the standard library, then train its CartPole with its D
 .PHONY: test
 test: $(DEV)  ## Everything that must hold: lint, types, import layers, generated files, all tests
 	@$(MAKE) -j2 lint typecheck layers generated
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3  # one more than cores: many tests wait for processes of their own
 
 .PHONY: bench
 bench: $(DEV)  ## Print the table of speed ratios, ours against the peers (QUICK=1 for a rough one)
