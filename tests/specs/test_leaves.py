@@ -156,6 +156,9 @@ def test_a_sequence_equals_successive_draws(spec: LeafSpec, length: int) -> None
     assert drawn.shape == (length, *spec.shape)
     assert all(torch.equal(one, other) for one, other in zip(drawn, singles, strict=True))
     assert torch.equal(state, torch.get_rng_state())
+    torch.manual_seed(3)
+    spec._skip_draws(length)
+    assert torch.equal(state, torch.get_rng_state())
 
 
 @pytest.mark.parametrize(

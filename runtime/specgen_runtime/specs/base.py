@@ -86,6 +86,10 @@ class TensorSpec(Shaped):
         values are drawn in one batch and are equal in distribution only.
         """
 
+    def _skip_draws(self, length: int) -> None:
+        """Leave the generator where `rand_sequence(length)` leaves it."""
+        self.rand_sequence(length)
+
     def cardinality(self) -> int | float:
         """The number of members: exact for discrete domains, `math.inf` for continuous ones.
 

@@ -243,10 +243,10 @@ class LeanPath:
         if not torch.equal(torch.get_rng_state(), after):
             # The environment draws from it too, and what it drew must not be drawn again.
             self._source.draws_torch = True
-            return drawn[:taken].clone()
-        torch.set_rng_state(before)
-        actions: Tensor = self._action.rand_sequence(taken)
-        return actions
+        else:
+            torch.set_rng_state(before)
+            self._action._skip_draws(taken)
+        return drawn[:taken].clone()
 
     def _packed(
         self, whole: Stretch, action: Tensor, begin: Any, firsts: list[Any], starts: list[int]

@@ -82,6 +82,12 @@ class VectorSpec(ClassSpec):
         drawn = [torch.randint(width, rows, device=self._device) for width in self._widths]
         return self._from_classes(torch.stack(drawn, -1) if len(drawn) > 1 else drawn[0].unsqueeze(-1))
 
+    def _skip_draws(self, length: int) -> None:
+        if self._mask is None and self._groups == 1:
+            torch.randint(self._widths[0], (length, *self._rows), device=self._device)
+        else:
+            super()._skip_draws(length)
+
     def _split(self, value: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return value.split_with_sizes(self._widths, -1)
 
