@@ -106,7 +106,7 @@ def _roll(ways: LeanRows, spec: Any, max_steps: int, begin: TensorDict, any_stop
                 source.draws_torch = True
         elif taken < wanted:
             torch.set_rng_state(before)
-            drawn = spec.rand_sequence(taken)
+            spec._skip_draws(taken)
         actions.append(drawn[:taken])
         if run.steps == max_steps or (any_stops and run.over):
             return _packed(run, actions[0] if len(actions) == 1 else torch.cat(actions), begin)
