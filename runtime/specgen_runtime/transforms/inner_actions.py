@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensordict import TensorDict
 
-from specgen_runtime.envs.generated.allowed import rand_allowed
+from specgen_runtime.envs.allowed import rand_allowed
 from specgen_runtime.envs.hooks import rewritten
 from specgen_runtime.typing import NestedKey
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
+from specgen_runtime.envs.allowed import rand_allowed
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import as_kwargs
 from specgen_runtime.envs.batched.crew import Crew
@@ -17,7 +18,6 @@ from specgen_runtime.envs.batched.shortcut import Shortcut
 from specgen_runtime.envs.checked import check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
 from specgen_runtime.envs.entries import holds, peek, put
-from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.mdp import step_mdp
 from specgen_runtime.envs.seeds import as_seed

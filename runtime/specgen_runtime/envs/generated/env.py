@@ -20,10 +20,10 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.allowed import rand_allowed
 from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.entries import peek, put
-from specgen_runtime.envs.generated.allowed import rand_allowed
 from specgen_runtime.envs.generated.draws import Draws
 from specgen_runtime.envs.generated.parameters import Parameters
 from specgen_runtime.envs.generated.per_env import moved_params
