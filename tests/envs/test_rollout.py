@@ -63,7 +63,7 @@ def test_no_steps_are_refused(steps: int) -> None:
     # TorchRL: "list_of_tensordicts cannot be empty" (E16).
     with pytest.raises(ValueError, match=f"max_steps must be at least 1, got {steps}"):
         Counting().rollout(steps)
-    with pytest.raises(TypeError, match="max_steps must be a whole number, got 2.5"):
+    with pytest.raises(TypeError, match=r"max_steps must be a whole number, got 2\.5"):
         Counting().rollout(2.5)  # type: ignore[arg-type]
 
 
