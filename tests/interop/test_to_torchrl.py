@@ -206,8 +206,9 @@ def test_random_actions_keep_to_masks() -> None:
     check_env_specs(env)
 
 
-def test_transforms_that_change_actions() -> None:
-    env = theirs.TransformedEnv(to_torchrl(Pendulum()), theirs.ActionDiscretizer(num_intervals=5))
+@pytest.mark.parametrize("make", [Pendulum, lambda: TransformedEnv(Pendulum(), StepCounter(max_steps=9))])
+def test_transforms_that_change_actions(make: Any) -> None:
+    env = theirs.TransformedEnv(to_torchrl(make()), theirs.ActionDiscretizer(num_intervals=5))
     check_env_specs(env)
     drawn = torch.stack([env.rand_action()["action"] for _ in range(40)])
     assert drawn.dtype is torch.int64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-__all__ = ["HOOKS", "rewrites", "rewritten"]
+__all__ = ["HOOKS", "draws_anew", "rewrites", "rewritten"]
 
 HOOKS = frozenset(
     {
@@ -24,6 +24,12 @@ def rewrites(cls: type, hooks: Collection[str] = HOOKS) -> bool:
 def rewritten(env: Any, hooks: Collection[str] = HOOKS) -> bool:
     """Whether one of an environment's hooks is not the package's: its class defines it, or somebody has set it."""
     return not env.__dict__.keys().isdisjoint(hooks) or rewrites(type(env), hooks)
+
+
+def draws_anew(env: Any) -> bool:
+    """Whether somebody has written `rand_action` anew, in an environment or in one inside it."""
+    inside = env._modules.get("base_env")
+    return rewritten(env, ("rand_action",)) or (inside is not None and draws_anew(inside))
 
 
 def _owner(cls: type, hook: str) -> type:

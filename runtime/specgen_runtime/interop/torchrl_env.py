@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.envs.auto_reset import AutoResetEnv
 from specgen_runtime.envs.done import governing_set, pop_reset_masks
+from specgen_runtime.envs.hooks import draws_anew
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.interop.group_map import group_map_of
 from specgen_runtime.interop.peers import import_torchrl
@@ -34,15 +34,9 @@ def to_torchrl(env: EnvBase[Any]) -> Any:
     if isinstance(env, TorchRLWrapper):
         return env.wrapped
     _warn_of_what_is_never_reset(env)
-    return TorchRLEnv(env) if _draws_from_its_spec(env) else DrawingEnv(env)
-
-
-def _draws_from_its_spec(env: EnvBase[Any]) -> bool:
-    """Whether random actions are draws of the action spec, as TorchRL's are, with the same numbers."""
-    if isinstance(env, AutoResetEnv):
-        return _draws_from_its_spec(env.base_env)
-    masked = bool(getattr(env, "_action_masks", ()))
-    return not masked and type(env).rand_action.__module__.startswith("specgen_runtime.envs.")
+    # Else random actions are draws of the action spec, as TorchRL's are, with the same numbers.
+    own = bool(getattr(env, "_action_masks", ())) or draws_anew(env)
+    return DrawingEnv(env) if own else TorchRLEnv(env)
 
 
 def _warn_of_what_is_never_reset(env: EnvBase[Any]) -> None:

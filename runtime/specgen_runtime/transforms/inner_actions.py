@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tensordict import TensorDict
 
 from specgen_runtime.envs.allowed import rand_allowed
-from specgen_runtime.envs.hooks import rewritten
+from specgen_runtime.envs.hooks import draws_anew
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def drawn_inside(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDi
     if masks:
         allowed: TensorDict = rand_allowed(env, env.reset() if tensordict is None else tensordict, masks)
         return allowed
-    if not rewritten(base, ("rand_action",)):
+    if not draws_anew(base):
         return None
     if not _takes_the_same_actions(env):
         raise RuntimeError(

@@ -46,15 +46,18 @@ def lifted_rollout(
         check_truncation(env._done_sets)
     begin = None if auto_reset and tensordict is None else start(env, auto_reset, tensordict)
     env._refuse_if_closed()
+    root = None
     if begin is not None:
         check_tensordict(env, begin, "rollout")
-        env._check_root(env._read(begin), begin, "rollout")
+        root = env._read(begin)
+        env._check_root(root, begin, "rollout")
     if policy is None and env._action_masks:
         policy = env.rand_action  # which actions are allowed depends on the state
     if policy is None and begin is not None and not _only_root(env, begin):
         steps = step_through(env, max_steps, env.rand_action, begin, any_stops=any_stops)
         return _finished(env, finish_rollout(steps, env.ndim), set_truncated)
-    root = env._fresh() if begin is None else env._read(begin)
+    if root is None:
+        root = env._fresh()
     if policy is None:
         return _finished(env, _random(env, max_steps, root, begin, any_stops), set_truncated)
     if begin is None:

@@ -247,8 +247,6 @@ def rewards_tensor(rewards: list[Any]) -> Tensor:
         column = None
     if column is None or column.size != len(rewards):
         return torch.stack([reward_tensor(reward) for reward in rewards])
-    if column.dtype.kind == "f":
-        return torch.from_numpy(column.astype(np.float32).reshape(len(rewards), 1))
     return to_spec_array(column, torch.float32, "the rewards").reshape(len(rewards), 1)
 
 
