@@ -116,8 +116,9 @@ def explain(code: str | None) -> None:
     if found is None:
         hint = suggestion(code.upper(), ALL_RULES)
         _fail(f"there is no diagnostic {code}" + (f"; {hint}" if hint else "; `specgen explain` lists them"))
+    without = f"\n\nWithout this rule: {found.without}" if found.without else ""
     click.echo(
-        f"{click.style(found.code, bold=True)} ({found.severity}): {found.title}\n\n{found.doc.strip()}",
+        f"{click.style(found.code, bold=True)} ({found.severity}): {found.title}\n\n{found.doc.strip()}{without}",
         color=_color(),
     )
 

@@ -24,13 +24,15 @@ class Rule:
     """A kind of mistake, with its documentation.
 
     `doc` is markdown: what the rule means, why breaking it is bad, an example that triggers it and
-    the mended example. `specgen explain CODE` prints it.
+    the mended example. `without` is one sentence: what would happen if nobody checked, at build, at run
+    time or in training. `specgen explain CODE` prints both, docs/diagnostics.md lists the sentences.
     """
 
     code: str
     title: str
     doc: str
     severity: Severity = "error"
+    without: str = ""
 
     def at(
         self,
