@@ -3,6 +3,8 @@
 What users type most is here; each folder has the rest.
 """
 
+from typing import TYPE_CHECKING
+
 from specgen_runtime.envs import (
     EnvBase,
     ExplorationType,
@@ -12,6 +14,7 @@ from specgen_runtime.envs import (
     RayEnv,
     SerialEnv,
     check_env_specs,
+    default_info_dict_reader,
     set_exploration_type,
     step_mdp,
 )
@@ -31,6 +34,7 @@ from specgen_runtime.specs import (
     StackedComposite,
     TensorSpec,
     Unbounded,
+    make_composite_from_td,
 )
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 
@@ -66,6 +70,16 @@ __all__ = [
     "Unbounded",
     "ValueEstimators",
     "check_env_specs",
+    "default_info_dict_reader",
+    "make_composite_from_td",
     "set_exploration_type",
     "step_mdp",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every misspelt name for one of these
+
+    def __getattr__(name):
+        """Names that specs had before; with a DeprecationWarning."""
+        from specgen_runtime.specs.legacy import older_name
+
+        return older_name(__name__, name)

@@ -287,7 +287,7 @@ def test_flags_must_be_told() -> None:
     for call in (
         env.read_done,
         lambda: env.read_done(None, True),
-        lambda: env._transition({}, 0.0, None, False, {}),
+        lambda: env._step(env.rand_action(env.reset())),
     ):
         with pytest.raises(TypeError, match=r"read_done needs terminated \(or done\), found None"):
             call()

@@ -26,8 +26,9 @@ and `done`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from tensordict import TensorDictBase
@@ -50,6 +51,7 @@ __all__ = [
     "pop_reset_masks",
     "rootmost_sets",
     "rows_mask",
+    "terminated_or_truncated",
 ]
 
 _FLAGS = ("done", "terminated", "truncated")
@@ -137,6 +139,51 @@ def any_done(tensordict: TensorDictBase, sets: Sequence[DoneSet]) -> bool:
     roots = sets if len(sets) == 1 else rootmost_sets(sets)
     flags = [peek(tensordict, s.done) for s in roots]
     return any(flag is not None and bool(flag.any()) for flag in flags)
+
+
+def terminated_or_truncated(
+    data: TensorDictBase,
+    full_done_spec: Composite | None = None,
+    key: str | None = "_reset",
+    write_full_false: bool = False,
+) -> bool:
+    """Write, beside the done flags at each level of `data`, whether any of them is set: the masks of a reset.
+
+    Args:
+        data: what `step` gave under `"next"`, or a root; written to.
+        full_done_spec: which entries are done flags; a flag that is missing in `data` is False. If None, those called
+            `done`, `terminated` and `truncated`, at every level.
+        key: the name of what is written, bool of the flags' shape; an entry of this name is replaced. None writes nothing.
+        write_full_false: write even if no flag is set anywhere.
+
+    Returns:
+        Whether any flag is set anywhere.
+    """
+    found = {
+        prefix: reduce(torch.logical_or, flags) for prefix, flags in _flags_by_level(data, full_done_spec)
+    }
+    ended = any(bool(mask.any()) for mask in found.values())
+    if key is not None and (ended or write_full_false):
+        for prefix, mask in found.items():
+            data.set((*prefix, key), mask)
+    return ended
+
+
+def _flags_by_level(
+    data: TensorDictBase, spec: Composite | None, prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], list[Tensor]]]:
+    """The done flags that stand side by side, for each level that has any, the root first."""
+    if spec is None:
+        nested = [name for name, value in data.items() if isinstance(value, TensorDictBase)]
+        flags = [data.get(name) for name in _FLAGS if name in data and name not in nested]
+    else:
+        nested = [name for name, leaf in spec.items() if isinstance(leaf, Composite)]
+        unset = torch.zeros((*data.batch_size, 1), dtype=torch.bool, device=data.device)
+        flags = [data.get(name, unset) for name in spec.keys() if name not in nested]  # noqa: SIM118
+    if flags:
+        yield prefix, flags
+    for name in nested:
+        yield from _flags_by_level(data.get(name), None if spec is None else spec[name], (*prefix, name))
 
 
 def complete_dones(tensordict: TensorDictBase, sets: Sequence[DoneSet], device: torch.device | None) -> None:

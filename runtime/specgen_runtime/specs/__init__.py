@@ -15,6 +15,11 @@ from specgen_runtime.specs.composites.composite import Composite
 from specgen_runtime.specs.composites.from_tensordict import make_composite_from_td
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.non_tensors.non_tensor import NonTensor
+from specgen_runtime.specs.stacks.exclusive_keys import (
+    check_no_exclusive_keys,
+    consolidate_spec,
+    contains_lazy_spec,
+)
 from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.stacked_composite import StackedComposite
 from specgen_runtime.specs.unbounded import Unbounded, UnboundedContinuous, UnboundedDiscrete
@@ -46,6 +51,9 @@ __all__ = [
     "Unbounded",
     "UnboundedContinuous",
     "UnboundedDiscrete",
+    "check_no_exclusive_keys",
+    "consolidate_spec",
+    "contains_lazy_spec",
     "make_composite_from_td",
 ]
 
@@ -53,9 +61,6 @@ if not TYPE_CHECKING:  # a type checker would take every misspelt name for one o
 
     def __getattr__(name):
         """Names that were used before; with a DeprecationWarning."""
-        from specgen_runtime.specs.legacy import renamed
+        from specgen_runtime.specs.legacy import older_name
 
-        found = renamed(name)
-        if found is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return found
+        return older_name(__name__, name)

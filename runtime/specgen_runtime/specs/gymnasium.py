@@ -7,7 +7,8 @@ Values between the two worlds are converted in `specgen_runtime.envs.gym.values`
 from __future__ import annotations
 
 import string
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +31,14 @@ from specgen_runtime.specs.unbounded import Unbounded
 from specgen_runtime.specs.variable import has_variable
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["UnsupportedSpaceError", "import_gymnasium", "space_kind", "space_to_spec", "spec_to_space"]
+__all__ = [
+    "UnsupportedSpaceError",
+    "import_gymnasium",
+    "register_gym_spec_conversion",
+    "space_kind",
+    "space_to_spec",
+    "spec_to_space",
+]
 
 _KINDS = (
     "Box",
@@ -54,6 +62,47 @@ class UnsupportedSpaceError(TypeError, KeyError):
     __str__ = Exception.__str__  # KeyError would show the message in quotes
 
 
+SpaceConversion = TypeVar("SpaceConversion", bound=Callable[..., TensorSpec])
+
+_conversions: dict[type | str, Callable[..., TensorSpec]] = {}
+
+
+def register_gym_spec_conversion(space_type: type | str) -> Callable[[SpaceConversion], SpaceConversion]:
+    """Decorate the function that makes the spec of a kind of space; it is asked before those that are built in.
+
+    The function is called with the space and the keyword arguments `dtype`, `device`, `categorical_action_encoding`,
+    `remap_state_to_observation` and `batch_size`; it may gather those that it does not need in `**kwargs`. Values
+    go through the spec's `encode` and `to_numpy` then.
+
+    ```python
+    @register_gym_spec_conversion(MySpace)
+    def my_space(space, device=None, **kwargs):
+        return Unbounded(space.shape, device=device)
+    ```
+
+    Args:
+        space_type: the class of the space, which counts for its subclasses too; or where it stands in
+            `gymnasium.spaces`, such as `"box.Box"`.
+    """
+
+    def register(conversion: SpaceConversion) -> SpaceConversion:
+        _conversions[space_type] = conversion
+        return conversion
+
+    return register
+
+
+def _registered(space: Any) -> Callable[..., TensorSpec] | None:
+    """The function that was registered for the class of a space, or for the nearest that it derives from."""
+    for cls in type(space).__mro__ if _conversions else ():
+        found = _conversions.get(cls) or _conversions.get(
+            f"{cls.__module__}.{cls.__name__}".removeprefix("gymnasium.spaces.")
+        )
+        if found is not None:
+            return found
+    return None
+
+
 def import_gymnasium() -> Any:
     """Return the `gymnasium` module.
 
@@ -66,14 +115,19 @@ def import_gymnasium() -> Any:
 def space_kind(space: Any) -> str:
     """Which kind of space it is: the name of the Gymnasium class that it is or derives from.
 
+    `"registered"` where a function was registered that makes its spec.
+
     Raises:
         UnsupportedSpaceError: a kind that no spec describes.
     """
+    if _registered(space) is not None:
+        return "registered"
     for cls in type(space).__mro__:
         if cls.__name__ in _KINDS and cls.__module__.startswith("gymnasium."):
             return cls.__name__
     raise UnsupportedSpaceError(
-        f"no spec describes the Gymnasium space {type(space).__name__}; supported are {', '.join(_KINDS)}"
+        f"no spec describes the Gymnasium space {type(space).__name__}; supported are {', '.join(_KINDS)},"
+        " and what register_gym_spec_conversion was told of"
     )
 
 
@@ -96,6 +150,7 @@ def space_to_spec(
     | Tuple | the specs of its parts stacked along dimension 0, by `torch.stack` |
     | Text | `NonTensor` of shape `()`, with a text of the space as its example |
     | Sequence with `stack=True` | the spec of an element with a dimension -1 in front |
+    | what `register_gym_spec_conversion` was told of | what that function makes |
 
     A spec counts classes from 0. Where a Discrete or a MultiDiscrete starts elsewhere, the spec describes
     `value - start`; `envs.gym.values.value_encoder` and `envs.gym.actions.action_decoder` shift the values.
@@ -122,6 +177,8 @@ class _Reader:
 
     def read(self, space: Any) -> TensorSpec:
         match space_kind(space):
+            case "registered":
+                return self.registered(space)
             case "Box":
                 return self.box(space)
             case "Discrete":
@@ -139,6 +196,23 @@ class _Reader:
                 return self.text(space)
             case _:
                 return self.sequence(space)
+
+    def registered(self, space: Any) -> TensorSpec:
+        conversion = _registered(space)
+        assert conversion is not None
+        spec = conversion(
+            space,
+            dtype=None,
+            device=self.device,
+            categorical_action_encoding=self.categorical,
+            remap_state_to_observation=True,
+            batch_size=torch.Size(()),
+        )
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(
+                f"what was registered for {type(space).__name__} must return a spec, returned {type(spec).__name__}"
+            )
+        return spec
 
     def box(self, space: Any) -> TensorSpec:
         dtype = _torch_dtype(space)

@@ -33,7 +33,7 @@ __all__ = [
     "OneHotDiscreteTensorSpec",
     "UnboundedContinuousTensorSpec",
     "UnboundedDiscreteTensorSpec",
-    "renamed",
+    "older_name",
 ]
 
 BinaryDiscreteTensorSpec: TypeAlias = Binary
@@ -51,11 +51,15 @@ UnboundedContinuousTensorSpec: TypeAlias = UnboundedContinuous
 UnboundedDiscreteTensorSpec: TypeAlias = UnboundedDiscrete
 
 
-def renamed(name: str) -> type[TensorSpec] | type[Box] | None:
-    """The class that had this name, with a DeprecationWarning at the line that asked; None if none had."""
-    if name not in __all__ or name == "renamed":
-        return None
+def older_name(module: str, name: str) -> type[TensorSpec] | type[Box]:
+    """The class that had this name, with a DeprecationWarning at the line that asked a module for it.
+
+    Raises:
+        AttributeError: no class had it, and the module has no such attribute.
+    """
+    if name not in __all__ or name == "older_name":
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
     found: type[TensorSpec] | type[Box] = globals()[name]
-    # 1 is this function, 2 the __getattr__ of the package, 3 the line that asked.
+    # 1 is this function, 2 the __getattr__ of the module, 3 the line that asked.
     warnings.warn(f"{name} is now called {found.__name__}", DeprecationWarning, stacklevel=3)
     return found

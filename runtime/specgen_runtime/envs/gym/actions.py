@@ -38,6 +38,8 @@ def action_decoder(space: Any, spec: TensorSpec) -> Convert:
         return lambda action: {name: decode(action.get(name)) for name, decode in inner.items()}
     if kind == "Text":
         return lambda action: getattr(action, "data", action)
+    if kind == "registered":
+        return spec.to_numpy
     if kind == "Sequence":
         return _sequence_decoder(space, spec)
     if kind == "Tuple":
@@ -160,6 +162,6 @@ def actions_decoder(space: Any, spec: TensorSpec) -> Callable[[Any], list[Any]]:
             return lambda actions: list((actions.argmax(-1).cpu().numpy() + start).astype(dtype))
         return lambda actions: list((actions.cpu().numpy() + start).astype(dtype))
     decode = action_decoder(space, spec)
-    if kind in ("Dict", "Tuple", "Text", "Sequence") or isinstance(spec, Stacked):
+    if kind in ("Dict", "Tuple", "Text", "Sequence", "registered") or isinstance(spec, Stacked):
         return lambda actions: [decode(action) for action in actions.unbind(0)]
     return lambda actions: list(decode(actions))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,11 @@ from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
 from specgen_runtime.specs.values import to_spec_array
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["BaseInfoDictReader", "default_info_dict_reader"]
+__all__ = ["BaseInfoDictReader", "default_info_dict_reader", "terminal_obs_reader"]
+
+
+LAST_STEP = frozenset({"final_obs", "final_info", "_final_obs", "_final_info"})
+"""Where a vector environment that has reset environments in the same step tells of the last step before."""
 
 
 class BaseInfoDictReader(ABC):
@@ -111,7 +115,9 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801  TorchRL's nam
         self.learns = False
 
     def _ignores(self, key: Any) -> bool:
-        return not isinstance(key, str) or (self.ignore_private and key.startswith("_"))
+        if not isinstance(key, str) or key in LAST_STEP:
+            return True
+        return self.ignore_private and key.startswith("_")
 
     def _spec_of(self, value: Any, batch_size: torch.Size) -> TensorSpec:
         if isinstance(value, Mapping):
@@ -151,6 +157,83 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801  TorchRL's nam
                 self._write(value if isinstance(value, Mapping) else None, tensordict, spec, key)
             elif spec is not None:
                 tensordict.set(key, spec.zero() if value is None else _encoded(value, spec, key))
+
+
+class terminal_obs_reader(default_info_dict_reader):  # noqa: N801  TorchRL's name
+    """Keeps the last observations of episodes that a vector environment has ended and restarted in one step.
+
+    They are under `(name, key)` for each key of the observations, zeros in rows where no episode has ended; so is what
+    else the info says of that moment. Vector environments say it with `AutoresetMode.SAME_STEP` only. `GymWrapper`
+    needs none of this: its transitions end with the last observation of their episode.
+
+    Args:
+        observation_spec: what the environment observes, with its batch dimension.
+        backend: how the info names the last observations: `"gymnasium"`, `"gym"` (before 1.0) or `"sb3"`.
+        name: where they are kept.
+
+    Raises:
+        ValueError: `backend` is none of these.
+    """
+
+    backend_key: ClassVar[dict[str, str]] = {
+        "sb3": "terminal_observation",
+        "gym": "final_observation",
+        "gymnasium": "final_obs",
+    }
+    backend_info_key: ClassVar[dict[str, str]] = {
+        "sb3": "terminal_info",
+        "gym": "final_info",
+        "gymnasium": "final_info",
+    }
+
+    def __init__(self, observation_spec: Composite, backend: str = "gymnasium", name: str = "final") -> None:
+        super().__init__()
+        if backend not in self.backend_key:
+            raise ValueError(f"backend must be one of {', '.join(self.backend_key)}, found {backend!r}")
+        self.backend = backend
+        self.name = name
+        self._observed = observation_spec.clone()
+
+    def learn(self, infos: Sequence[Mapping[str, Any]], batch_size: torch.Size) -> None:
+        """Find the specs of the other entries of the info; see `default_info_dict_reader`."""
+        super().learn([self._ordinary(info) for info in infos], batch_size)
+        assert self._info_spec is not None
+        final = self._observed.clone()
+        final.update(self._info_spec.clone())
+        self._info_spec.set(self.name, final)
+
+    def _ordinary(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        """The info without what it says of ended episodes."""
+        last = LAST_STEP | {self.backend_key[self.backend], self.backend_info_key[self.backend]}
+        return {key: value for key, value in info.items() if key.removeprefix("_") not in last}
+
+    def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the info under its keys, and what ended episodes left under `name`."""
+        if self.learns:
+            self.learn([info_dict], tensordict.batch_size)
+        assert self._info_spec is not None
+        final = self._info_spec[self.name]
+        assert isinstance(final, Composite)
+        self._write(self._ordinary(info_dict), tensordict, self._info_spec.exclude(self.name), ())
+        observations = info_dict.get(self.backend_key[self.backend])
+        infos = info_dict.get(self.backend_info_key[self.backend])
+        rows = final.zero()
+        for key in final.keys():  # noqa: SIM118
+            source = observations if key in self._observed.keys() else infos  # noqa: SIM118
+            for place, value in _rows_of(source, key):
+                rows[key][place] = torch.as_tensor(np.asarray(value), device=rows.device)
+        tensordict.set(self.name, rows)
+        return tensordict
+
+
+def _rows_of(source: Any, key: str) -> Iterator[tuple[int, Any]]:
+    """The values of one key with their rows: of an array of values or of mappings, or of a mapping of arrays."""
+    if isinstance(source, Mapping):
+        source = source.get(key)
+    for place, value in enumerate(() if source is None else source):
+        found = value.get(key) if isinstance(value, Mapping) else value
+        if found is not None:
+            yield place, found
 
 
 def _composite(

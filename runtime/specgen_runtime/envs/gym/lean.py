@@ -53,7 +53,7 @@ def lean_path(env: GymWrapper[Any]) -> LeanPath | None:
     ((key, observed),) = observations.items()
     action = actions["action"]
     spaces = source.env.observation_space, source.env.action_space
-    if any(space_kind(space) in ("Dict", "Tuple", "Text", "Sequence") for space in spaces):
+    if any(space_kind(space) in ("Dict", "Tuple", "Text", "Sequence", "registered") for space in spaces):
         return None
     if isinstance(action, Stacked) or env.check_finite:
         return None

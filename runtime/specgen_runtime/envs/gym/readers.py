@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs.gym.info import BaseInfoDictReader, default_info_dict_reader
@@ -75,7 +74,7 @@ class ReadsInfo:
         if isinstance(reader, BaseInfoDictReader):
             self._add_specs(reader.info_spec)
         self._info_dict_reader.append(reader)
-        env._forget_short()
+        env._readers_changed()
         return self
 
     def _add_specs(self, info_spec: Any) -> None:
@@ -127,19 +126,15 @@ def _rehearsal(env: Any) -> Iterator[list[Any]]:
     infos: list[Any] = []
 
     def collect(info: Any, tensordict: TensorDictBase) -> TensorDictBase:
-        infos.append(dict(info))
+        infos.append(dict(info or {}))
         return tensordict
 
-    readers, seed, state = list(env._info_dict_reader), env._gym_source.seed, torch.get_rng_state()
-    seeds = None if env._vector is None else list(env._vector.seeds)
+    readers = list(env._info_dict_reader)
     env._info_dict_reader.append(collect)
-    env._forget_short()
+    env._readers_changed()
     try:
-        yield infos
+        with env._keeping_seeds():
+            yield infos
     finally:
         env._info_dict_reader[:] = readers
-        env._gym_source.seed = seed
-        if seeds is not None:
-            env._vector.seeds = seeds
-        env._forget_short()
-        torch.set_rng_state(state)
+        env._readers_changed()

@@ -51,7 +51,7 @@ def value_encoder(space: Any, spec: TensorSpec) -> Convert:
     kind = space_kind(space)
     if kind == "Dict":
         return _dict_encoder(space, spec)
-    if kind == "Text":
+    if kind in ("Text", "registered"):
         return spec.encode
     if kind == "Sequence":
         return _sequence_encoder(space, spec)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specgen_runtime.envs.gym.info import LAST_STEP
 from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.specs.stacks.values import join
 
@@ -166,7 +167,7 @@ class VectorSource:
             if ended.any():
                 last = info.get("final_obs", [None] * self.count)
                 entries = self._with_last(entries, {at: last[at] for at in np.flatnonzero(ended).tolist()})
-                info = _with_last_info(info, ended)
+                info = {**_with_last_info(info, ended), **_last(info)}
                 self._waiting = first, _without_last(first_info)
             self._waits = ended & ~self._over
         self._over = self._over | ended
@@ -215,8 +216,12 @@ def _with_last_info(info: Mapping[str, Any], rows: Any) -> dict[str, Any]:
 
 
 def _without_last(info: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("final_obs", "final_info", "_final_obs", "_final_info")
-    return {name: value for name, value in info.items() if name not in names}
+    return {name: value for name, value in info.items() if name not in LAST_STEP}
+
+
+def _last(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What the info says of last steps, for readers that ask for it by name."""
+    return {name: value for name, value in info.items() if name in LAST_STEP}
 
 
 def _mixed(one: tuple[Entries, Any], other: tuple[Entries, Any], rows: Any) -> tuple[Entries, Any]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.base import Callback, D, Policy
 from specgen_runtime.envs.entries import holds, peek
 from specgen_runtime.envs.gym.available import AvailableEnvs
 from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
+from specgen_runtime.envs.gym.gym_like import GymLikeEnv
 from specgen_runtime.envs.gym.lean import LeanPath, lean_path
 from specgen_runtime.envs.gym.lean_rollout import lean_rollout, takes_options
 from specgen_runtime.envs.gym.pixels import shows_pixels, with_pixels
-from specgen_runtime.envs.gym.readers import ReadsInfo
 from specgen_runtime.envs.gym.source import GymSource, checked_frame_skip
 from specgen_runtime.envs.gym.vector import VectorSource, is_vector
 from specgen_runtime.envs.hooks import HOOKS, rewritten
@@ -30,7 +31,7 @@ _HOOKS = HOOKS | {"read_action", "read_obs", "read_reward", "read_done", "read_i
 """What the short way would go past, if a subclass writes it anew, or somebody sets it on an object."""
 
 
-class GymWrapper(ReadsInfo, EnvBase[D]):
+class GymWrapper(GymLikeEnv[D]):
     """A Gymnasium environment as `EnvBase`; a vectorised one has the batch size `(n,)`.
 
     Reads `action`; gives `observation` (`pixels` for images, the names of the space for a Dict), `reward` float32
@@ -97,23 +98,40 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         size = torch.Size((env.num_envs,) if several else ())
         if batch_size is not None and tuple(batch_size) != size:
             raise ValueError(f"batch_size is {list(batch_size)}, that of the environment is {list(size)}")
-        super().__init__(device=device, batch_size=size, allow_done_after_reset=allow_done_after_reset)
-        space = env.single_observation_space if several else env.observation_space
-        self.from_pixels = from_pixels or shows_pixels(space)
-        self.pixels_only = pixels_only
-        if from_pixels and not shows_pixels(space):
-            env = with_pixels(env, pixels_only)
-        self._env = env
-        self._categorical = categorical_action_encoding
-        self._to_numpy = convert_actions_to_numpy
-        self._missing = missing_obs_value
-        self._gym_source = GymSource(env, skip)
-        self._info_dict_reader: list[Any] = []
-        self._last: Any = None
-        self._build()
+        super().__init__(
+            device=device,
+            batch_size=size,
+            allow_done_after_reset=allow_done_after_reset,
+            frame_skip=skip,
+            convert_actions_to_numpy=convert_actions_to_numpy,
+            env=env,
+            categorical_action_encoding=categorical_action_encoding,
+            from_pixels=from_pixels,
+            pixels_only=pixels_only,
+            missing_obs_value=missing_obs_value,
+        )
 
-    def _build(self) -> None:
-        specs = gym_specs(self._env, self._categorical, self._device, self._batch_size, self.from_pixels)
+    def _build_env(  # type: ignore[override]  # the constructor is the one that calls it
+        self,
+        *,
+        env: Any,
+        categorical_action_encoding: bool,
+        from_pixels: bool,
+        pixels_only: bool,
+        missing_obs_value: Any,
+    ) -> Any:
+        """The Gymnasium environment, rendered if images are asked for."""
+        shown = shows_pixels(env.single_observation_space if self._batch_size else env.observation_space)
+        self.from_pixels = from_pixels or shown
+        self.pixels_only = pixels_only
+        self._categorical = categorical_action_encoding
+        self._missing = missing_obs_value
+        self._last: Any = None
+        return with_pixels(env, pixels_only) if from_pixels and not shown else env
+
+    def _make_specs(self, env: Any) -> None:
+        self._gym_source = GymSource(env, self._frame_skip)
+        specs = gym_specs(env, self._categorical, self._device, self._batch_size, self.from_pixels)
         for name, spec in specs.items():
             setattr(self, name, spec)
         self._build_converters()
@@ -128,16 +146,6 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
             )
 
     # the environment inside
-
-    @property
-    def wrapped(self) -> Any:
-        """The Gymnasium environment."""
-        return self._env
-
-    @property
-    def frame_skip(self) -> int:
-        """How often an action is repeated."""
-        return self._gym_source.frame_skip
 
     @property
     def lib(self) -> ModuleType:
@@ -155,18 +163,6 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         if not isinstance(getattr(env, "action_space", None), import_gymnasium().Space):
             raise ImportError(f"the spaces of {env} are not Gymnasium's")
         return "gymnasium"
-
-    def fast_encoding(self, mode: bool = True) -> None:
-        """Has no effect: encoding is checked and fast always."""
-
-    def __getattr__(self, name: str) -> Any:  # type: ignore[override]
-        if not name.startswith("__") and "_env" in self.__dict__:
-            look_up: Any = super().__getattr__
-            try:
-                return look_up(name)
-            except AttributeError:
-                return getattr(self._env, name)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -198,6 +194,20 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
     def _forget_short(self) -> None:
         """Something has changed that decides whether there is a short way."""
         self.__dict__["_lean"], self.__dict__["_lean_known"] = None, False
+
+    def _readers_changed(self) -> None:
+        self._forget_short()
+
+    @contextmanager
+    def _keeping_seeds(self) -> Iterator[None]:
+        seed, seeds = self._gym_source.seed, None if self._vector is None else list(self._vector.seeds)
+        with super()._keeping_seeds():
+            try:
+                yield
+            finally:
+                self._gym_source.seed = seed
+                if self._vector is not None and seeds is not None:
+                    self._vector.seeds = seeds
 
     def _short(self) -> LeanPath | None:
         """The short way, if there is one."""
@@ -296,22 +306,14 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
             return self._step_vector(self._vector, action, peek(tensordict, "_step"))
         observation, reward, terminated, truncated, info = self._gym_source.stepper()(action)
         entries = self.read_obs(observation)
-        return self._transition(entries, reward, terminated, truncated, info)
-
-    def _transition(
-        self, entries: dict[str, Any], reward: Any, terminated: Any, truncated: Any, info: Any
-    ) -> TensorDictBase:
-        entries[self.reward_keys[0]] = self.read_reward(reward)  # type: ignore[index]
-        flags = self.read_done(terminated, truncated)
-        entries["terminated"], entries["truncated"], entries["done"] = flags[:3]
-        result = TensorDict(entries, batch_size=self._batch_size, device=self._device)
-        return self.read_info(info, result)
+        return self._transition(entries, reward, self.read_done(terminated, truncated)[:3], info)
 
     def _step_vector(self, source: VectorSource, action: Any, mask: torch.Tensor | None) -> TensorDictBase:
         over = source.over
         if mask is not None:
             source.check_left_out(~mask.cpu().numpy())
-        result = self._transition(*source.step(action))
+        entries, reward, terminated, truncated, info = source.step(action)
+        result = self._transition(entries, reward, self.read_done(terminated, truncated)[:3], info)
         if over.any() and self._last is not None:
             last = self._last.copy().update(self._settled("full_reward_spec").zero())
             mask = torch.from_numpy(over).reshape(-1, 1).to(result.device or "cpu")
@@ -341,27 +343,6 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         """The reward as its spec says."""
         return self._converter.reward(reward)
 
-    def read_done(
-        self, terminated: Any = None, truncated: Any = None, done: Any = None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]:
-        """The flags `terminated`, `truncated` and `done`, and whether any environment is done.
-
-        Args:
-            terminated: bool or 0 or 1, an array of them for several environments.
-            truncated: likewise; False if it is missing.
-            done: taken as `terminated` if that is missing.
-
-        Raises:
-            TypeError: neither `terminated` nor `done` is given.
-        """
-        if terminated is None and done is None:
-            raise TypeError("read_done needs terminated (or done), found None: does the episode end or not?")
-        shape = (*self._batch_size, 1)
-        ended = np.array(done if terminated is None else terminated, dtype=np.bool_).reshape(shape)
-        cut = np.zeros(shape, np.bool_) if truncated is None else np.array(truncated, np.bool_).reshape(shape)
-        both = ended | cut
-        return torch.from_numpy(ended), torch.from_numpy(cut), torch.from_numpy(both), bool(both.any())
-
     # rollouts and the rest
 
     def rollout(
@@ -378,11 +359,3 @@ class GymWrapper(ReadsInfo, EnvBase[D]):
         result: D = lean_rollout(self, lean, max_steps, policy, **options)
         self.__dict__["_begun"] = True
         return result
-
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the Gymnasium environment too."""
-        super().close(raise_if_closed=raise_if_closed)
-        self._env.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(env={self._env}, batch_size={self._batch_size})"
