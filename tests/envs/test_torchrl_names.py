@@ -99,6 +99,7 @@ class TestTerminatedOrTruncated:
         {"done": False, "terminated": False, "nested": {"done": False, "truncated": True}},
         {"done": False, "nested": {"done": False, "x": 1.0}},
         {"observation": 1.0},
+        {"done": False, "_reset": True, "nested": {"done": False, "_reset": True, "x": 1.0}},
     )
 
     @pytest.mark.peers

@@ -153,7 +153,8 @@ def terminated_or_truncated(
         data: what `step` gave under `"next"`, or a root; written to.
         full_done_spec: which entries are done flags; a flag that is missing in `data` is False. If None, those called
             `done`, `terminated` and `truncated`, at every level.
-        key: the name of what is written, bool of the flags' shape; an entry of this name is replaced. None writes nothing.
+        key: the name of what is written, bool of the flags' shape. What was there under this name is replaced, or
+            removed where nothing is written. None leaves `data` as it is.
         write_full_false: write even if no flag is set anywhere.
 
     Returns:
@@ -163,9 +164,12 @@ def terminated_or_truncated(
         prefix: reduce(torch.logical_or, flags) for prefix, flags in _flags_by_level(data, full_done_spec)
     }
     ended = any(bool(mask.any()) for mask in found.values())
-    if key is not None and (ended or write_full_false):
+    if key is not None:
         for prefix, mask in found.items():
-            data.set((*prefix, key), mask)
+            if ended or write_full_false:
+                data.set((*prefix, key), mask)
+            else:
+                data.exclude((*prefix, key), inplace=True)
     return ended
 
 
