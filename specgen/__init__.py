@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         Transform,
     )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Chain",
     "Const",

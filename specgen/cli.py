@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
 
 import click
+
+from specgen import __version__
 
 if TYPE_CHECKING:
     from specgen.project import Project, RefusedError, Report
@@ -25,10 +27,8 @@ OK, FOUND, USAGE, REFUSED = 0, 1, 2, 3
 _ROOT = click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=".",
-    help="Look for pyproject.toml from here upwards.",
+    help="The folder to work in (default: here); pyproject.toml is looked for from there upwards.",
 )
-_KINDS = ("missing", "changed", "edited", "foreign", "extra")
 
 
 @click.group(
@@ -36,9 +36,12 @@ _KINDS = ("missing", "changed", "edited", "foreign", "extra")
     epilog="Exit codes: 0 all is well; 1 errors in schemas, or generated files out of date; "
     "2 wrong usage or configuration; 3 refused to overwrite a file.",
 )
-@click.version_option(package_name="specgen")
-def main() -> None:
+@click.version_option(__version__)
+@_ROOT
+@click.pass_context
+def main(context: click.Context, root: Path | None) -> None:
     """Declare RL environments, transforms and losses; check them; generate typed PyTorch code."""
+    context.obj = root or Path()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets a replacement, not a traceback.
         if hasattr(stream, "reconfigure"):
@@ -48,12 +51,13 @@ def main() -> None:
 @main.command()
 @click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
 @_ROOT
-def build(force: bool, root: Path) -> None:
+@click.pass_obj
+def build(folder: Path, force: bool, root: Path | None) -> None:
     """Check the schemas and write the generated files that are missing or out of date."""
     from specgen.project import RefusedError
     from specgen.project.build import build as run
 
-    project = _project(root)
+    project = _project(root or folder)
     try:
         with _progress() as say:
             outcome = run(project, force=force, say=say)
@@ -79,11 +83,12 @@ def build(force: bool, root: Path) -> None:
 
 @main.command()
 @_ROOT
-def check(root: Path) -> None:
+@click.pass_obj
+def check(folder: Path, root: Path | None) -> None:
     """Check the schemas, and that the generated files are what they say; write nothing."""
     from specgen.project.build import check as run
 
-    project = _project(root)
+    project = _project(root or folder)
     try:
         with _progress() as say:
             outcome = run(project, say=say)
@@ -165,11 +170,18 @@ def _diagnose(outcome: Outcome) -> None:
 
 
 def _stale(report: Report) -> None:
-    why = {"edited": " (by hand)", "foreign": " (not generated, in the way)"}
-    for kind in _KINDS:
+    from specgen.project import KINDS
+
+    why = {
+        "edited": ("edited", " (by hand)"),
+        "foreign": ("foreign", " (not generated, in the way)"),
+        "reformatted": ("changed", " (only the layout, as by a formatter: exclude the file from it)"),
+    }
+    for kind in KINDS:
+        shown, reason = why.get(kind, (kind, ""))
         for path in getattr(report, kind):
-            click.echo(f"{kind:<8} {path}{why.get(kind, '')}")
-    stale = len({path for kind in _KINDS for path in getattr(report, kind)})
+            click.echo(f"{shown:<8} {path}{reason}")
+    stale = len({path for kind in KINDS for path in getattr(report, kind)})
     click.echo(f"{_files(stale)} out of date; run `specgen build`")
 
 
@@ -199,17 +211,24 @@ def _files(count: int, kind: str = "") -> str:
     return f"{count} {kind + ' ' if kind else ''}file{'' if count == 1 else 's'}"
 
 
-def _color(stream: object = None) -> bool:
-    """Colour on a terminal only, and not where NO_COLOR (https://no-color.org) asks for none."""
-    out = sys.stdout if stream is None else stream
-    terminal = bool(getattr(out, "isatty", lambda: False)())
-    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def _color(stream: IO[str] | None = None) -> bool:
+    """Whether to colour: on a terminal, and where FORCE_COLOR asks for it; never where NO_COLOR asks for none.
+
+    As Python itself does, and https://no-color.org and https://force-color.org say; empty variables say nothing.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or _is_terminal(stream or sys.stdout)
+
+
+def _is_terminal(stream: IO[str]) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """On a terminal, a line that says what goes on; elsewhere, silence."""
-    if not _color(sys.stderr):
+    if not (_is_terminal(sys.stderr) and _color(sys.stderr)):
         yield lambda _: None
         return
     from rich.console import Console

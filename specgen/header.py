@@ -1,37 +1,45 @@
-"""The line that marks a generated file and tells whether it was edited by hand.
+"""The comment lines that mark a generated file, keep formatters off it, and tell whether it was edited by hand.
 
-The digest stands in the file itself, so no second file has to be kept in step with it.
+The digest stands in the file itself, so no second file has to be kept in step with it. It is of the code and its
+comments and not of their layout: a formatter that runs over a file all the same has not edited it.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import re
+import tokenize
+import warnings
+from collections.abc import Iterator
 
+# For black and ruff; for isort and ruff's sorting of imports; for the linters flake8 and ruff.
+_KEEP_OFF = ("# fmt: off", "# isort: skip_file", "# flake8: noqa")
 _LINE = re.compile(r"^# specgen: sha256=([0-9a-f]{64})$", re.MULTILINE)
 _COMMENTS = re.compile(r"(?:#[^\n]*\n)*")
 
 
 def seal(text: str) -> str:
-    """The text with the digest line added below the comment lines that it starts with.
+    """The text with formatters kept off, and the digest line, below the comment lines that it starts with.
 
-    The digest covers everything but its own line. Sealing a sealed text again changes nothing.
+    The digest covers everything else. Sealing a sealed text again changes nothing.
     """
     body = _without(text)
-    head = _COMMENTS.match(body)
-    at = 0 if head is None else head.end()
-    return f"{body[:at]}# specgen: sha256={_digest(body)}\n{body[at:]}"
+    head, rest = _split(body)
+    lines = "\n".join((*_KEEP_OFF, f"# specgen: sha256={_digest(body)}"))
+    return f"{head}{lines}\n{rest}"
 
 
 def is_generated(text: str) -> bool:
     """Whether a file says that specgen generated it."""
-    return _find(text) is not None
+    return digest_line(text) is not None
 
 
 def is_edited(text: str) -> bool:
-    """Whether a generated file is not what was generated; line ends may differ."""
-    found = _find(text)
-    return found is not None and found[1] != _digest(_without(text))
+    """Whether a generated file is not what was generated; line ends and layout may differ."""
+    found = digest_line(text)
+    return found is not None and found != _digest(_without(text))
 
 
 def same(a: str, b: str) -> bool:
@@ -39,21 +47,72 @@ def same(a: str, b: str) -> bool:
     return a == b or _unix(a) == _unix(b)
 
 
-def _find(text: str) -> re.Match[str] | None:
+def digest_line(text: str) -> str | None:
+    """The digest that a generated file carries; None for any other file."""
     # Only among the comments at the top: a string further down may look like the line.
-    text = _unix(text)
+    found = _LINE.search(_split(_unix(text))[0])
+    return None if found is None else found[1]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The comment lines at the top, and the rest."""
     head = _COMMENTS.match(text)
-    return _LINE.search(text, 0, 0 if head is None else head.end())
+    end = 0 if head is None else head.end()
+    return text[:end], text[end:]
 
 
 def _without(text: str) -> str:
-    text = _unix(text)
-    found = _find(text)
-    return text if found is None else text[: found.start()] + text[found.end() + 1 :]
+    """The text without the lines that `seal` adds."""
+    head, rest = _split(_unix(text))
+    own = (line for line in head.split("\n") if line not in _KEEP_OFF and not _LINE.match(line))
+    return "\n".join(own) + rest
 
 
 def _digest(body: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python, about what somebody wrote into the file
+            body = "\n".join((*_comments(body), *_code(ast.parse(body))))
+    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError):
+        pass  # no Python any more: then every character counts
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _comments(text: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield f"# {_words(token.string[1:])}"
+
+
+def _code(tree: ast.AST) -> Iterator[str]:
+    """A syntax tree as texts, the same in every version of Python: fields that hold nothing are left out.
+
+    It keeps its own stack: a sum of a thousand terms is a tree a thousand levels deep.
+    """
+    todo: list[object] = [tree]
+    while todo:
+        match todo.pop():
+            case str() as text:
+                yield text
+            case None:
+                yield "None"
+            case list() as items:
+                todo += ["]", *reversed(items), "["]
+            case ast.Expr(value=ast.Constant(value=str(doc))):
+                yield f"doc {_words(doc)}"
+            case ast.AST() as node:
+                yield f"{type(node).__name__}("
+                todo.append(")")
+                for name, value in reversed(list(ast.iter_fields(node))):
+                    if isinstance(value, (ast.AST, list)) and value != []:
+                        todo += [value, f"{name}="]
+                    elif value not in (None, []) and name != "kind":  # the `u` of u"text"
+                        todo.append(f"{name}={value!r}")
+
+
+def _words(text: str) -> str:
+    """A text whose spaces and line breaks do not matter."""
+    return " ".join(text.split())
 
 
 def _unix(text: str) -> str:

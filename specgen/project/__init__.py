@@ -2,10 +2,11 @@
 
 from specgen.project.config import ConfigError, Project, load_project
 from specgen.project.discover import Sources, find_schemas, read_sources
-from specgen.project.staleness import Report, compare
+from specgen.project.staleness import KINDS, Report, compare
 from specgen.project.write import RefusedError, Written, build_lock, write
 
 __all__ = [
+    "KINDS",
     "ConfigError",
     "Project",
     "RefusedError",

@@ -147,7 +147,7 @@ def _compile(
     key = input_digest(sources.schemas, config, records, library.sources if library is not None else {})
     known = still_current(key, project.root, config.output) if core is None and not sink.items else None
     if known is not None:
-        report = Report(project.root, {}, (), (), (), (), (), known)
+        report = Report(project.root, {}, unchanged=known)
         return Outcome((), sources.shown, len(sources.schemas), report), report
     # The compiler needs pydantic and jinja2; who asks for an explanation, or has changed nothing, does not.
     from specgen.pipeline import compile_sources

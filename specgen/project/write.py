@@ -86,7 +86,7 @@ class _Folder:
 def write(report: Report, force: bool = False) -> Written:
     """Bring the disk to what is expected.
 
-    Missing and changed files are written, extra ones removed; an unchanged file is not touched. Each
+    Missing, changed and reformatted files are written, extra ones removed; an unchanged file is not touched. Each
     file appears at once and whole: readers see the old text or the new one, also after a crash.
 
     Args:
@@ -101,7 +101,7 @@ def write(report: Report, force: bool = False) -> Written:
     if report.foreign or (report.edited and not force):
         raise RefusedError(() if force else report.edited, report.foreign)
     edited = tuple(path for path in report.edited if path not in report.extra)
-    paths = sorted({*report.missing, *report.changed, *edited})
+    paths = sorted({*report.missing, *report.changed, *report.reformatted, *edited})
     replace_all({report.root / path: report.expected[path] for path in paths})
     for path in report.extra:
         (report.root / path).unlink(missing_ok=True)

@@ -76,6 +76,18 @@ def test_build_check_build(project: Path) -> None:
     assert run("check", "--root", "inner").exit_code == OK
 
 
+def test_the_root_may_stand_before_the_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.parent)
+    assert run("--root", project.name, "build").exit_code == OK
+    assert run("--root", project.name, "check").exit_code == OK
+    assert run("--root", "nowhere", "check").exit_code == USAGE
+    (project.parent / "other").mkdir(exist_ok=True)
+    assert run("--root", "other", "check", "--root", project.name).exit_code == OK, "the nearer one counts"
+    assert run("--root", "other", "init").exit_code == OK
+    assert run("--root", "other", "init", "inner").exit_code == OK
+    assert (project.parent / "other" / "inner" / "pyproject.toml").is_file()
+
+
 def test_stale_files(project: Path) -> None:
     assert run("build").exit_code == OK
     (project / "schemas" / "point.yaml").rename(project / "schemas" / "dot.yaml")
@@ -222,9 +234,19 @@ def test_colour_on_a_terminal_only(project: Path) -> None:
     assert "\x1b[1;31merror[SG005]" in terminal("check", NO_COLOR="")
     assert "\x1b" not in terminal("check", NO_COLOR="1")
     assert "\x1b" not in terminal("check", NO_COLOR="", TERM="dumb")
-    piped = process("check")
+    piped = process("check", FORCE_COLOR="")
     assert "\x1b" not in piped.stdout + piped.stderr
     assert "error[SG005]" in piped.stdout
+
+
+def test_colour_where_it_is_asked_for(project: Path) -> None:
+    (project / "schemas" / "point.yaml").write_text("a: *x\n")
+    forced = process("check", FORCE_COLOR="1", NO_COLOR="", TERM="dumb")
+    assert "\x1b[1;31merror[SG005]" in forced.stdout
+    assert forced.stderr == "", "no animation where no terminal is"
+    assert "\x1b" not in process("check", FORCE_COLOR="1", NO_COLOR="1").stdout
+    (project / "pyproject.toml").unlink()
+    assert "\x1b[31m" in process("check", FORCE_COLOR="1", NO_COLOR="").stderr
 
 
 def test_terminals_that_cannot_show_a_character(project: Path) -> None:

@@ -35,8 +35,9 @@ def test_a_seal_tells_generated_and_edited_files() -> None:
     sealed = seal(TEXT)
     lines = sealed.splitlines()
     assert lines[0] == "# From a.yaml."
-    assert lines[1].startswith("# specgen: sha256=")
-    assert lines[2:] == TEXT.splitlines()[1:]
+    assert lines[1:4] == ["# fmt: off", "# isort: skip_file", "# flake8: noqa"]
+    assert lines[4].startswith("# specgen: sha256=")
+    assert lines[5:] == TEXT.splitlines()[1:]
     assert seal(sealed) == sealed
     assert is_generated(sealed)
     assert not is_edited(sealed)
@@ -62,7 +63,8 @@ def test_every_edit_is_found(text: str, other: str) -> None:
     sealed = seal(text)
     assert is_generated(sealed)
     assert not is_edited(sealed)
-    if other not in sealed:
+    assert seal(sealed) == sealed
+    if other not in sealed and other.strip():
         assert is_edited(sealed + other)
 
 
@@ -77,6 +79,7 @@ def test_every_state_of_a_file(tmp_path: Path) -> None:
             "out/edited.py": old + "# mine\n",
             "out/foreign.py": "mine = 1\n",
             "out/empty.py": "",
+            "out/reformatted.py": seal(TEXT).replace("x = 1", "x=(1)").replace("# fmt: off\n", ""),
             "out/sub/extra.py": old,
             "out/sub/extra_edited.py": old + "y = 1\n",
             "out/sub/mine.py": "mine = 1\n",
@@ -84,10 +87,11 @@ def test_every_state_of_a_file(tmp_path: Path) -> None:
         },
     )
     (tmp_path / "out/folder.py").mkdir()
-    names = ("same", "windows", "changed", "edited", "foreign", "empty", "folder", "missing")
+    names = ("same", "windows", "changed", "edited", "foreign", "empty", "folder", "missing", "reformatted")
     report = compare({f"out/{name}.py": seal(TEXT) for name in names}, tmp_path, "out")
     assert report.unchanged == ("out/same.py", "out/windows.py")
     assert report.changed == ("out/changed.py",)
+    assert report.reformatted == ("out/reformatted.py",)
     assert report.edited == ("out/edited.py", "out/sub/extra_edited.py")
     assert report.foreign == ("out/folder.py", "out/foreign.py")
     assert report.extra == ("out/sub/extra.py", "out/sub/extra_edited.py")
