@@ -19,7 +19,7 @@ import click
 from specgen import __version__
 
 if TYPE_CHECKING:
-    from specgen.project import Project, RefusedError, Report
+    from specgen.project import ConfigError, Project, RefusedError, Report
     from specgen.project.build import Outcome
 
 OK, FOUND, USAGE, REFUSED = 0, 1, 2, 3
@@ -130,35 +130,46 @@ def explain(code: str | None) -> None:
 
 @main.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
-def init(directory: Path) -> None:
-    """Make a project that builds and runs, in DIRECTORY (default: here)."""
-    from specgen.project.scaffold import InTheWayError, make_project
+@click.pass_obj
+def init(folder: Path, directory: Path) -> None:
+    """Make a project that builds and runs, in DIRECTORY (default: here).
 
+    In a project that exists, add what it lacks: no file is overwritten.
+    """
+    from specgen.project import ConfigError
+    from specgen.project.scaffold import make_project
+
+    place = folder / directory
     try:
-        made = make_project(directory)
-    except InTheWayError as error:
-        for path in error.paths:
-            click.echo(f"in the way: {path}", err=True)
-        click.echo("nothing was written; name a folder without these files", err=True)
-        sys.exit(REFUSED)
+        made = make_project(place)
+    except ConfigError as error:
+        _misconfigured(error)
     except OSError as error:
         _fail(f"cannot write: {error}")
-    for path in made:
-        click.echo(f"wrote    {directory / path}")
-    here = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
-    click.echo(f"\nnext: {here}specgen build && python train.py")
+    for step in made.steps:
+        click.echo(f"{step.done:<8} {place / step.path}{f' ({step.why})' if step.why else ''}")
+    for advice in made.advice:
+        click.echo(f"\n{advice}")
+    here = "" if place == Path() else f"cd {shlex.quote(str(place))} && "
+    then = "python train.py" if made.has_example else "pytest"
+    click.echo(f"\nnext: {here}pip install -e . && specgen build && {then}")
 
 
 def _project(root: Path) -> Project:
-    from specgen.diagnostics import render_human
     from specgen.project import ConfigError, load_project
 
     try:
         return load_project(root)
     except ConfigError as error:
-        if error.diagnostics:
-            click.echo(render_human(error.diagnostics, error.sources, color=_color()), color=_color())
-        _fail(str(error))
+        _misconfigured(error)
+
+
+def _misconfigured(error: ConfigError) -> NoReturn:
+    from specgen.diagnostics import render_human
+
+    if error.diagnostics:
+        click.echo(render_human(error.diagnostics, error.sources, color=_color()), color=_color())
+    _fail(str(error))
 
 
 def _diagnose(outcome: Outcome) -> None:

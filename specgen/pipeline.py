@@ -59,7 +59,7 @@ def compile_sources(
     checked = check_project(files, sound, modules_of(files, config, library), gymnasium or {}, sink)
     if sink.has_errors or len(sound.order) < len(roots):
         return Compiled(diagnostics=settled(sink.items))
-    own = [path for path in imports.order if not is_library(path, library)]
+    own = {path: config.path_in_package(path) for path in imports.order if not is_library(path, library)}
     plans = plan_project(checked, own)
     return Compiled(render_project(plans, config.output), sink.items)
 

@@ -30,7 +30,11 @@ class Config:
 
     def output_path(self, source: str) -> str:
         """The file generated from a schema file: `schemas/a/b.yaml` gives `<output>/a/b.py`."""
-        return posixpath.join(self.output, self._inner(source) + ".py")
+        return posixpath.join(self.output, self.path_in_package(source))
+
+    def path_in_package(self, source: str) -> str:
+        """The generated file relative to the output folder: `a/b.py`."""
+        return self._inner(source) + ".py"
 
     def module_name(self, source: str) -> str:
         """The name that the generated module is imported by: `<package>.a.b`."""

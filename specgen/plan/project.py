@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.project import CheckedFile
@@ -18,12 +18,12 @@ from specgen.plan.specs import plan_spec
 from specgen.plan.transforms import plan_transform
 
 
-def plan_project(checked: Mapping[str, CheckedFile], wanted: Iterable[str]) -> list[ModulePlan]:
+def plan_project(checked: Mapping[str, CheckedFile], wanted: Mapping[str, str]) -> list[ModulePlan]:
     """Plan the generated modules.
 
     Args:
         checked: every checked file, those of an installed library included.
-        wanted: the files to generate.
+        wanted: the schema files to generate modules of, each with the module's path below its package.
     """
     interfaces: dict[tuple[str, str], EnvInterface] = {}
     items: dict[str, list[Item]] = {}
@@ -46,20 +46,15 @@ def plan_project(checked: Mapping[str, CheckedFile], wanted: Iterable[str]) -> l
             items[path] += plan_chain(chain, interfaces[base.module, base.name])
     return [
         plan_module(
-            file_of(checked[path].module),
+            module_path,
             path.rsplit(".", 1)[0],
             checked[path].doc,
             items[path],
             {name: entry for name, entry in exported.items() if entry.module != checked[path].module},
             tuple(spec.function for spec in checked[path].specs.values()),
         )
-        for path in wanted
+        for path, module_path in wanted.items()
     ]
-
-
-def file_of(module: str) -> str:
-    """The path of a generated module below its package: `envs/cartpole.py`."""
-    return "/".join(module.split(".")[1:]) + ".py"
 
 
 def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:

@@ -8,11 +8,12 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
-from specgen.diagnostics.rules.project import CONFIG_KEY, CONFIG_VALUE
+from specgen.diagnostics.rules.project import CONFIG_KEY, CONFIG_VALUE, PACKAGE_FOLDER
 from specgen.settings import Config
 
 NAME = "pyproject.toml"
@@ -63,10 +64,23 @@ def load_project(start: Path) -> Project:
         if table is not None:
             return Project(folder, _config(table, text, folder))
     if found:
-        raise ConfigError(f"{found[0]} has no [tool.specgen]; add one, or run `specgen init` in a new folder")
+        raise ConfigError(f"{found[0]} has no [tool.specgen]; `specgen init` in that folder adds one")
     raise ConfigError(
         f"no {NAME} with [tool.specgen] in {start} or above; run `specgen init` to make a project"
     )
+
+
+def own_config(folder: Path) -> Config | None:
+    """What the `pyproject.toml` of this folder says, or None without `[tool.specgen]`; the schemas may be missing.
+
+    Raises:
+        ConfigError: When it cannot be used; every wrong entry is named.
+
+    """
+    if not (folder / NAME).is_file():
+        return None
+    table, text = _read(folder / NAME)
+    return None if table is None else _config(table, text, None)
 
 
 def _read(path: Path) -> tuple[Any, str]:
@@ -79,7 +93,7 @@ def _read(path: Path) -> tuple[Any, str]:
     return (tool.get("specgen") if isinstance(tool, dict) else None), text
 
 
-def _config(table: Any, text: str, root: Path) -> Config:
+def _config(table: Any, text: str, root: Path | None) -> Config:
     sink = Sink()
     where = _Places(text)
     if not isinstance(table, dict):
@@ -98,10 +112,12 @@ def _config(table: Any, text: str, root: Path) -> Config:
     if schemas and output and _inside(schemas, output):
         message = f"`schemas` ({schemas}) and `output` ({output}) must not contain each other"
         sink.add(CONFIG_VALUE.at(where.value("output"), message))
-    if package and not all(
-        part.isidentifier() and not keyword.iskeyword(part) for part in package.split(".")
-    ):
+    if package and not _is_package(package.split(".")):
         sink.add(CONFIG_VALUE.at(where.value("package"), f"`{package}` is no name of a Python package"))
+    elif package and output and not f"/{output}".endswith(f"/{package.replace('.', '/')}"):
+        message = f"`{package}` is not what the folder `{output}` is imported by"
+        help = _package_remedies(output.split("/"), package.split("."))
+        sink.add(PACKAGE_FOLDER.at(where.value("package"), message, help=help))
     if sink.has_errors:
         raise ConfigError("[tool.specgen] cannot be used", sink.items, {NAME: text})
     return Config(schemas, output, package, lists["exclude"], lists["gymnasium-modules"])
@@ -129,7 +145,7 @@ def _list(table: Mapping[str, Any], key: str, where: _Places, sink: Sink) -> tup
     return ()
 
 
-def _folder(value: str, key: str, root: Path, where: _Places, sink: Sink) -> str:
+def _folder(value: str, key: str, root: Path | None, where: _Places, sink: Sink) -> str:
     if not value:
         return ""
     path = posixpath.normpath(value.replace("\\", "/"))
@@ -137,11 +153,33 @@ def _folder(value: str, key: str, root: Path, where: _Places, sink: Sink) -> str
         message = f"`{key}` ({value}) must be a folder below the one of {NAME}"
         sink.add(CONFIG_VALUE.at(where.value(key), message, help=f'write {key} = "{key}"'))
         return ""
-    if key == "schemas" and not (root / path).is_dir():
+    if key == "schemas" and root is not None and not (root / path).is_dir():
         sink.add(
             CONFIG_VALUE.at(where.value(key), f"there is no folder `{path}`", help="make it, or name another")
         )
     return path
+
+
+def _is_package(parts: list[str]) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
+
+
+def _package_remedies(folders: list[str], package: list[str]) -> str:
+    """Both remedies for a folder and a package that do not match: rename the package, or the folder."""
+    if package[0] in folders:
+        top = folders.index(package[0])
+        above, below = folders[:top], folders[top:]
+    else:
+        # Of `src/gen` and `my_rl.gen` the end is right already, and `src` is no package.
+        pairs = zip(reversed(folders), reversed(package), strict=False)
+        right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        source = 1 if folders[0] == "src" else 0
+        above = folders[: max(len(folders) - max(right, 1), source)]
+        below = folders[1:] if source else folders[-1:]
+    output = f'output = "{"/".join([*above, *package])}"'
+    if not below or not _is_package(below):
+        return f"write {output}"
+    return f'write package = "{".".join(below)}", or {output}'
 
 
 def _inside(a: str, b: str) -> bool:

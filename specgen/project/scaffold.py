@@ -1,57 +1,177 @@
-"""`specgen init`: a small project that builds and runs."""
+"""`specgen init`: a project that builds, passes its tests and trains; or what an existing one lacks for it."""
 
 from __future__ import annotations
 
 import keyword
 import re
+import tomllib
+import unicodedata
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
+
+from specgen.project.config import NAME, ConfigError, Project, own_config
+from specgen.project.discover import find_schemas
+from specgen.project.write import replace_all
+from specgen.settings import Config
+
+DISTRIBUTION = "specgen-rl"
+"""What specgen is installed by."""
 
 # Templates end in `.in`, so that no tool takes them for files of specgen itself.
 _SUFFIX = ".in"
-_NAME = "@name@"
+_SCHEMA, _SECTION, _WORKFLOWS = "schemas/rail.yaml", "[tool.specgen]", ".github/workflows"
+# What is about the schema that a new project begins with; a project that has schemas needs none of it.
+_EXAMPLE = (_SCHEMA, "README.md", "train.py")
 
 
-class InTheWayError(Exception):
-    """Files that the new project would overwrite."""
+@dataclass(frozen=True)
+class Step:
+    """What was done about one file of a project, `path` relative to it, and why."""
 
-    def __init__(self, paths: tuple[Path, ...]) -> None:
-        super().__init__(", ".join(map(str, paths)))
-        self.paths = paths
+    path: str
+    done: Literal["wrote", "changed", "left"]
+    why: str = ""
 
 
-def make_project(directory: Path) -> list[Path]:
-    """Write the files of a new project; returns their paths, relative to `directory`.
+@dataclass(frozen=True)
+class Made:
+    """What `specgen init` did, and what only the owner of the project can do."""
 
-    The generated package is named after the directory.
+    steps: tuple[Step, ...]
+    advice: tuple[str, ...] = ()
+
+    @property
+    def has_example(self) -> bool:
+        """Whether the project has a script to run."""
+        return any(step.path == "train.py" and step.done == "wrote" for step in self.steps)
+
+
+def make_project(directory: Path) -> Made:
+    """Write what a folder lacks of a project; no file that exists is changed, but for the settings it lacks.
 
     Raises:
-        InTheWayError: When one of the files exists; nothing was written.
+        ConfigError: When its `pyproject.toml` cannot be used; nothing was written.
         OSError: When the disk refuses.
 
     """
-    files = project_files(package_name(directory.resolve().name))
-    taken = tuple(directory / path for path in files if (directory / path).exists())
-    if taken:
-        raise InTheWayError(taken)
-    for path, text in files.items():
-        (directory / path).parent.mkdir(parents=True, exist_ok=True)
-        (directory / path).write_text(text, encoding="utf-8", newline="\n")
-    return list(files)
+    config = own_config(directory)
+    configured = config is not None
+    pyproject = _read(directory / NAME)
+    data = {} if pyproject is None else tomllib.loads(pyproject)
+    if config is None:
+        config = _choose(directory, data)
+    texts: dict[Path, str] = {}
+    steps = []
+    has_schemas = bool(find_schemas(Project(directory, config)))
+    for path, text in project_files(config).items():
+        if path == NAME and pyproject is not None:
+            if configured:
+                steps.append(Step(path, "left", f"has {_SECTION}"))
+            else:
+                texts[(directory / path).resolve()] = _with_section(pyproject, text)
+                steps.append(Step(path, "changed", f"added {_SECTION}"))
+        elif reason := _reason_to_leave(directory, path, config, has_schemas):
+            steps.append(Step(path, "left", reason))
+        else:
+            texts[directory / path] = text
+            steps.append(Step(path, "wrote"))
+    replace_all(texts)
+    return Made(tuple(steps), tuple(_advice(data, directory, config)) if pyproject is not None else ())
 
 
-def project_files(package: str) -> dict[Path, str]:
+def project_files(config: Config) -> dict[str, str]:
     """The text of each file of a new project, by its path."""
     folder = Path(__file__).resolve().parent.parent / "scaffold"
-    templates = sorted(path for path in folder.rglob(f"*{_SUFFIX}") if path.is_file())
-    return {
-        path.relative_to(folder).with_suffix(""): path.read_text(encoding="utf-8").replace(_NAME, package)
-        for path in templates
-    }
+    values = {"@schemas@": config.schemas, "@output@": config.output, "@package@": config.package}
+    files = {}
+    for template in folder.rglob(f"*{_SUFFIX}"):
+        path = template.relative_to(folder).as_posix().removesuffix(_SUFFIX)
+        text = template.read_text(encoding="utf-8")
+        for placeholder, value in values.items():
+            text = text.replace(placeholder, value)
+        files[path.replace("schemas/", f"{config.schemas}/")] = text
+    if "." not in config.package:
+        # Of a package inside another only the outer one can say that all of it has types.
+        files[f"{config.output}/py.typed"] = ""
+    return dict(sorted(files.items()))
 
 
 def package_name(folder: str) -> str:
-    """A Python package name like the name of a folder; a `_rl` keeps it apart from the folder and PyPI."""
-    name = re.sub(r"\W+", "_", folder.lower()).strip("_")
-    if not name or not name.isidentifier() or keyword.iskeyword(name):
-        name = f"my_{name}".rstrip("_")
+    """A name for the package and the distribution like that of a folder: ASCII, no keyword, no digit in front.
+
+    The ending `_rl` keeps it apart from the folder itself and from packages that are installed.
+    """
+    plain = unicodedata.normalize("NFKD", folder).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_").removesuffix("_rl")
+    if name in ("", "rl", "my"):
+        return "my_rl"
+    if name[0].isdigit() or keyword.iskeyword(name) or f"{name}-rl" == DISTRIBUTION:
+        name = f"my_{name}"
     return f"{name}_rl"
+
+
+def _choose(directory: Path, data: dict[str, Any]) -> Config:
+    """Where the generated package goes: into the package that the project has, or beside it."""
+    project = _table(data, "project").get("name")
+    if isinstance(project, str):
+        name = re.sub(r"[-_.]+", "_", project).lower()
+        for folder in (f"src/{name}", name):
+            if (directory / folder / "__init__.py").is_file():
+                return Config("schemas", f"{folder}/generated", f"{name}.generated")
+    name = package_name(directory.resolve().name)
+    return Config("schemas", f"src/{name}" if (directory / "src").is_dir() else name, name)
+
+
+def _reason_to_leave(directory: Path, path: str, config: Config, has_schemas: bool) -> str:
+    example = path in _EXAMPLE or path == f"{config.schemas}/rail.yaml"
+    if (directory / path).exists():
+        return "exists"
+    if example and has_schemas:
+        return "the project has schemas of its own"
+    if path == "README.md" and any(directory.glob("README*")):
+        return "there is another README"
+    if path.startswith(_WORKFLOWS) and (directory / _WORKFLOWS).is_dir():
+        return "there are other workflows: run `specgen check` in one of them"
+    return ""
+
+
+def _with_section(text: str, template: str) -> str:
+    """The text of a `pyproject.toml` with our settings behind it."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    section = template[template.index(_SECTION) :].replace("\n", end)
+    gap = "" if not text else end if text.endswith("\n") else end * 2
+    changed = f"{text}{gap}{section}"
+    try:
+        tomllib.loads(changed)
+    except tomllib.TOMLDecodeError as error:
+        message = f"{NAME} has a form that {_SECTION} cannot be added to; add it yourself:\n\n{section}"
+        raise ConfigError(message) from error
+    return changed
+
+
+def _advice(data: dict[str, Any], directory: Path, config: Config) -> list[str]:
+    """What an existing project has to say about itself."""
+    advice = []
+    dependencies = _table(data, "project").get("dependencies", ())
+    if not any(str(item).startswith(DISTRIBUTION) for item in dependencies):
+        advice.append(f'add "{DISTRIBUTION}[runtime]" to the dependencies in {NAME}')
+    backend = str(_table(data, "build-system").get("build-backend", "setuptools"))
+    packages = {"packages", "py-modules"} & set(_table(_table(data, "tool"), "setuptools"))
+    elsewhere = any((directory / name).exists() for name in ("setup.py", "setup.cfg", "src"))
+    if backend.startswith("setuptools") and not packages and not elsewhere:
+        top = config.package.split(".")[0]
+        advice.append(
+            f"setuptools takes {config.schemas}/ for a package too, and then refuses to choose: "
+            f'add [tool.setuptools.packages.find] with include = ["{top}*"] to {NAME}'
+        )
+    return advice
+
+
+def _table(data: dict[str, Any], key: str) -> dict[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _read(file: Path) -> str | None:
+    return file.read_bytes().decode("utf-8") if file.is_file() else None

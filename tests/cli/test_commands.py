@@ -76,16 +76,41 @@ def test_build_check_build(project: Path) -> None:
     assert run("check", "--root", "inner").exit_code == OK
 
 
+def test_a_package_inside_another(project: Path) -> None:
+    (project / "schemas" / "more").mkdir()
+    (project / "schemas" / "more" / "chain.yaml").write_text(
+        "specgen: 1\nimport: [../point]\nchains:\n  Again: {env: Point, transforms: []}\n"
+    )
+    (project / "pyproject.toml").write_text(
+        CONFIG.replace('"made"', '"src/a/made"', 1).replace('"made"', '"a.made"')
+    )
+    assert run("build").output.splitlines() == [
+        "wrote    src/a/made/__init__.py",
+        "wrote    src/a/made/more/__init__.py",
+        "wrote    src/a/made/more/chain.py",
+        "wrote    src/a/made/point.py",
+        "4 files written, 0 removed, 0 unchanged",
+    ]
+    program = "from a.made.more.chain import Again; print(Again().rollout(3).shape)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src'); {program}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "torch.Size([3])\n", done.stderr
+
+
 def test_the_root_may_stand_before_the_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project.parent)
-    assert run("--root", project.name, "build").exit_code == OK
-    assert run("--root", project.name, "check").exit_code == OK
+    (project / "other").mkdir()
+    monkeypatch.chdir(project / "other")
+    assert run("--root", "..", "build").exit_code == OK
+    assert run("--root", "..", "check").exit_code == OK
     assert run("--root", "nowhere", "check").exit_code == USAGE
-    (project.parent / "other").mkdir(exist_ok=True)
-    assert run("--root", "other", "check", "--root", project.name).exit_code == OK, "the nearer one counts"
-    assert run("--root", "other", "init").exit_code == OK
-    assert run("--root", "other", "init", "inner").exit_code == OK
-    assert (project.parent / "other" / "inner" / "pyproject.toml").is_file()
+    assert run("--root", ".", "init", "inner").exit_code == OK
+    assert run("--root", "inner", "check", "--root", "..").exit_code == OK, "the nearer one counts"
+    assert run("--root", "inner", "check").exit_code == FOUND
+    assert run("--root", "inner", "init", "deeper").exit_code == OK
+    assert (project / "other" / "inner" / "deeper" / "pyproject.toml").is_file()
 
 
 def test_stale_files(project: Path) -> None:

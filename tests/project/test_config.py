@@ -48,7 +48,7 @@ def test_paths_are_normalised(tmp_path: Path) -> None:
 
 def test_unknown_keys(tmp_path: Path) -> None:
     text = (
-        '[project]\nname = "x"\n\n[tool.specgen]\nschema = "schemas"\noutput = "o"\npackage = "p"\nzzz = 3\n'
+        '[project]\nname = "x"\n\n[tool.specgen]\nschema = "schemas"\noutput = "o"\npackage = "o"\nzzz = 3\n'
     )
     assert mistakes(tmp_path, text) == [
         ("SG051", 5, 1, "unknown key 'schema' in [tool.specgen]", "did you mean 'schemas'?"),
@@ -90,6 +90,41 @@ def test_values_that_cannot_be_used(
     assert code == "SG052"
     assert (line, column) == place
     assert message in said
+
+
+@pytest.mark.parametrize(
+    ("output", "package", "help"),
+    [
+        ("src/my_rl/gen", "my_rl", 'write package = "my_rl.gen", or output = "src/my_rl"'),
+        ("my_rl/gen", "my_rl", 'write package = "my_rl.gen", or output = "my_rl"'),
+        ("src/gen", "my_rl.gen", 'write package = "gen", or output = "src/my_rl/gen"'),
+        ("src/a/gen", "b.gen", 'write package = "a.gen", or output = "src/a/b/gen"'),
+        ("generated", "my_rl", 'write package = "generated", or output = "my_rl"'),
+        ("src", "my_rl", 'write output = "src/my_rl"'),
+        ("build/made-here", "my_rl", 'write output = "build/my_rl"'),
+        ("other_my_rl", "my_rl", 'write package = "other_my_rl", or output = "my_rl"'),
+    ],
+)
+def test_packages_that_do_not_match_their_folder(
+    tmp_path: Path, output: str, package: str, help: str
+) -> None:
+    text = GOOD.replace("src/made", output).replace('"made"', f'"{package}"')
+    message = f"`{package}` is not what the folder `{output}` is imported by"
+    assert mistakes(tmp_path, text) == [("SG065", 4, 11, message, help)]
+    for remedy in help.removeprefix("write ").split(", or "):
+        key = remedy.split()[0]
+        mended = "".join(
+            f"{remedy}\n" if line.startswith(f"{key} ") else line for line in text.splitlines(True)
+        )
+        assert load_project(project(tmp_path, mended)).config
+
+
+@pytest.mark.parametrize(
+    ("output", "package"), [("src/a/b", "a.b"), ("a/b", "a.b"), ("a/b", "b"), ("x-y/b", "b")]
+)
+def test_packages_that_match_their_folder(tmp_path: Path, output: str, package: str) -> None:
+    text = GOOD.replace("src/made", output).replace('"made"', f'"{package}"')
+    assert load_project(project(tmp_path, text)).config.package == package
 
 
 def test_all_mistakes_at_once(tmp_path: Path) -> None:

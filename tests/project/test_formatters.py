@@ -136,7 +136,9 @@ def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     checked = runner.invoke(main, ["check"])
     assert checked.exit_code == FOUND
     path = file.relative_to(tmp_path).as_posix()
-    assert f"changed  {path} (only the layout, as by a formatter: exclude the file from it)\n" in checked.output
+    assert (
+        f"changed  {path} (only the layout, as by a formatter: exclude the file from it)\n" in checked.output
+    )
     built = runner.invoke(main, ["build"])
     assert built.exit_code == OK
     assert f"wrote    {path}\n" in built.output

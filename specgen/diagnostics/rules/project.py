@@ -1,4 +1,4 @@
-"""SG05x: configuration, files and folders of a project."""
+"""SG05x and SG06x: configuration, files and folders of a project."""
 
 from __future__ import annotations
 
@@ -95,4 +95,25 @@ UNREADABLE = Rule(
 The operating system refuses to open a schema file, or the file is larger than any declaration is. Mostly a matter
 of permissions or of a broken link.
 """,
+)
+
+PACKAGE_FOLDER = Rule(
+    "SG065",
+    "package that does not match its folder",
+    """
+`output` is the folder of the generated package, `package` the name that it is imported by. Python finds a
+package by its folder, so the path has to end with the name: `src/my_rl/gen` is imported as `my_rl.gen`.
+
+    [tool.specgen]
+    output = "src/my_rl/gen"
+    package = "my_rl"              # SG065: this is the folder `src/my_rl`
+
+Write one of:
+
+    package = "my_rl.gen"
+
+    output = "src/my_rl"
+""",
+    without="generated modules that import each other, and every `import` of the package, would raise "
+    "ModuleNotFoundError.",
 )
