@@ -22,4 +22,4 @@ def import_extra(module: str, needs: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"{needs}: pip install 'specgen[{extra}]'") from error
+        raise ImportError(f"{needs}: pip install 'specgen-rl[{extra}]'") from error

@@ -184,7 +184,7 @@ def _import(modules: Sequence[str]) -> Any:
     try:
         gymnasium = importlib.import_module("gymnasium")
     except ImportError as error:
-        help = 'pip install "specgen[gym]"'
+        help = 'pip install "specgen-rl[gym]"'
         raise _CannotRecordError(NOT_INSTALLED, "Gymnasium is not installed here", help) from error
     for module in modules:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from specgen.settings import Config, Library
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"(?:\[[^\]]*\]\(|^\[[^\]]+\]: )([^)#\s]+)", re.MULTILINE)
 CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONFIG = Config(schemas="schemas", output="out", package="out")
 LIBRARY = Library(PACKAGE, library_schemas())
@@ -30,11 +31,46 @@ def blocks(path: Path, language: str) -> list[str]:
     return [code for kind, code in found if kind == language]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HOME = PROJECT["urls"]["Homepage"]
+"""Where the project lives: what else names the place must agree."""
+
+
+def local(page: Path, target: str) -> Path | None:
+    """The file in the repository that a link leads to, if it leads there."""
+    if target.startswith(HOME):
+        return ROOT / target.removeprefix(HOME).removeprefix("/blob/main").removeprefix("/")
+    return None if "://" in target else page.parent / target
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
-    broken = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
-    assert broken == []
+    files = {target: local(page, target) for target in targets}
+    assert [target for target, file in files.items() if file is not None and not file.exists()] == []
+    assert [
+        target for target in targets if "/blob/" in target and not target.startswith(f"{HOME}/blob/main/")
+    ] == []
+
+
+def test_links_of_the_readme_work_on_the_page_of_the_package_index() -> None:
+    assert PROJECT["readme"] == "README.md"
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = LINK.findall(text)
+    assert len(targets) >= 10
+    assert [target for target in targets if not target.startswith("https://")] == []
+    defined = {*re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE)}
+    code = r"^```.*?^```$|`[^`]*`|^    .*?$|^\[[^\]]+\]: .*?$"
+    prose = re.sub(code, "", text, flags=re.MULTILINE | re.DOTALL)
+    used = {last or first for first, last in re.findall(r"\[([^\]]+)\](?:\[([^\]]+)\])?(?!\()", prose)}
+    assert used == defined
+
+
+def test_project_urls_lead_somewhere() -> None:
+    places = [url for url in PROJECT["urls"].values() if "/blob/" in url]
+    assert places
+    assert all(file.is_file() for url in places if (file := local(ROOT, url)) is not None)
+    assert all(url.startswith(HOME) for url in PROJECT["urls"].values())
 
 
 # A block that begins with the language version is a whole file; others are excerpts.

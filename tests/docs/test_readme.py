@@ -26,8 +26,9 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
     built = _run(tmp_path, "-m", "specgen", "build")
     assert built.returncode == 0, built.stdout + built.stderr
-    trained = _run(tmp_path, "train.py")
+    trained = _run(tmp_path, "-W", "always", "train.py")
     assert trained.returncode == 0, trained.stderr
+    assert [line for line in trained.stderr.splitlines() if "Warning" in line] == []
     assert trained.stdout.split("torch.Size")[1:] == ["([64]) ", "([64, 100]) ", "([64, 100, 1]) True\n"]
 
 

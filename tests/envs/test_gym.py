@@ -118,7 +118,7 @@ def test_gym_environments_copy_and_pickle(make: Any) -> None:
 
 def test_gymnasium_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(ImportError, match=r"pip install 'specgen\[gym\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'specgen-rl\[gym\]'"):
         GymEnv("CartPole-v1")
 
 

@@ -59,4 +59,4 @@ def test_imports_are_lazy_and_what_is_missing_is_named(
     assert len(errors) == len(calls), found.stderr
     for error in errors:
         assert error.startswith("ImportError")
-        assert f"pip install 'specgen[{extra}]'" in error
+        assert f"pip install 'specgen-rl[{extra}]'" in error

@@ -232,7 +232,7 @@ def test_without_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused("CartPole-v1") == (
         "SG703",
         "Gymnasium is not installed here",
-        'pip install "specgen[gym]"',
+        'pip install "specgen-rl[gym]"',
     )
 
 

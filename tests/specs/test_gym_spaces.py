@@ -284,7 +284,7 @@ def test_what_spaces_cannot_say(spec: TensorSpec, error: Any, message: str) -> N
 def test_gymnasium_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     assert space_to_spec(BOX) == Bounded(-1.0, 1.0, (3,))
-    with pytest.raises(ImportError, match=r"pip install 'specgen\[gym\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'specgen-rl\[gym\]'"):
         spec_to_space(Binary(2))
 
 

@@ -43,7 +43,7 @@ NOT_INSTALLED = Rule(
 `specgen build` has to ask Gymnasium for the spaces of an environment that is not recorded yet, and
 Gymnasium, or a package that this environment needs, is not installed here.
 
-    pip install "specgen[gym]"
+    pip install "specgen-rl[gym]"
 
 Some environments need more: `pip install "gymnasium[mujoco]"`, `"gymnasium[box2d]"`.
 """,
