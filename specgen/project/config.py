@@ -85,7 +85,7 @@ def own_config(folder: Path) -> Config | None:
 
 def _read(path: Path) -> tuple[Any, str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode("utf-8")
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error

@@ -20,9 +20,7 @@ DISTRIBUTION = "specgen-rl"
 
 # Templates end in `.in`, so that no tool takes them for files of specgen itself.
 _SUFFIX = ".in"
-_SCHEMA, _SECTION, _WORKFLOWS = "schemas/rail.yaml", "[tool.specgen]", ".github/workflows"
-# What is about the schema that a new project begins with; a project that has schemas needs none of it.
-_EXAMPLE = (_SCHEMA, "README.md", "train.py")
+_SECTION, _WORKFLOWS = "[tool.specgen]", ".github/workflows"
 
 
 @dataclass(frozen=True)
@@ -113,21 +111,21 @@ def package_name(folder: str) -> str:
 
 def _choose(directory: Path, data: dict[str, Any]) -> Config:
     """Where the generated package goes: into the package that the project has, or beside it."""
-    project = _table(data, "project").get("name")
-    if isinstance(project, str):
-        name = re.sub(r"[-_.]+", "_", project).lower()
-        for folder in (f"src/{name}", name):
-            if (directory / folder / "__init__.py").is_file():
-                return Config("schemas", f"{folder}/generated", f"{name}.generated")
+    project = str(_table(data, "project").get("name", ""))
     name = package_name(directory.resolve().name)
+    for package in (re.sub(r"[-_.]+", "_", project).lower(), name):
+        for folder in (f"src/{package}", package):
+            if package.isidentifier() and (directory / folder / "__init__.py").is_file():
+                return Config("schemas", f"{folder}/generated", f"{package}.generated")
     return Config("schemas", f"src/{name}" if (directory / "src").is_dir() else name, name)
 
 
 def _reason_to_leave(directory: Path, path: str, config: Config, has_schemas: bool) -> str:
-    example = path in _EXAMPLE or path == f"{config.schemas}/rail.yaml"
+    """Why a project needs no file of ours here; empty when it does."""
     if (directory / path).exists():
         return "exists"
-    if example and has_schemas:
+    # What is about the schema that a new project begins with.
+    if has_schemas and path in (f"{config.schemas}/rail.yaml", "README.md", "train.py"):
         return "the project has schemas of its own"
     if path == "README.md" and any(directory.glob("README*")):
         return "there is another README"

@@ -209,6 +209,15 @@ def test_settings_are_added_to_an_existing_project(tmp_path: Path, end: bytes, w
     assert (tmp_path / "src/acme_arm/generated/rail.py").is_file()
 
 
+@pytest.mark.parametrize("source", ["", "src/"])
+def test_a_package_of_the_same_name_is_generated_into(tmp_path: Path, source: str) -> None:
+    (tmp_path / "robot" / source / "robot_rl").mkdir(parents=True)
+    (tmp_path / "robot" / source / "robot_rl" / "__init__.py").write_text("mine = 1\n")
+    assert invoke("init", str(tmp_path / "robot")).exit_code == OK
+    expected = Config("schemas", f"{source}robot_rl/generated", "robot_rl.generated")
+    assert load_project(tmp_path / "robot").config == expected
+
+
 def test_settings_that_are_there_are_followed(tmp_path: Path) -> None:
     text = '[tool.specgen]\nschemas = "decl"\noutput = "src/a/b"\npackage = "a.b"\n'
     (tmp_path / "pyproject.toml").write_text(text)
@@ -255,12 +264,13 @@ def test_setuptools_has_to_be_told_of_the_package(tmp_path: Path, text: str, adv
     ("text", "said"),
     [
         ("[project\n", "cannot be read"),
+        ("[project]\r", "cannot be read"),
         ("tool = {ruff = {}}\n", "has a form that [tool.specgen] cannot be added to"),
         ("[tool.specgen]\nschema = 3\n", "error[SG051]: unknown key 'schema'"),
     ],
 )
 def test_settings_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(text)
+    (tmp_path / "pyproject.toml").write_bytes(text.encode())
     before = tree(tmp_path)
     found = invoke("init", str(tmp_path))
     assert found.exit_code == USAGE
