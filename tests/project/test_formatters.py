@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from specgen.cli import FOUND, OK, main
-from specgen.header import is_edited, seal
+from specgen.header import digest_line, is_edited, seal
 
 GENERATED = Path(__file__).resolve().parents[2] / "generated" / "specgen_std"
 FILES = sorted(GENERATED.rglob("*.py"))
@@ -143,3 +143,9 @@ def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert built.exit_code == OK
     assert f"wrote    {path}\n" in built.output
     assert file.read_text() == text
+
+
+def test_every_python_computes_the_same_digest() -> None:
+    """What one contributor builds, another's Python has to find unedited: a change of the digest edits all files."""
+    known = "d561c11b83a1e6a75b388c122d92670e0a15d01708151a5019c27a27272f9b59"
+    assert digest_line(seal(CODE)) == known
