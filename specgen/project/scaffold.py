@@ -81,7 +81,16 @@ def make_project(directory: Path) -> Made:
 def project_files(config: Config) -> dict[str, str]:
     """The text of each file of a new project, by its path."""
     folder = Path(__file__).resolve().parent.parent / "scaffold"
-    values = {"@schemas@": config.schemas, "@output@": config.output, "@package@": config.package}
+    inner = config.package.count(".")
+    top = Path(*Path(config.output).parts[: -inner or None])
+    values = {
+        "@schemas@": config.schemas,
+        "@output@": config.output,
+        "@package@": config.package,
+        "@project@": top.name,
+        "@top@": top.as_posix(),
+        "@source@": top.parent.as_posix(),
+    }
     files = {}
     for template in folder.rglob(f"*{_SUFFIX}"):
         path = template.relative_to(folder).as_posix().removesuffix(_SUFFIX)
@@ -89,7 +98,7 @@ def project_files(config: Config) -> dict[str, str]:
         for placeholder, value in values.items():
             text = text.replace(placeholder, value)
         files[path.replace("schemas/", f"{config.schemas}/")] = text
-    if "." not in config.package:
+    if not inner:
         # Of a package inside another only the outer one can say that all of it has types.
         files[f"{config.output}/py.typed"] = ""
     return dict(sorted(files.items()))

@@ -216,6 +216,11 @@ def test_a_package_of_the_same_name_is_generated_into(tmp_path: Path, source: st
     assert invoke("init", str(tmp_path / "robot")).exit_code == OK
     expected = Config("schemas", f"{source}robot_rl/generated", "robot_rl.generated")
     assert load_project(tmp_path / "robot").config == expected
+    project = tomllib.loads((tmp_path / "robot" / "pyproject.toml").read_text())
+    assert project["project"]["name"] == "robot_rl"
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [f"{source}robot_rl"]
+    assert invoke("--root", str(tmp_path / "robot"), "build").exit_code == OK
+    assert "2 passed" in run(tmp_path / "robot", "-m", "pytest", "-p", "no:cacheprovider")
 
 
 def test_settings_that_are_there_are_followed(tmp_path: Path) -> None:
