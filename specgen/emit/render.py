@@ -10,10 +10,8 @@ from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from specgen.emit.typed_data import data_methods
 from specgen.plan.model import (
     ClassPlan,
-    DataPlan,
     Field,
     FunctionPlan,
     Import,
@@ -21,16 +19,14 @@ from specgen.plan.model import (
     Line,
     ModulePlan,
     RecordPlan,
+    TypingPlan,
 )
 
 
 def render_module(plan: ModulePlan) -> str:
     """The text of a generated module, not yet formatted."""
-    data = [item for item in plan.items if isinstance(item, DataPlan)]
     imports = set(plan.imports)
-    if data:
-        imports |= _DATA_IMPORTS
-    if data or any(entry.typing_only for entry in imports) or _typing_only_lines(plan.items):
+    if any(entry.typing_only for entry in imports) or _typing_only_lines(plan.items):
         imports.add(Import("typing", "TYPE_CHECKING"))
     runtime = {entry for entry in imports if not entry.typing_only}
     typing_only = {entry for entry in imports - runtime if Import(entry.module, entry.name) not in runtime}
@@ -40,8 +36,9 @@ def render_module(plan: ModulePlan) -> str:
         imports=_import_lines(runtime),
         typing_imports=_import_lines(typing_only),
         exports=sorted((*plan.exports, *plan.functions)),
-        items=[_item(item) for item in plan.items if not isinstance(item, DataPlan)],
-        data=[_data(item) for item in data],
+        items=[_item(item) for item in plan.items if not isinstance(item, TypingPlan)],
+        typing_classes=[_typing_class(item) for item in plan.items if isinstance(item, TypingPlan)],
+        names=[(i.name, i.runtime) for i in plan.items if isinstance(i, TypingPlan) and i.runtime],
     )
 
 
@@ -50,16 +47,6 @@ def render_package(doc: str, modules: Sequence[tuple[str, Sequence[str]]]) -> st
     lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(modules) if names]
     exports = sorted({name for _, names in modules for name in names})
     return _template("package").render(doc=doc, imports=lines, exports=exports)
-
-
-_DATA_IMPORTS = {
-    Import("typing", name, typing_only=name != "TYPE_CHECKING")
-    for name in ("TYPE_CHECKING", "Any", "Literal", "Self", "overload")
-} | {
-    Import("torch", "Tensor", typing_only=True),
-    Import("specgen_runtime.typing", "Index", typing_only=True),
-    Import("specgen_runtime.typing", "TensorDict", typing_only=True),
-}
 
 
 @cache
@@ -141,9 +128,11 @@ def _body(lines: Iterable[Line]) -> Iterable[str]:
             yield line.text
 
 
-def _data(plan: DataPlan) -> str:
+def _typing_class(plan: TypingPlan) -> str:
     return str(
-        _template("data").render(name=plan.name, doc=_docstring(plan.doc, 2), methods=data_methods(plan))
+        _template("typing_class").render(
+            name=plan.name, base=plan.base, doc=_docstring(plan.doc, 2), fields=plan.fields
+        )
     )
 
 

@@ -53,7 +53,7 @@ def chain_class(
     at = doc.index("Args:")
     return ClassPlan(
         name,
-        (f'{base}["{name}Data"]',),
+        (f'{base}["{name}Data", "{name}Specs"]',),
         (*doc[:at], *lead, "", *doc[at:]),
         attributes,
         (

@@ -11,7 +11,7 @@ from specgen.check.model import Constant, dotted, snake
 from specgen.expr import Type
 from specgen.plan.chain_flow import END, START, Place, Versions, Write
 from specgen.plan.interface import FLAGS, EnvInterface, Extra, RecordField
-from specgen.plan.spec_text import spec_text
+from specgen.plan.spec_text import spec_code
 
 PRIVATE = "_carry"
 """The group of carries that a later transform rewrites; the tensordict keeps them below this key."""
@@ -60,7 +60,7 @@ def _env_fields(env: EnvInterface, versions: Versions) -> Iterator[ChainField]:
             key = (*field.key[:-1], PRIVATE, "e0", field.key[-1])
             raw = replace(field, name=f"raw_{field.name}", key=key, doc="as the environment has it")
             spec = next(entry.spec for entry in env.env.state if entry.dotted == field.dotted)
-            yield ChainField(raw, START, START, Extra(spec_text(spec), carried=True))
+            yield ChainField(raw, START, START, Extra(spec_code(spec), carried=True))
         else:
             yield ChainField(field, START, START)
 
@@ -89,7 +89,7 @@ def _field(instance: Instance, entry: ChainKey, versions: Versions, *, carried: 
     field = RecordField(name, entry.dotted, key, entry.type, entry.spec.interval, entry.doc)
     place = after if rewritten else END
     return ChainField(
-        field, place, place, Extra(spec_text(entry.spec, col=entry.type.col), carried or bool(rewritten))
+        field, place, place, Extra(spec_code(entry.spec, col=entry.type.col), carried or bool(rewritten))
     )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from specgen.check.model import Key
 from specgen.expr import Type
 from specgen.plan.interface import EnvInterface
-from specgen.plan.model import DataPlan, Item, TypedKey
+from specgen.plan.model import Item
+from specgen.plan.spec_groups import spec_types
+from specgen.plan.typed_keys import data_class
 
 _JAXTYPING = {
     "bool": "Bool",
@@ -29,30 +31,29 @@ def annotation(type: Type, batch: str = "*batch") -> str:
 
 
 def data_plan(interface: EnvInterface) -> list[Item]:
-    """The data class of an environment and that of its `"next"` part."""
+    """The data class of an environment, that of its `"next"` part, and the types of its specs."""
     env = interface.env
-    carried = [(f.key, annotation(f.type)) for f in interface.root if f.visible]
-    observed = [(o.key, annotation(o.type)) for o in interface.observations]
-    rewards = [(o.key, annotation(o.type)) for o in interface.rewards]
-    actions = [(e.key, annotation(e.type)) for e in env.action]
-    root = [*observed, *carried, *actions]
-    after = [*observed, *carried, *rewards]
+    carried = {f.key: annotation(f.type) for f in interface.root if f.visible}
+    observed = {o.key: annotation(o.type) for o in interface.observations}
+    rewards = {o.key: annotation(o.type) for o in interface.rewards}
+    actions = {e.key: annotation(e.type) for e in env.action}
+    root = {**observed, **carried, **actions}
+    after = {**observed, **carried, **rewards}
     name = f"{interface.name}Data"
     next_name = f"{interface.name}NextData"
-    keys = [*_with_groups(root), (("next",), next_name), *[(("next", *k), a) for k, a in _with_groups(after)]]
+    whole = {**root, **{("next", *key): text for key, text in after.items()}}
     return [
-        DataPlan(next_name, (f'The `"next"` part of `{name}`.',), _typed(_with_groups(after))),
-        DataPlan(name, (f"The tensordicts of `{interface.name}`, with their keys.",), _typed(keys)),
+        data_class(next_name, f'The `"next"` part of `{name}`.', after, _groups(after)),
+        data_class(
+            name,
+            f"The tensordicts of `{interface.name}`, with their keys.",
+            whole,
+            {**_groups(whole), ("next",): next_name},
+        ),
+        spec_types(interface),
     ]
 
 
-def _with_groups(keys: Iterable[tuple[Key, str]]) -> list[tuple[Key, str]]:
-    """The keys and, for nested ones, the groups they stand in."""
-    keys = list(keys)
-    groups = dict.fromkeys(key[:end] for key, _ in keys for end in range(1, len(key)))
-    return [*keys, *((group, "TensorDict") for group in groups)]
-
-
-def _typed(keys: Iterable[tuple[Key, str]]) -> tuple[TypedKey, ...]:
-    unique = dict(keys)
-    return tuple(TypedKey(key, text) for key, text in unique.items())
+def _groups(keys: Iterable[Key]) -> dict[Key, str]:
+    """The groups that nested keys stand in."""
+    return {key[:end]: "TensorDict" for key in keys for end in range(1, len(key))}

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from specgen.check.model import CheckedEnv, Key, dotted
 from specgen.plan.docs import env_doc
-from specgen.plan.interface import FLAGS, Call, EnvInterface, Output
+from specgen.plan.interface import Call, EnvInterface, Output
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
 from specgen.plan.per_env import read_text
+from specgen.plan.spec_groups import spec_groups
 from specgen.plan.spec_text import (
     composite_text,
-    flag_text,
     key_text,
     nested_dict_text,
     number_text,
-    spec_text,
 )
 from specgen.plan.writer import TORCH_DTYPES
 
@@ -31,7 +30,7 @@ def env_class(interface: EnvInterface) -> ClassPlan:
     attributes += [*group_attribute(interface.env), *mask_attribute(interface.env)]
     return ClassPlan(
         name,
-        (f'GeneratedEnv["{name}Data"]',),
+        (f'GeneratedEnv["{name}Data", "{name}Specs"]',),
         env_doc(interface),
         tuple(attributes),
         (
@@ -116,38 +115,12 @@ def build_method(interface: EnvInterface, env: EnvInterface | None = None) -> li
 
 def specs_method(interface: EnvInterface) -> FunctionPlan:
     """`_specs`: the spec objects, without batch dimensions."""
-    env = interface.env
-    state = [(e.key, spec_text(e.spec)) for e in env.state]
-    extra = [
-        (f.key, interface.extra[f.dotted])
-        for f in interface.root
-        if f.visible and f.dotted in interface.extra
-    ]
-    observation = [(o.key, spec_text(o.spec, col=o.type.col)) for o in interface.observations]
-    shown = dict(observation)
-    parts = {
-        "action": [(e.key, spec_text(e.spec)) for e in env.action],
-        "observation": [
-            *observation,
-            *(e for e in state if e[0] not in shown),
-            *((key, each.spec) for key, each in extra),
-        ],
-        # a state key is as a transform left it, for who reads the data and for the state spec alike
-        "state": [
-            *((key, shown.get(key, text)) for key, text in state),
-            *((key, each.spec) for key, each in extra if each.carried),
-        ],
-        "reward": [(o.key, spec_text(o.spec, col=True)) for o in interface.rewards],
-        "done": [(f.key, flag_text(f.type)) for f in interface.root if is_flag(f.key, env.done)],
-    }
-    agents = {group.name: group.size for group in env.groups}
-    text = ", ".join(f"{role}={composite_text(entries, agents=agents)}" for role, entries in parts.items())
+    agents = {group.name: group.size for group in interface.env.groups}
+    text = ", ".join(
+        f"{role}={composite_text(entries.items(), agents=agents)}"
+        for role, entries in spec_groups(interface).items()
+    )
     return method("_specs", (), "EnvSpecs", "", "device = self.device", f"return EnvSpecs({text})")
-
-
-def is_flag(key: Key, done: tuple[Key, ...]) -> bool:
-    """Whether `key` belongs to one of the done sets."""
-    return key[-1] in FLAGS and key[:-1] in done
 
 
 def read_method(interface: EnvInterface) -> FunctionPlan:

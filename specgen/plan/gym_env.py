@@ -10,7 +10,7 @@ from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method
 from specgen.plan.env_context import field_doc
 from specgen.plan.interface import FLAG_DOCS, FLAGS, EnvInterface, Extra, Output, RecordField
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
-from specgen.plan.spec_text import spec_text
+from specgen.plan.spec_text import spec_code
 
 
 def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
@@ -33,14 +33,14 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
         None,
         None,
         rewards=tuple(Output(e.name, e.dotted, e.key, e.type, e.spec) for e in env.reward),
-        extra={e.dotted: Extra(spec_text(e.spec)) for e in env.observation},
+        extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
     )
     items: list[Item] = [
         _record(env, "Root", interface.root, "What an episode stands at."),
         _record(env, "Next", interface.next, "What a step returned."),
         ClassPlan(
             env.name,
-            (f'GeneratedGymEnv["{env.name}Data"]',),
+            (f'GeneratedGymEnv["{env.name}Data", "{env.name}Specs"]',),
             env_doc(interface),
             (*gym_attributes(env), *(("_gym_lifts = True",) if len(env.observation) == 1 else ())),
             (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
-from specgen.plan.model import DataPlan, Import, Item, RecordPlan
+from specgen.plan.model import Import, Item, RecordPlan, TypingPlan
 
 _RUNTIME_SPECS = (
     "Binary",
@@ -36,6 +36,7 @@ _RUNTIME_ENVS = (
 )
 _RUNTIME_LIFTING = ("counts_before", "sums_before")
 _RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "NestedKey", "TensorDict", "TensorDictBase")
+_RUNTIME_TYPED = ("TypedComposite", "TypedTensorDict")
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
 _RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
@@ -51,6 +52,8 @@ KNOWN: dict[str, Import] = {
     "abstractmethod": Import("abc", "abstractmethod"),
     "Any": Import("typing", "Any"),
     "Literal": Import("typing", "Literal"),
+    "Never": Import("typing", "Never"),
+    "overload": Import("typing", "overload", typing_only=True),
     "ClassVar": Import("typing", "ClassVar"),
     "Callable": Import("collections.abc", "Callable"),
     "Sequence": Import("collections.abc", "Sequence"),
@@ -64,6 +67,7 @@ KNOWN: dict[str, Import] = {
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
+    **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
     **{
         name: Import(f"specgen_runtime.transforms.{module}", name)
         for module, names in _RUNTIME_TRANSFORMS.items()
@@ -71,6 +75,7 @@ KNOWN: dict[str, Import] = {
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
     "TensorDictParams": Import("tensordict", "TensorDictParams", typing_only=True),
     "TensorDictModuleBase": Import("tensordict.nn", "TensorDictModuleBase", typing_only=True),
     **{name: Import("jaxtyping", name, typing_only=True) for name in _JAXTYPING},
@@ -92,14 +97,19 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     items = list(items)
     own = {item.name for item in items}
     used: set[str] = set()
+    typing_only: set[str] = set()
     for item in items:
+        names = typing_only if isinstance(item, TypingPlan) else used
         for text in _texts(item):
-            used.update(_WORD.findall(_STRING.sub('""', text)))
+            names.update(_WORD.findall(_STRING.sub('""', text)))
         if isinstance(item, RecordPlan):
             used.add("NamedTuple")
-        if isinstance(item, DataPlan):
-            used.add("Tensor")
-    return frozenset(known[name] for name in used - own if name in known)
+        if isinstance(item, TypingPlan) and item.runtime is not None:
+            used.add(item.runtime)
+    return frozenset(
+        [known[name] for name in used - own if name in known]
+        + [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
+    )
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from specgen.check.model import CheckedEnv, Key, Parameter
 from specgen.expr import Interval, SpecType, Type
+from specgen.plan.spec_text import SpecCode
 
 FLAGS = ("done", "terminated", "truncated")
 """The flags of a done set."""
@@ -71,11 +72,11 @@ class Extra:
     """The spec of a root field that is neither state nor a done flag.
 
     Attributes:
-        spec: the constructor call.
+        spec: as code.
         carried: whether the next step reads it, so that it belongs to the state spec too.
     """
 
-    spec: str
+    spec: SpecCode
     carried: bool = False
 
 

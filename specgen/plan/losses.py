@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from specgen.check.loss_builtins import LOSS_BUILTINS
 from specgen.check.loss_model import CheckedLoss, LossParam
-from specgen.check.model import Checked, Statement, identifier, snake
+from specgen.check.model import Checked, Key, Statement, identifier, snake
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, Type, Typed, full, infer, to_torch
 from specgen.plan.docs import hanging
 from specgen.plan.loss_class import loss_class
 from specgen.plan.loss_parts import LossParts, params_scope, stored_text
-from specgen.plan.model import Argument, DataPlan, Field, FunctionPlan, Item, Line, RecordPlan, TypedKey
+from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan, TypingPlan
+from specgen.plan.typed_keys import data_class
 
 
 def plan_loss(checked: Checked[CheckedLoss]) -> list[Item]:
@@ -100,9 +101,9 @@ def _param(param: LossParam) -> str:
     return param.doc or (f"one of {', '.join(param.choices)}." if param.choices else f"{param.annotation}.")
 
 
-def _output(loss: CheckedLoss) -> DataPlan:
-    keys = [TypedKey((s.name,), 'Float[Tensor, "*batch"]') for s in (*loss.terms, *loss.metrics)]
-    return DataPlan(f"{loss.name}Output", (f"What `{loss.name}` returns.",), tuple(keys))
+def _output(loss: CheckedLoss) -> TypingPlan:
+    keys: dict[Key, str] = {(s.name,): 'Float[Tensor, "*batch"]' for s in (*loss.terms, *loss.metrics)}
+    return data_class(f"{loss.name}Output", f"What `{loss.name}` returns.", keys)
 
 
 _PYTHON = {"bool": "bool", "int64": "int", "float32": "float", "float64": "float"}

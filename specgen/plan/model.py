@@ -95,23 +95,25 @@ class ClassPlan:
 
 
 @dataclass(frozen=True)
-class TypedKey:
-    """A key that a typed tensordict knows: `("next", "reward")` is a `Float[Tensor, "*batch 1"]`."""
+class TypingPlan:
+    """A class that exists for type checkers only.
 
-    key: tuple[str, ...]
-    annotation: str
-
-
-@dataclass(frozen=True)
-class DataPlan:
-    """A tensordict type with typed keys; it exists only for type checkers."""
+    Attributes:
+        name: its name.
+        doc: its documentation.
+        base: its base class, with type arguments.
+        fields: its attributes.
+        runtime: what its name stands for at run time; None for a name that is not there then.
+    """
 
     name: str
     doc: tuple[str, ...]
-    keys: tuple[TypedKey, ...]
+    base: str
+    fields: tuple[Field, ...] = ()
+    runtime: str | None = None
 
 
-Item = RecordPlan | FunctionPlan | ClassPlan | DataPlan
+Item = RecordPlan | FunctionPlan | ClassPlan | TypingPlan
 
 
 @dataclass(frozen=True)

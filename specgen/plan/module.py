@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.plan.imports import imports_of
-from specgen.plan.model import ClassPlan, Import, Item, ModulePlan, RecordPlan
+from specgen.plan.model import ClassPlan, Import, Item, ModulePlan, RecordPlan, TypingPlan
 
 
 def plan_module(
@@ -31,6 +31,8 @@ def plan_module(
     public = tuple(
         item.name
         for item in items
-        if isinstance(item, (ClassPlan, RecordPlan)) and not item.name.startswith("_")
+        if isinstance(item, ClassPlan | RecordPlan)
+        or (isinstance(item, TypingPlan) and item.runtime is not None)
+        if not item.name.startswith("_")
     )
     return ModulePlan(path, source, lines, imports_of(items, further), items, public, functions)

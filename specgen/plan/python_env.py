@@ -35,7 +35,7 @@ from specgen.plan.interface import FLAG_DOCS, FLAGS, Call, EnvInterface, Extra, 
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.per_env import assign_params
 from specgen.plan.python_protocol import of_class, protocol_items, setup_params
-from specgen.plan.spec_text import spec_text
+from specgen.plan.spec_text import spec_code
 from specgen.plan.writer import Writer, draw_text
 
 
@@ -64,7 +64,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
         tuple(map(draw_text, draws)),
         rewards=tuple(Output(e.name, e.dotted, e.key, e.type, e.spec, e.doc) for e in env.reward),
         params=env.params,
-        extra={e.dotted: Extra(spec_text(e.spec)) for e in env.observation},
+        extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
     )
     items: list[Item] = []
     if env.params:
@@ -299,7 +299,7 @@ def _class(interface: EnvInterface) -> ClassPlan:
     attributes += [*python_attributes(env), *group_attribute(env), *mask_attribute(env)]
     return ClassPlan(
         env.name,
-        (f'GeneratedPythonEnv["{env.name}Data"]',),
+        (f'GeneratedPythonEnv["{env.name}Data", "{env.name}Specs"]',),
         env_doc(interface),
         tuple(attributes),
         (

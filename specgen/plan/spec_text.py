@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from specgen.check.model import Key
@@ -13,48 +14,65 @@ _COMPOSITE_KEYWORDS = frozenset({"batch_size", "data_cls", "names", "step_mdp_st
 """Keywords of `Composite` that are no keys: a key of such a name is written in a dict."""
 
 
-def spec_text(spec: SpecType, *, col: bool = False, device: str = "device") -> str:
+@dataclass(frozen=True)
+class SpecCode:
+    """A spec object as code.
+
+    Attributes:
+        cls: its class.
+        text: the constructor call.
+    """
+
+    cls: str
+    text: str
+
+
+def spec_code(spec: SpecType, *, col: bool = False, device: str = "device") -> SpecCode:
     """The constructor call that builds a spec, without batch dimensions."""
     dims = spec.dims or ()
     shape = (*dims, 1) if col else dims
     rest = f"shape={tuple_text(shape)}, dtype={TORCH_DTYPES[spec.dtype]}, device={device}"
     match spec.kind:
         case "bounded":
-            return f"Bounded(low={number_text(spec.low)}, high={number_text(spec.high)}, {rest})"
+            return _made("Bounded", f"low={number_text(spec.low)}", f"high={number_text(spec.high)}", rest)
         case "categorical":
-            return f"Categorical({spec.n}, {rest})"
+            return _made("Categorical", f"{spec.n}", rest)
         case "onehot":
-            return f"OneHot({spec.n}, {rest})"
+            return _made("OneHot", f"{spec.n}", rest)
         case "multi_categorical":
-            return f"MultiCategorical({list(spec.nvec)}, {rest})"
+            return _made("MultiCategorical", f"{list(spec.nvec)}", rest)
         case "multi_onehot":
-            return f"MultiOneHot({list(spec.nvec)}, {rest})"
+            return _made("MultiOneHot", f"{list(spec.nvec)}", rest)
         case "binary" | "unbounded" if spec.dtype == "bool" and (col or not shape):
-            return f"Categorical(2, {rest})"  # one truth value, as done flags are
+            return _made("Categorical", "2", rest)  # one truth value, as done flags are
         case "binary":
-            return f"Binary({rest})"
+            return _made("Binary", rest)
         case _ if spec.dtype == "bool":
-            return f"Binary({rest})"
+            return _made("Binary", rest)
         case _:
-            return f"Unbounded({rest})"
+            return _made("Unbounded", rest)
 
 
-def flag_text(type: Type, device: str = "device") -> str:
+def flag_code(type: Type, device: str = "device") -> SpecCode:
     """The spec of a done flag."""
     shape = tuple_text((*(type.dims or ()), 1))
-    return f"Categorical(2, shape={shape}, dtype=torch.bool, device={device})"
+    return _made("Categorical", "2", f"shape={shape}", "dtype=torch.bool", f"device={device}")
+
+
+def _made(cls: str, *arguments: str) -> SpecCode:
+    return SpecCode(cls, f"{cls}({', '.join(arguments)})")
 
 
 def composite_text(
-    entries: Iterable[tuple[Key, str]], device: str = "device", agents: Mapping[str, int] | None = None
+    entries: Iterable[tuple[Key, SpecCode]], device: str = "device", agents: Mapping[str, int] | None = None
 ) -> str:
     """Leaves by key as a nested `Composite(...)`; a group of `agents` has a dimension for them."""
     tree: dict[str, Any] = {}
-    for key, text in entries:
+    for key, code in entries:
         place = tree
         for part in key[:-1]:
             place = place.setdefault(part, {})
-        place[key[-1]] = text
+        place[key[-1]] = code.text
     return _composite(tree, device, (), agents or {})
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from specgen.check.specs import CheckedSpec
 from specgen.plan.docs import wrapped
 from specgen.plan.model import Argument, FunctionPlan, Line
-from specgen.plan.spec_text import spec_text
+from specgen.plan.spec_text import spec_code
 from specgen.plan.writer import domain_text
 
 
 def plan_spec(checked: CheckedSpec) -> FunctionPlan:
     """Plan `def joint_spec(device=None) -> Bounded`, which makes a new object at each call."""
-    text = spec_text(checked.spec)
+    code = spec_code(checked.spec)
     contract = f"{checked.spec}{domain_text(checked.spec)}"
     lines = wrapped(checked.doc) if checked.doc else [f"The spec `{checked.name}`."]
     args = "Args:", "    device: where its tensors live; torch's default device if None."
     return FunctionPlan(
         checked.function,
         (Argument("device", "DEVICE_TYPING | None", "None"),),
-        text.partition("(")[0],
+        code.cls,
         (*lines, "", f"Its tensors are {contract}.", "", *args),
-        (Line(f"return {text}"),),
+        (Line(f"return {code.text}"),),
     )

@@ -348,7 +348,7 @@ class TestLibraries:
         assert arm.joint_spec.__annotations__ == {"device": "DEVICE_TYPING | None", "return": "Bounded"}
 
     def test_the_package_shows_classes_only(self, package: ModuleType) -> None:
-        assert package.__all__ == ["Arm", "ArmNext", "ArmRoot"]
+        assert package.__all__ == ["Arm", "ArmData", "ArmNext", "ArmNextData", "ArmRoot"]
 
     def test_environments_have_the_same_objects(self, package: ModuleType) -> None:
         arm = importlib.import_module("arm_specs.arm")

@@ -15,20 +15,20 @@ from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.rollout import run_rollout, written_to
 from specgen_runtime.envs.seeds import as_seed
 from specgen_runtime.envs.spec_inference import infer_specs
-from specgen_runtime.envs.stepping import D, Stepping
+from specgen_runtime.envs.stepping import D, S, Stepping
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.transforms import Transform, TransformedEnv
 
-__all__ = ["D", "EnvBase"]
+__all__ = ["D", "EnvBase", "S"]
 
 Policy = Callable[..., Any]
 Callback = Callable[..., Any]
 
 
-class EnvBase(Stepping[D], Generic[D]):
+class EnvBase(Stepping[D, S], Generic[D, S]):
     """An environment, or a batch of them, that reads and writes tensordicts.
 
     A subclass sets its specs in its constructor (`action_spec`, `observation_spec`, `reward_spec`,

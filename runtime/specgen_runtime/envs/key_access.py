@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Generic
 
 import torch
 
@@ -10,6 +11,7 @@ from specgen_runtime.envs.done import DoneSet, done_sets
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key
 from specgen_runtime.envs.leaves import Leaf, leaves_of
 from specgen_runtime.envs.spec_access import SpecAccess
+from specgen_runtime.envs.spec_types import ActionKey, DoneKey, KeyTypes, RewardKey, Some
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["Expected", "KeyAccess"]
@@ -43,7 +45,7 @@ class Expected:
         return all(want in (-1, found) for want, found in zip(self.shape, shape[n:], strict=True))
 
 
-class KeyAccess(SpecAccess):
+class KeyAccess(SpecAccess[Some], Generic[Some]):
     """The part of an environment that names its keys. All lists follow the order of the specs."""
 
     def _keys(self, group: str) -> list[NestedKey]:
@@ -54,7 +56,7 @@ class KeyAccess(SpecAccess):
             self._cache[name] = found
         return found
 
-    def _only_key(self, group: str, what: str) -> NestedKey:
+    def _only_key(self, group: str, what: str) -> Any:
         keys = self._keys(group)
         if len(keys) != 1:
             raise MissingKeyError(
@@ -68,9 +70,10 @@ class KeyAccess(SpecAccess):
         return list(self._keys("full_action_spec"))
 
     @property
-    def action_key(self) -> NestedKey:
+    def action_key(self: KeyAccess[KeyTypes[ActionKey, Any, Any]]) -> ActionKey:
         """The key of the action. Raises KeyError if there are several."""
-        return self._only_key("full_action_spec", "action")
+        key: ActionKey = self._only_key("full_action_spec", "action")
+        return key
 
     @property
     def reward_keys(self) -> list[NestedKey]:
@@ -78,9 +81,10 @@ class KeyAccess(SpecAccess):
         return list(self._keys("full_reward_spec"))
 
     @property
-    def reward_key(self) -> NestedKey:
+    def reward_key(self: KeyAccess[KeyTypes[Any, RewardKey, Any]]) -> RewardKey:
         """The key of the reward. Raises KeyError if there are several."""
-        return self._only_key("full_reward_spec", "reward")
+        key: RewardKey = self._only_key("full_reward_spec", "reward")
+        return key
 
     @property
     def done_keys(self) -> list[NestedKey]:
@@ -88,7 +92,7 @@ class KeyAccess(SpecAccess):
         return list(self._keys("full_done_spec"))
 
     @property
-    def done_key(self) -> NestedKey:
+    def done_key(self: KeyAccess[KeyTypes[Any, Any, DoneKey]]) -> DoneKey:
         """The key of the `done` flag. Raises KeyError if there are several done sets."""
         sets = self._done_sets
         if len(sets) != 1:
@@ -96,7 +100,9 @@ class KeyAccess(SpecAccess):
             raise MissingKeyError(
                 f"done_key needs exactly one done set, the environment has {found}; use done_keys"
             )
-        return sets[0].done
+        key: Any = sets[0].done
+        done: DoneKey = key
+        return done
 
     @property
     def reset_keys(self) -> list[NestedKey]:

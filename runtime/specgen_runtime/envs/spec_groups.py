@@ -159,7 +159,8 @@ class SpecGroups(nn.Module):
 
     # the five composites
 
-    def _group(self, name: str) -> Composite:
+    def _group(self, name: str) -> Any:
+        """One of the five composites, whatever its keys are known to be."""
         found = self._groups.get(name)
         if found is None:
             found = self._default_group(name)
@@ -179,7 +180,7 @@ class SpecGroups(nn.Module):
 
     def _settled(self, name: str) -> Composite:
         """One of the five composites, checked, and locked unless the environment's specs are to stay open."""
-        spec = self._group(name)
+        spec: Composite = self._group(name)
         if not spec.is_locked:
             self._check_group(name, spec)
             if self._spec_locked:

@@ -18,10 +18,11 @@ from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.mdp import following_root
 from specgen_runtime.envs.partial import merge_reset, refuse_done_after_reset
 from specgen_runtime.envs.presets import add_presets
+from specgen_runtime.envs.spec_types import S
 from specgen_runtime.envs.step_masks import begin_partial, keep_others
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["D", "Stepping"]
+__all__ = ["D", "S", "Stepping"]
 
 D = TypeVar("D", bound=TensorDictBase, default=Any)
 
@@ -29,7 +30,7 @@ _OBSERVED = ("full_observation_spec", "full_done_spec")
 _ENDED = ("full_reward_spec", "full_done_spec")
 
 
-class Stepping(KeyAccess, ABC, Generic[D]):
+class Stepping(KeyAccess[S], ABC, Generic[D, S]):
     """What `EnvBase` says of its constructor, of the hooks, and of `reset` and `step`."""
 
     _supports_set_state: bool = False

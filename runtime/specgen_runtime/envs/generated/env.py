@@ -21,7 +21,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.allowed import rand_allowed
-from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.base import Callback, D, EnvBase, Policy, S
 from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.entries import peek, put
 from specgen_runtime.envs.generated.draws import Draws
@@ -48,7 +48,7 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 __all__ = ["GeneratedEnv"]
 
 
-class GeneratedEnv(Draws, Parameters, EnvBase[D]):
+class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from specgen_runtime.envs.base import D
+from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated.dynamics import PythonDynamics, VectorDynamics
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.generated.returned import Method
@@ -18,7 +18,7 @@ from specgen_runtime.typing import DEVICE_TYPING
 __all__ = ["GeneratedPythonEnv"]
 
 
-class GeneratedPythonEnv(GeneratedEnv[D]):
+class GeneratedPythonEnv(GeneratedEnv[D, S]):
     """Base of generated environments that a user's class is behind.
 
     The class is imported when an environment is made, not before, so that generated code can be imported by the

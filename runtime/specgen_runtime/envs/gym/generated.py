@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.base import D
+from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.rollout import run_lifted
@@ -47,7 +47,7 @@ class GymSpaceMismatch(ValueError):  # noqa: N818
         self.found = found
 
 
-class GeneratedGymEnv(GeneratedEnv[D]):
+class GeneratedGymEnv(GeneratedEnv[D, S]):
     """Base of generated environments that step a Gymnasium environment; the batch size is `()`.
 
     A subclass sets `_gym_id`. Its `_fresh` calls `self._gym_reset()` and its `_advance` calls
