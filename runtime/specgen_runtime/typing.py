@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -12,10 +12,13 @@ from tensordict import TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from tensordict import TensorDictParams as TensorDictParams
+    from tensordict.nn import TensorDictModuleBase as TensorDictModuleBase
 
 __all__ = [
     "DEVICE_TYPING",
     "ArrayLike",
+    "Entries",
     "Index",
     "IndexLike",
     "NestedKey",
@@ -50,3 +53,10 @@ IndexLike: TypeAlias = "_IndexItem | tuple[_IndexItem, ...]"
 
 Index: TypeAlias = IndexLike
 """What indexes the batch of a typed tensordict; keys have overloads of their own."""
+
+
+class Entries(Protocol):
+    """What holds entries: a tensordict, or a dict where all keys are flat. tensordict's own `get` has no types."""
+
+    def get(self, key: Any, /) -> Any:
+        """Return an entry."""

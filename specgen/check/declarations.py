@@ -50,6 +50,7 @@ USED = frozenset(
         "ClassVar",
         "Composite",
         "DEVICE_TYPING",
+        "Entries",
         "EnvBase",
         "EnvSpecs",
         "Float",

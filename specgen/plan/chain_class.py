@@ -48,13 +48,11 @@ def chain_class(
     if lift is not None:
         attributes = (*attributes, "_gym_lifts = True")
     base = "GeneratedGymEnv" if gym else "GeneratedPythonEnv" if python else "GeneratedEnv"
-    lead = [f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."]
-    doc = env_doc(interface)
-    at = doc.index("Args:")
+    lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     return ClassPlan(
         name,
         (f'{base}["{name}Data", "{name}Specs"]',),
-        (*doc[:at], *lead, "", *doc[at:]),
+        env_doc(interface, lead, ""),
         attributes,
         (
             _init(interface, env),
@@ -78,7 +76,7 @@ def chain_class(
 
 def _init(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
     if env.env.gymnasium is not None:
-        return gym_init(env.env)
+        return gym_init(interface, env.env)
     return python_init(interface, env.env) if env.env.python is not None else init_method(interface, env.name)
 
 

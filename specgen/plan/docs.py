@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from functools import partial
 
-from specgen.check.model import AgentGroup, Parameter
+from specgen.check.model import AgentGroup
 from specgen.expr import SpecType, Type
 from specgen.plan.interface import FLAGS, EnvInterface
 from specgen.plan.per_env import param_doc
@@ -15,19 +15,10 @@ from specgen.plan.writer import domain_text, shape_text
 WIDTH = 100
 
 
-def env_doc(interface: EnvInterface) -> tuple[str, ...]:
-    """What the environment is, its keywords, and every key with shape, dtype and domain."""
+def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
+    """What the environment is, and every key with shape, dtype and domain; `further` lines come first of all else."""
     env = interface.env
-    lines = [*wrapped(env.doc or f"The environment `{env.name}`."), ""]
-    stateful = env.python is not None and env.python.stateful
-    lines += params_doc(env.params, batched=env.gymnasium is None and not stateful)
-    if env.gymnasium is not None:
-        lines[-1:] = [*hanging("**gym_kwargs: further keywords of `gymnasium.make`."), ""]
-    if env.python is not None:
-        lines[-1:] = [
-            *hanging("check_domains: refuse NaN and values outside their domain; for debugging."),
-            "",
-        ]
+    lines = [*wrapped(_what(interface)), "", *further]
     if env.groups:
         lines += ["Groups of agents:", *(line for group in env.groups for line in _group_doc(group)), ""]
     lines += ["Keys:"]
@@ -45,22 +36,30 @@ def env_doc(interface: EnvInterface) -> tuple[str, ...]:
     return (*lines, *items_doc(keys))
 
 
+def init_doc(interface: EnvInterface) -> tuple[str, ...]:
+    """What the environment is in a sentence, and the keywords of its constructor."""
+    env = interface.env
+    stateful = env.python is not None and env.python.stateful
+    lines = ["Args:", *items_doc(map(param_doc, env.params))]
+    if env.gymnasium is None and not stateful:
+        lines.append("    batch_size: how many instances run side by side, any shape.")
+    lines.append("    device: where the tensors live.")
+    if env.gymnasium is not None:
+        lines += hanging("**gym_kwargs: further keywords of `gymnasium.make`.")
+    if env.python is not None:
+        lines += hanging("check_domains: refuse NaN and values outside their domain; for debugging.")
+    return (*summary(_what(interface)), "", *lines)
+
+
+def _what(interface: EnvInterface) -> str:
+    return interface.env.doc or f"The environment `{interface.name}`."
+
+
 def _group_doc(group: AgentGroup) -> list[str]:
     """`    red: red_0, red_1, red_2; the ones that hunt`."""
     most = 8
     shown = ", ".join(group.agents if group.size <= most else (group.agents[0], "…", group.agents[-1]))
     return hanging(f"{group.name}: {shown}" + (f"; {group.doc}" if group.doc else ""))
-
-
-def params_doc(params: Iterable[Parameter], *, batched: bool) -> list[str]:
-    """The `Args:` section of a generated environment."""
-    lines = ["Args:"]
-    for param in params:
-        lines += hanging(param_doc(param))
-    if batched:
-        lines.append("    batch_size: how many instances run side by side, any shape.")
-    lines += ["    device: where the tensors live.", ""]
-    return lines
 
 
 def key_line(
@@ -82,11 +81,22 @@ def key_line(
 
 def wrapped(text: str) -> list[str]:
     """A paragraph: the first sentence on its own, as docstrings have it."""
+    first, rest = _sentences(text)
+    if not rest or len(first) > WIDTH:
+        return textwrap.wrap(" ".join(text.split()), WIDTH)
+    return [first, "", *textwrap.wrap(rest, WIDTH)]
+
+
+def summary(text: str) -> list[str]:
+    """The first sentence of a paragraph."""
+    return textwrap.wrap(_sentences(text)[0], WIDTH)
+
+
+def _sentences(text: str) -> tuple[str, str]:
+    """The first sentence, and the rest."""
     text = " ".join(text.split())
     first, dot, rest = text.partition(". ")
-    if not dot or len(first) > WIDTH:
-        return textwrap.wrap(text, WIDTH)
-    return [first + ".", "", *textwrap.wrap(rest, WIDTH)]
+    return first + dot.rstrip(), rest
 
 
 def hanging(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from specgen.check.model import CheckedEnv, Key, dotted
-from specgen.plan.docs import env_doc
+from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.interface import Call, EnvInterface, Output
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
 from specgen.plan.per_env import read_text
@@ -96,7 +96,9 @@ def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
         Argument("batch_size", "Sequence[int]", "()"),
         Argument("device", "DEVICE_TYPING | None", "None"),
     )
-    return FunctionPlan("__init__", (), "None", (), tuple(map(Line, lines)), keywords, method=True)
+    return FunctionPlan(
+        "__init__", (), "None", init_doc(interface), tuple(map(Line, lines)), keywords, method=True
+    )
 
 
 def build_method(interface: EnvInterface, env: EnvInterface | None = None) -> list[FunctionPlan]:
@@ -128,7 +130,7 @@ def read_method(interface: EnvInterface) -> FunctionPlan:
     fields = ", ".join(f"{f.name}=tensordict.get({key_text(f.key)})" for f in interface.root)
     return method(
         "_read",
-        (Argument("tensordict", "TensorDictBase"),),
+        (Argument("tensordict", "Entries"),),
         f"{interface.name}Root",
         "",
         f"return {interface.name}Root({fields})",

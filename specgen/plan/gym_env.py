@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.check.model import Checked, CheckedEnv
 from specgen.expr import Type, full
 from specgen.plan.data import data_plan
-from specgen.plan.docs import env_doc
+from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method, specs_method, unpacked
 from specgen.plan.env_context import field_doc
 from specgen.plan.interface import FLAG_DOCS, FLAGS, EnvInterface, Extra, Output, RecordField
@@ -44,7 +44,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
             env_doc(interface),
             (*gym_attributes(env), *(("_gym_lifts = True",) if len(env.observation) == 1 else ())),
             (
-                gym_init(env),
+                gym_init(interface, env),
                 specs_method(interface),
                 read_method(interface),
                 *_hooks(interface),
@@ -68,8 +68,8 @@ def gym_attributes(env: CheckedEnv) -> tuple[str, ...]:
     )
 
 
-def gym_init(env: CheckedEnv) -> FunctionPlan:
-    """The constructor: keyword arguments, the declared ones first, go on to `gymnasium.make`."""
+def gym_init(interface: EnvInterface, env: CheckedEnv) -> FunctionPlan:
+    """The constructor of an environment, or of a chain, over that of `env`: keyword arguments, the declared ones first, go on to `gymnasium.make`."""
     declared = env.gymnasium.kwargs if env.gymnasium is not None else {}
     given = ", ".join(f"{key!r}: {value!r}" for key, value in sorted(declared.items()))
     kwargs = f"{{{given}, **gym_kwargs}}" if given else "gym_kwargs"
@@ -77,7 +77,7 @@ def gym_init(env: CheckedEnv) -> FunctionPlan:
         "__init__",
         (),
         "None",
-        (),
+        init_doc(interface),
         (Line(f"super().__init__(device=device, **{kwargs})"), Line("self._build()")),
         (Argument("device", "DEVICE_TYPING | None", "None"),),
         method=True,

@@ -35,7 +35,7 @@ _RUNTIME_ENVS = (
     "VectorDynamics",
 )
 _RUNTIME_LIFTING = ("counts_before", "sums_before")
-_RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "NestedKey", "TensorDict", "TensorDictBase")
+_RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "Entries", "NestedKey", "TensorDict", "TensorDictBase")
 _RUNTIME_TYPED = ("TypedComposite", "TypedTensorDict")
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
 _RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
@@ -76,8 +76,8 @@ KNOWN: dict[str, Import] = {
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
-    "TensorDictParams": Import("tensordict", "TensorDictParams", typing_only=True),
-    "TensorDictModuleBase": Import("tensordict.nn", "TensorDictModuleBase", typing_only=True),
+    "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),
+    "TensorDictModuleBase": Import("specgen_runtime.typing", "TensorDictModuleBase", typing_only=True),
     **{name: Import("jaxtyping", name, typing_only=True) for name in _JAXTYPING},
 }
 """Names that generated code may use, and where each comes from."""

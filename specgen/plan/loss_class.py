@@ -17,7 +17,7 @@ from specgen.check.model import Statement, identifier
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, SourceText, infer, to_torch
 from specgen.expr.tree import Expr, Logic
-from specgen.plan.docs import hanging, wrapped
+from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_parts import LossParts, params_scope
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
 from specgen.plan.spec_text import key_text
@@ -40,7 +40,17 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> ClassPlan:
 
 
 def _doc(loss: CheckedLoss) -> Iterator[str]:
-    yield from wrapped(loss.doc or f"The loss `{loss.name}`.")
+    yield from wrapped(_what(loss))
+    yield ""
+    yield "Keys, by the name that `set_keys` takes:"
+    for role in loss.roles:
+        key = ("next", *role.key) if role.after else role.key
+        text = key[0] if len(key) == 1 else repr(key).replace("'", '"')
+        yield from hanging(f"{role.name}: {text}" + (f"; {role.doc}" if role.doc else ""))
+
+
+def _init_doc(loss: CheckedLoss) -> Iterator[str]:
+    yield from summary(_what(loss))
     yield ""
     yield "Args:"
     for network in loss.networks:
@@ -63,12 +73,6 @@ def _doc(loss: CheckedLoss) -> Iterator[str]:
         "hold weights."
     )
     yield ""
-    yield "Keys, by the name that `set_keys` takes:"
-    for role in loss.roles:
-        key = ("next", *role.key) if role.after else role.key
-        text = key[0] if len(key) == 1 else repr(key).replace("'", '"')
-        yield from hanging(f"{role.name}: {text}" + (f"; {role.doc}" if role.doc else ""))
-    yield ""
     yield "Raises:"
     yield from hanging("TypeError: if a network is not a module.")
     yield from hanging(
@@ -76,9 +80,13 @@ def _doc(loss: CheckedLoss) -> Iterator[str]:
     )
 
 
+def _what(loss: CheckedLoss) -> str:
+    return loss.doc or f"The loss `{loss.name}`."
+
+
 def _attributes(loss: CheckedLoss) -> Iterator[str]:
     yield "@dataclass"
-    yield "class _AcceptedKeys(LossModule._AcceptedKeys):"
+    yield "class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]"
     for role in loss.roles:
         yield f"    {role.name}: NestedKey = {key_text(role.key)}"
     yield ""
@@ -126,7 +134,9 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
     keywords.append(Argument("reduction", "Reduction | None", "None"))
     keywords.append(Argument("use_prioritized_weights", 'Literal["auto"] | bool', '"auto"'))
     args = tuple(Argument(network.name, "nn.Module") for network in loss.networks)
-    return FunctionPlan("__init__", args, "None", (), tuple(lines), tuple(keywords), method=True)
+    return FunctionPlan(
+        "__init__", args, "None", tuple(_init_doc(loss)), tuple(lines), tuple(keywords), method=True
+    )
 
 
 def _checks(param: LossParam) -> Iterator[str]:

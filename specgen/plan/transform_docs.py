@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
+from specgen.plan.docs import summary
 from specgen.plan.writer import bound_text
 
 _GROUPS = {
@@ -15,10 +16,16 @@ _GROUPS = {
 
 
 def transform_doc(transform: CheckedTransform) -> tuple[str, ...]:
-    """The lines of the docstring."""
-    lines = [transform.doc or f"The transform `{transform.name}`."]
+    """What the transform does, and what it reads and writes."""
+    lines = [_what(transform)]
     for role in transform.roles:
         lines += ["", *_role(transform, role)]
+    return tuple(lines)
+
+
+def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
+    """What the transform does in a sentence, the arguments of its constructor, and what it refuses."""
+    lines = summary(_what(transform))
     if transform.signature:
         lines += ["", "Args:", *(f"    {name}: {_argument(transform, name)}" for name in transform.signature)]
     said = [
@@ -31,6 +38,10 @@ def transform_doc(transform: CheckedTransform) -> tuple[str, ...]:
     if said:
         lines += ["", "Raises:", f"    ValueError: if {', or '.join(said)}."]
     return tuple(lines)
+
+
+def _what(transform: CheckedTransform) -> str:
+    return transform.doc or f"The transform `{transform.name}`."
 
 
 def _role(transform: CheckedTransform, role: Role) -> list[str]:

@@ -8,7 +8,7 @@ from specgen.check.model import Checked, identifier
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.expr.tree import Call, Name
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
-from specgen.plan.transform_docs import transform_doc
+from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
 from specgen.plan.transform_text import (
     by_condition,
@@ -138,7 +138,8 @@ class _Planner:
             if any(names for _, names in added):
                 lines.append(f"if {param.name} is not None:")
                 lines += [f"    self.{a} = (*self.{a}, {', '.join(names)})" for a, names in added if names]
-        return FunctionPlan("__init__", args, "None", (), joined(lines), method=True)
+        doc = transform_init_doc(transform)
+        return FunctionPlan("__init__", args, "None", doc, joined(lines), method=True)
 
     def _argument(self, name: str) -> Argument:
         if name.startswith(("in_keys", "out_keys")):
@@ -334,13 +335,14 @@ class _Planner:
         value = identifier(write)
         if output.name in self.transform.recalls:
             return f"self._keep({target}, key.{output.name}, {value})"
-        return f"{target}.set(key.{output.name}, {value})"
+        return f"self._write({target}, key.{output.name}, {value})"
 
     def _unassigned_flags(self, target: str) -> Iterator[str]:
         assigned = {write for function in self.functions["reset"] for write in function.writes}
         for output in self.transform.outputs:
             if output.flag and output.name not in assigned:
-                text = f"{target}.set(key.{output.name}, self._flag({target}, key.{output.name}, like=key.{output.each}))"
+                value = f"self._flag({target}, key.{output.name}, like=key.{output.each})"
+                text = f"self._write({target}, key.{output.name}, {value})"
                 if output.when is not None:
                     yield f"if self.{output.when} is not None:"
                     yield f"    {text}"

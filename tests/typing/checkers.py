@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 MARK = re.compile(r"#\s*E\s*$")
 
@@ -54,6 +55,13 @@ def pyright(folder: Path) -> Errors:
             place = errors.setdefault(Path(item["file"]).relative_to(folder.resolve()).as_posix(), {})
             place.setdefault(item["range"]["start"]["line"] + 1, []).append(item["message"])
     return errors
+
+
+def strict_pyright(folder: Path, **options: Any) -> Errors:
+    """What pyright says in its strict mode, with further options of its configuration file."""
+    configuration = {"typeCheckingMode": "strict", **options}
+    (folder / "pyrightconfig.json").write_text(json.dumps(configuration), encoding="utf-8")
+    return pyright(folder)
 
 
 CHECKERS: dict[str, Callable[[Path], Errors]] = {"mypy": mypy, "pyright": pyright}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from specgen_runtime.testing import check_env
 
 from tests.support import generate, imported
-from tests.typing.checkers import CHECKERS
+from tests.typing.checkers import CHECKERS, strict_pyright
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SCHEMA = """
 specgen: 1
@@ -66,11 +69,31 @@ def files() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_it_is_clean(checker: str, files: dict[str, str], tmp_path: Path) -> None:
+    write(files, tmp_path / "unclean")
+    assert CHECKERS[checker](tmp_path) == {}
+
+
+@pytest.mark.slow
+def test_packages_pass_strict_pyright(files: dict[str, str], tmp_path: Path) -> None:
+    """The library, a project with classes of its own, what the cases generate, and what was once unclean."""
+    ignore = shutil.ignore_patterns("__pycache__", "python_env*")
+    shutil.copytree(ROOT / "generated" / "specgen_std", tmp_path / "specgen_std", ignore=ignore)
+    shutil.copytree(ROOT / "examples" / "warehouse", tmp_path, ignore=ignore, dirs_exist_ok=True)
+    for expected in sorted((ROOT / "tests" / "cases" / "good").glob("*/expected")):
+        # `python_env*` are about classes that do not exist
+        if not expected.parent.name.startswith("python_env"):
+            shutil.copytree(expected, tmp_path / expected.parent.name / "generated")
+    write(files, tmp_path / "unclean")
+    environments = [{"root": path.name} for path in tmp_path.iterdir() if (path / "generated").is_dir()]
+    assert len(environments) > 15
+    assert strict_pyright(tmp_path, executionEnvironments=environments) == {}
+
+
+def write(files: dict[str, str], folder: Path) -> None:
     for path, text in files.items():
-        file = tmp_path / "unclean" / path
+        file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    assert CHECKERS[checker](tmp_path) == {}
 
 
 def test_keys_keep_their_names(files: dict[str, str], tmp_path: Path) -> None:

@@ -58,10 +58,9 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
             `auto_reset`.
     """
 
-    def __new__(
-        cls, *args: Any, auto_reset: bool = False, auto_reset_replace: bool = True, **kwargs: Any
-    ) -> Self:
-        """Make the environment, inside an `AutoResetEnv` if it resets itself."""
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make the environment; with `auto_reset=True`, inside an `AutoResetEnv` (`auto_reset_replace` is its `replace`)."""
+        auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
         env = super().__new__(cls, *args, **kwargs)
         if not auto_reset:
             return env
@@ -69,7 +68,7 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
 
         # `__new__` of a subclass may have been written as a class method, which passes the class twice.
         env.__init__(*(args[1:] if args[:1] == (cls,) else args), **kwargs)  # type: ignore[misc]
-        wrapped: Any = AutoResetEnv(env, replace=auto_reset_replace)
+        wrapped: Any = AutoResetEnv(env, replace=replace)
         return wrapped  # type: ignore[no-any-return]  # not an instance of cls: Python calls no `__init__`
 
     # random actions and rollouts

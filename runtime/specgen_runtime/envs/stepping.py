@@ -49,14 +49,13 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
     _batch_locked: bool
     _inplace_update: bool
 
-    def __new__(
-        cls, *args: Any, _batch_locked: bool = True, _inplace_update: bool = False, **kwargs: Any
-    ) -> Self:
-        """Take the two keywords that TorchRL's `__new__` takes; `_inplace_update` changes nothing."""
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Take the `_batch_locked` and `_inplace_update` of TorchRL's `__new__`; the latter changes nothing."""
+        locked, inplace = kwargs.pop("_batch_locked", True), kwargs.pop("_inplace_update", False)
         env = super().__new__(cls, *args, **kwargs)
         env.__dict__.update(
-            _batch_locked=bool(_batch_locked),
-            _inplace_update=bool(_inplace_update),
+            _batch_locked=bool(locked),
+            _inplace_update=bool(inplace),
             _closed=False,
             _begun=False,
         )

@@ -52,8 +52,7 @@ class Bounded(LeafSpec):
 
     _tensors = ("_low", "_high")
 
-    def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Choose the subclass: `BoundedContinuous` for floats, `BoundedDiscrete` for integers and bools."""
+    def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102  # editors would show it as the class's
         if cls is not Bounded:
             return super().__new__(cls)
         dtype = kwargs.get("dtype", args[4] if len(args) > 4 else None)

@@ -26,8 +26,7 @@ class Unbounded(LeafSpec):
         dtype: the dtype; torch's default dtype (float32) if None.
     """
 
-    def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Choose the subclass: `UnboundedContinuous` for floats, `UnboundedDiscrete` for integers and bools."""
+    def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102  # editors would show it as the class's
         if cls is not Unbounded:
             return super().__new__(cls)
         dtype = kwargs.get("dtype", args[2] if len(args) > 2 else None)

@@ -133,7 +133,7 @@ class Transform(nn.Module):
 
     # --------------------------------------------------------------- moments
 
-    def _apply_transform(self, obs: Tensor) -> Tensor:
+    def _apply_transform(self, obs: Tensor, /) -> Tensor:
         raise NotImplementedError(
             f"{type(self).__name__} computes nothing: write `_apply_transform`, `_call`, `_step` or `forward`"
         )
@@ -206,7 +206,7 @@ class Transform(nn.Module):
             )
         return value
 
-    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+    def _inv_apply_transform(self, state: Tensor, /) -> Tensor:
         if self.invertible:
             raise NotImplementedError(f"{type(self).__name__} is invertible: write `_inv_apply_transform`")
         return state

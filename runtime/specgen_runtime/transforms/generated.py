@@ -148,6 +148,10 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         value: Tensor | None = tensordict.get(key, None)
         return torch.zeros_like(self._require(tensordict, like), dtype=torch.bool) if value is None else value
 
+    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write an output."""
+        tensordict.set(key, value)
+
     def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a value that the next step recalls."""
         tensordict.set(key, value)

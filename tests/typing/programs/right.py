@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal, assert_type
 
 import torch
-from specgen_runtime.envs import EnvBase, check_env_specs
+from specgen_runtime.envs import EnvBase, ParallelEnv, SerialEnv, check_env_specs
 from specgen_runtime.modules import EGreedyModule, QValueActor
 from specgen_runtime.objectives import SoftUpdate
-from specgen_runtime.specs import Bounded, Composite, TensorSpec
+from specgen_runtime.specs import Bounded, Composite, TensorSpec, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_runtime.typing import TensorDict, TensorDictBase
-from specgen_std.chains import CartPoleGymTrain, CartPoleTrain
+from specgen_std.chains import CartPoleGymTrain, CartPoleTrain, CartPoleTrainData
+from specgen_std.chains.cartpole import CartPoleTrainNextData
 from specgen_std.envs import Pendulum
 from specgen_std.envs.pendulum import PendulumParams
 from specgen_std.losses import DQNLoss
@@ -60,12 +63,74 @@ def step_by_step(env: CartPoleTrain) -> Tensor:
     return total + root["step_count"]
 
 
+def keys(data: CartPoleTrainData, name: str) -> CartPoleTrainNextData:
+    """Keys that may be missing, keys of one's own, keys that are known at run time only, keys that environments name."""
+    env = CartPoleTrain()
+    assert_type(data["next", "reward"], Tensor)
+    assert_type(data["next"]["reward"], Tensor)
+    assert_type(data.get("step_count", None), Tensor | None)
+    assert_type(data.get(("next", "reward"), 0.0), Tensor | float)
+    anything = data.get(name, None)
+    assert_type(data.get("own", None), Any)
+    data["own"] = data["observation"]
+    data["next", "own"] = data["next", "observation"]
+    data[name] = data["next", name] = anything
+    assert_type(data[env.action_key], Tensor)
+    assert_type(data["next", env.reward_key], Tensor)
+    data.set(env.action_key, data["action"])
+    key: Literal["x", "theta"]
+    for key in ("x", "theta"):
+        assert_type(data[key], Tensor)
+        assert_type(data["next", key], Tensor)
+    for first in (0, slice(0, 5), torch.tensor([True]), ..., (0, None)):
+        assert_type(data[first], CartPoleTrainData)
+    return data["next"]
+
+
+def own_specs(env: Pendulum, discrete: CartPoleTrain) -> None:
+    """Specs have the classes that they are declared as."""
+    assert_type(env.action_spec.high, Tensor)
+    assert_type(env.full_action_spec["action"], Bounded)
+    assert_type(env.observation_spec["observation"].low, Tensor)
+    assert_type(env.full_observation_spec.get("thdot", None), Bounded | None)
+    assert_type(env.full_reward_spec["reward"], Unbounded)
+    assert_type(env.full_done_spec["terminated"].n, int)
+    assert_type(discrete.action_spec.n, int)
+    assert_type(discrete.action_spec_unbatched.n, int)
+    assert_type(discrete.state_spec["step_count"], Bounded)
+    assert_type(discrete.full_observation_spec_unbatched["is_init"].n, int)
+    narrower = discrete.observation_spec.clone()
+    narrower["observation"] = Unbounded((4,))
+    discrete.observation_spec = narrower
+    any_specs(env)
+
+
+def any_specs(env: EnvBase) -> None:
+    """Of an environment that may be any, the specs are any."""
+    assert_type(env.action_spec, TensorSpec)
+    assert_type(env.observation_spec["observation"], TensorSpec)
+    assert_type(env.full_done_spec, Composite)
+    assert_type(env.reward_key, str | tuple[str, ...])
+
+
+def batches() -> None:
+    """Batches keep the data type of what they hold."""
+    assert_type(SerialEnv(2, CartPoleTrain).rollout(3), CartPoleTrainData)
+    assert_type(SerialEnv(2, lambda: CartPoleTrain(gravity=9.0)).reset(), CartPoleTrainData)
+    assert_type(SerialEnv(2, partial(CartPoleTrain, gravity=9.0)).rollout(3), CartPoleTrainData)
+    assert_type(SerialEnv(2, [CartPoleTrain, CartPoleTrain]).rollout(3), CartPoleTrainData)
+    assert_type(ParallelEnv(2, CartPoleTrain).rollout(3)["next", "episode_reward"], Tensor)
+    assert_type(ParallelEnv(2, lambda: CartPoleTrain()).rollout(3), CartPoleTrainData)
+    assert_type(ParallelEnv(2, partial(CartPoleTrain, gravity=9.0)).reset(), CartPoleTrainData)
+
+
 def specs(env: Pendulum) -> list[tuple[int, ...]]:
     """Read specs and parameters."""
     action: TensorSpec = env.action_spec
     observation: Composite = env.observation_spec
     bounded = observation["observation"]
     assert isinstance(bounded, Bounded)
+    own_specs(env, CartPoleTrain())
     params: PendulumParams = env.params
     print(params.g * params.m, env.batch_size, env.device, env.action_key, env.reward_keys, action.dtype)
     return [tuple(action.shape), tuple(bounded.shape), tuple(env.full_reward_spec["reward"].shape)]
@@ -85,7 +150,8 @@ def train(env: CartPoleTrain) -> float:
     updater = SoftUpdate(loss_module, tau=0.005)
     optimizer = torch.optim.Adam(loss_module.parameters(), lr=1e-3)
     data = env.rollout(20, policy)
-    play(env, policy)
+    print(play(env, policy), keys(data, "observation"))
+    batches()
     out = loss_module(data.reshape(-1))
     loss: Tensor = out["loss"]
     loss.backward()  # type: ignore[no-untyped-call]

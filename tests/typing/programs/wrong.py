@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+from specgen_runtime.envs import ParallelEnv, SerialEnv
 from specgen_runtime.modules import QValueActor
 from specgen_runtime.transforms import StepCounter as Missing  # E
 from specgen_std.chains import CartPoleGymTrain, CartPoleTrain
@@ -29,6 +32,10 @@ env.step(env.rand_step())["next", "terminatd"]  # E
 _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
 root["step_conut"]  # E
 count: str = data["step_count"]  # E
+data[env.reward_key]  # E
+data.get("step_count", None).float()  # E
+data.get(("next", "reward"), 0.0).mean()  # E
+data.set(("next", "own"), torch.zeros(3, 10))  # E
 
 # constructors
 CartPoleTrain(batchsize=(3,))  # E
@@ -48,6 +55,25 @@ env.rollot(10)  # E
 env.rollout(10, break_when_any_don=True)  # E
 Pendulum().params.mass  # E
 CartPoleGymTrain().observaton_spec  # E
+
+# specs
+env.action_spec.low  # E
+env.action_spec.nn  # E
+env.observation_spec["observaton"]  # E
+env.observation_spec["observation"].lo  # E
+env.observation_spec["action"]  # E
+env.full_reward_spec["rewad"]  # E
+env.full_done_spec.get("terminatd")  # E
+env.state_spec["observation"]  # E
+Pendulum().action_spec.n  # E
+size: str = Pendulum().action_spec_unbatched.high  # E
+
+# batches
+SerialEnv(2, CartPoleTrain).rollout(3)["observaton"]  # E
+SerialEnv(2, lambda: CartPoleTrain(gravity=9.0)).reset()["reward"]  # E
+ParallelEnv(2, partial(CartPoleTrain, gravity=9.0)).rollout(3)["next", "rewad"]  # E
+ParallelEnv(2, [CartPoleTrain, CartPoleTrain]).rollout(3)["next", "action"]  # E
+SerialEnv(2, StepCounter)  # E
 
 # losses
 actor = QValueActor(nn.Linear(4, 2), in_keys=["observation"], spec=env.action_spec)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.specs.arguments import as_count
 
 __all__ = ["EnvFunction", "as_functions", "as_kwargs", "checked_env", "refuse_deprecated"]
 
-EnvFunction = Callable[..., EnvBase[Any]]
+EnvFunction: TypeAlias = Callable[..., EnvBase[D]]
+"""Makes an environment: its class, a lambda, a `functools.partial`."""
 
 
-def as_functions(count: Any, functions: Any) -> tuple[EnvFunction, ...]:
+def as_functions(count: Any, functions: Any) -> tuple[EnvFunction[Any], ...]:
     """One function for each environment.
 
     Raises:
@@ -30,7 +31,7 @@ def as_functions(count: Any, functions: Any) -> tuple[EnvFunction, ...]:
     return (_as_function(functions, "create_env_fn"),) * workers
 
 
-def _as_function(function: Any, name: str) -> EnvFunction:
+def _as_function(function: Any, name: str) -> EnvFunction[Any]:
     if isinstance(function, EnvBase):
         raise TypeError(
             f"{name} must be a function that makes an environment, found a {type(function).__name__}: each"
@@ -41,7 +42,7 @@ def _as_function(function: Any, name: str) -> EnvFunction:
         raise TypeError(
             f"{name} must be a function that makes an environment, found {type(function).__name__}"
         )
-    made: EnvFunction = function
+    made: EnvFunction[Any] = function
     return made
 
 

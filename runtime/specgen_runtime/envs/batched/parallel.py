@@ -77,7 +77,7 @@ class ParallelEnv(BatchedEnv[D]):
         >>> env.close()
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """A `SerialEnv` if that is asked for, and there is one environment."""
         if kwargs.get("serial_for_single") and (args[0] if args else kwargs.get("num_workers")) == 1:
             for name in (
@@ -88,13 +88,14 @@ class ParallelEnv(BatchedEnv[D]):
                 "auto_wrap_envs",
             ):
                 kwargs.pop(name, None)
-            return SerialEnv(*args, **kwargs)
+            single: Any = SerialEnv(*args, **kwargs)
+            return single  # type: ignore[no-any-return]  # not an instance of cls: Python calls no `__init__`
         return super().__new__(cls)
 
     def __init__(
         self,
         num_workers: int,
-        create_env_fn: EnvFunction | Sequence[EnvFunction],
+        create_env_fn: EnvFunction[D] | Sequence[EnvFunction[D]],
         *,
         create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         pin_memory: bool = False,

@@ -97,7 +97,7 @@ class LocalPool(Pool):
 
     def __init__(
         self,
-        functions: Sequence[EnvFunction],
+        functions: Sequence[EnvFunction[Any]],
         kwargs: Sequence[dict[str, Any]],
         made: Mapping[int, EnvBase[Any]],
     ) -> None:

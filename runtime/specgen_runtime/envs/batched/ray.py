@@ -47,7 +47,7 @@ class RayEnv(BatchedEnv[D]):
     def __init__(
         self,
         num_workers: int,
-        create_env_fn: EnvFunction | Sequence[EnvFunction],
+        create_env_fn: EnvFunction[D] | Sequence[EnvFunction[D]],
         *,
         create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         share_individual_td: bool | None = None,

@@ -66,7 +66,7 @@ class SerialEnv(BatchedEnv[D]):
     def __init__(
         self,
         num_workers: int,
-        create_env_fn: EnvFunction | Sequence[EnvFunction],
+        create_env_fn: EnvFunction[D] | Sequence[EnvFunction[D]],
         *,
         create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         pin_memory: bool = False,

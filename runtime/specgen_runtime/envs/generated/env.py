@@ -43,7 +43,7 @@ from specgen_runtime.envs.hooks import HOOKS, rewrites
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.rollout import written_to
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, Entries, NestedKey
 
 __all__ = ["GeneratedEnv"]
 
@@ -109,7 +109,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         """The specs without batch dimensions, on `self.device`. Called by `_build` and by `to`."""
 
     @abstractmethod
-    def _read(self, tensordict: TensorDictBase) -> Any:
+    def _read(self, tensordict: Entries) -> Any:
         """The Root record in a root tensordict.
 
         A field that no entry holds as it was (an observation that a transform has overwritten) may be read as
@@ -117,7 +117,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         except for rows whose entries are then taken from the tensordict itself.
 
         Args:
-            tensordict: for `get` only; where all keys are flat it may be a dict of the entries.
+            tensordict: what holds the entries; where all keys are flat it may be a dict of them.
         """
 
     @abstractmethod
