@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+import specgen_std.chains
+import specgen_std.envs
+import specgen_std.losses
 import torch
+from specgen_runtime.envs import EnvBase
 from specgen_runtime.testing import check_env
+from tensordict import TensorDict
 
 from tests.support import generate, imported
-from tests.typing.checkers import CHECKERS, strict_pyright
+from tests.typing.checkers import CHECKERS, marked, strict_pyright
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,8 +61,53 @@ envs:
       reward: norm(next.x) * count - far(x)
     observe: {observation: norm(x)}
 
+  Many:
+    doc: More types of values than a data class tells apart.
+    params: {}
+    state:
+STATE
+    action: {action: "float32[2] in [-1, 1]"}
+    observation: {}
+    reset:
+RESET
+    step:
+STEP
+      reward: -norm(next.a1)
+
 chains:
   CounterTrain: {env: Counter, transforms: [StepCounter]}
+"""
+
+SIZES = range(1, 20)
+for mark, line in {
+    "STATE": "a{n}: float32[{n}]",
+    "RESET": 'a{n}: "uniform(-1, 1, shape=({n},))"',
+    "STEP": "next.a{n}: a{n}",
+}.items():
+    SCHEMA = SCHEMA.replace(mark, "\n".join("      " + line.format(n=n) for n in SIZES))
+
+PROGRAM = """
+from typing import assert_type
+from torch import Tensor
+from unclean.envs import CounterTrain, CounterTrainData, Many, ManyData, ManyNextData
+
+def use(data: ManyData, after: ManyNextData, counts: CounterTrainData) -> None:
+    assert_type(data["a1"], Tensor)
+    assert_type(data["a19"], Tensor)
+    assert_type(data["next", "a19"], Tensor)
+    assert_type(data.get("a18", None), Tensor | None)
+    assert_type(data["next"], ManyNextData)
+    assert_type(after["a19"], Tensor)
+    data["a20"]  # E
+    data["next", "a20"]  # E
+    data["reward"]  # E
+    after["a20"]  # E
+    data["next"].get("a")  # E
+    data.set("a20", data["a19"])  # E
+    assert_type(counts["index"], Tensor)
+    counts["indx"]  # E
+    Many().full_observation_spec["a20"]  # E
+    CounterTrain().full_observation_spec["a1"]  # E
 """
 
 
@@ -70,7 +120,28 @@ def files() -> dict[str, str]:
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_it_is_clean(checker: str, files: dict[str, str], tmp_path: Path) -> None:
     write(files, tmp_path / "unclean")
-    assert CHECKERS[checker](tmp_path) == {}
+    write({"program.py": PROGRAM}, tmp_path)
+    found = {file: set(lines) for file, lines in CHECKERS[checker](tmp_path).items()}
+    assert found == {"program.py": marked(tmp_path / "program.py")}
+
+
+def test_data_types_are_there_at_run_time() -> None:
+    """In annotations that something evaluates, say."""
+    names = 0
+    for package in (specgen_std.chains, specgen_std.envs, specgen_std.losses):
+        for name in package.__all__:
+            if name.endswith(("Data", "Output")):
+                assert getattr(package, name) is TensorDict
+                names += 1
+        for name, value in vars(package).items():
+            if isinstance(value, type) and issubclass(value, EnvBase):
+                assert {f"{name}Data", f"{name}NextData"} <= set(package.__all__)
+
+    def longest(data: specgen_std.chains.CartPoleTrainData) -> specgen_std.losses.DQNLossOutput:
+        return data
+
+    assert names > 30
+    assert get_type_hints(longest) == {"data": TensorDict, "return": TensorDict}
 
 
 @pytest.mark.slow
@@ -100,7 +171,7 @@ def test_keys_keep_their_names(files: dict[str, str], tmp_path: Path) -> None:
     with imported(files, "unclean", tmp_path) as package:
         module: Any = __import__("unclean.envs", fromlist=["Counter"])
         assert package is not None
-        for name in ("Counter", "Drawn", "CounterTrain"):
+        for name in ("Counter", "Drawn", "Many", "CounterTrain"):
             env = getattr(module, name)
             check_env(env, steps=10)
             check_env(lambda env=env: env(batch_size=(3,)), steps=10)
