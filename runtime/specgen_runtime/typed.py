@@ -79,7 +79,7 @@ if TYPE_CHECKING:
             K8, V8, K9, V9, K10, V10, K11, V11, K12, V12, K13, V13, K14, V14, K15, V15,
         ]
     ):
-        # fmt: on  # type: ignore[misc]
+        # fmt: on
         """A tensordict whose keys are known: up to sixteen types of keys, each with the type of its values.
 
         A misspelt key is an error wherever it is written out. A key that is known at run time only (a `str`) is for
@@ -122,10 +122,12 @@ if TYPE_CHECKING:
         def __getitem__(self, key: K14) -> V14: ...
         @overload
         def __getitem__(self, key: K15) -> V15: ...
+        # No call fits: an index is one argument. It is here for the names that language servers offer.
         @overload
         def __getitem__(self, key: Within, never: Never, /) -> Never: ...
         @overload
         def __getitem__(self, key: Index) -> Self: ...
+        # For unions of keys; and pyright names the parameters of the last overload when none fits.
         @overload
         def __getitem__(
             self, key: K0 | K1 | K2 | K3 | K4 | K5 | K6 | K7 | K8 | K9 | K10 | K11 | K12 | K13 | K14 | K15

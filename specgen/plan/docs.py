@@ -16,7 +16,7 @@ WIDTH = 100
 
 
 def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
-    """What the environment is, and every key with shape, dtype and domain; `further` lines come first of all else."""
+    """What the environment is, `further` lines, and every key with shape, dtype and domain."""
     env = interface.env
     lines = [*wrapped(_what(interface)), "", *further]
     if env.groups:

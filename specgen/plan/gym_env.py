@@ -69,7 +69,12 @@ def gym_attributes(env: CheckedEnv) -> tuple[str, ...]:
 
 
 def gym_init(interface: EnvInterface, env: CheckedEnv) -> FunctionPlan:
-    """The constructor of an environment, or of a chain, over that of `env`: keyword arguments, the declared ones first, go on to `gymnasium.make`."""
+    """The constructor of an environment, or of a chain over `env`: keywords go on to `gymnasium.make`.
+
+    Args:
+        interface: of the class.
+        env: whose declared keywords come first.
+    """
     declared = env.gymnasium.kwargs if env.gymnasium is not None else {}
     given = ", ".join(f"{key!r}: {value!r}" for key, value in sorted(declared.items()))
     kwargs = f"{{{given}, **gym_kwargs}}" if given else "gym_kwargs"

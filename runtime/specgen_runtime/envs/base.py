@@ -59,7 +59,7 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make the environment; with `auto_reset=True`, inside an `AutoResetEnv` (`auto_reset_replace` is its `replace`)."""
+        """Make the environment; inside an `AutoResetEnv` if it is called with `auto_reset=True`."""
         auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
         env = super().__new__(cls, *args, **kwargs)
         if not auto_reset:

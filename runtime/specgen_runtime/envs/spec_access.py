@@ -187,7 +187,7 @@ class SpecAccess(SpecGroups, Generic[Some]):
     @property
     def action_spec_unbatched(self: SpecAccess[HasAction[Leaf]]) -> Leaf:
         """`action_spec` of one environment; setting it adds the batch size."""
-        spec: Leaf = _single(self._unbatched(self._whole("full_action_spec")))
+        spec: Leaf = _single(self._whole("full_action_spec_unbatched"))
         return spec
 
     @action_spec_unbatched.setter
@@ -197,7 +197,7 @@ class SpecAccess(SpecGroups, Generic[Some]):
     @property
     def reward_spec_unbatched(self: SpecAccess[HasReward[Leaf]]) -> Leaf:
         """`reward_spec` of one environment; setting it adds the batch size."""
-        spec: Leaf = _single(self._unbatched(self._whole("full_reward_spec")))
+        spec: Leaf = _single(self._whole("full_reward_spec_unbatched"))
         return spec
 
     @reward_spec_unbatched.setter
@@ -207,7 +207,7 @@ class SpecAccess(SpecGroups, Generic[Some]):
     @property
     def done_spec_unbatched(self: SpecAccess[HasDone[Leaf]]) -> Leaf:
         """`done_spec` of one environment; setting it adds the batch size."""
-        spec: Leaf = _single(self._unbatched(self._whole("full_done_spec")))
+        spec: Leaf = _single(self._whole("full_done_spec_unbatched"))
         return spec
 
     @done_spec_unbatched.setter
@@ -217,7 +217,7 @@ class SpecAccess(SpecGroups, Generic[Some]):
     @property
     def observation_spec_unbatched(self: SpecAccess[HasObservation[Group]]) -> Group:
         """`observation_spec` of one environment; setting it adds the batch size."""
-        spec: Group = self._unbatched(self._whole("full_observation_spec"))
+        spec: Group = self._whole("full_observation_spec_unbatched")
         return spec
 
     @observation_spec_unbatched.setter
@@ -227,7 +227,7 @@ class SpecAccess(SpecGroups, Generic[Some]):
     @property
     def state_spec_unbatched(self: SpecAccess[HasState[Group]]) -> Group:
         """`state_spec` of one environment; setting it adds the batch size."""
-        spec: Group = self._unbatched(self._whole("full_state_spec"))
+        spec: Group = self._whole("full_state_spec_unbatched")
         return spec
 
     @state_spec_unbatched.setter
@@ -238,10 +238,6 @@ class SpecAccess(SpecGroups, Generic[Some]):
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"a spec is expected, found {type(spec).__name__}")
         return spec.expand(*self._batch_size, *spec.shape) if self._batch_size else spec
-
-    def _stored(self, name: str) -> Any:
-        """A group as it is kept, whatever its type is known to be."""
-        return self._group(name)
 
     def _whole(self, name: str) -> Any:
         """A group by the name of its property, which a subclass may have written anew."""

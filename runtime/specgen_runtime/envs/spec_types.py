@@ -1,7 +1,8 @@
 """The types of an environment's specs and keys, for type checkers: how `env.action_spec.n` is known to be an int.
 
 An environment class says them by its second type argument, a class with the attributes of `SpecTypes`. Each property
-of `EnvBase` reads its own from there, by the protocol that has just that attribute.
+of `EnvBase` reads its own from there, by the protocol that has just that attribute. (Keys have a class with type
+arguments: pyright would widen the `Literal` of an attribute to `str`.)
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class Bounded(LeafSpec):
 
     _tensors = ("_low", "_high")
 
-    def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102  # editors would show it as the class's
+    def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102
+        # No docstring: editors would show it in place of the class's.
         if cls is not Bounded:
             return super().__new__(cls)
         dtype = kwargs.get("dtype", args[4] if len(args) > 4 else None)

@@ -26,7 +26,8 @@ class Unbounded(LeafSpec):
         dtype: the dtype; torch's default dtype (float32) if None.
     """
 
-    def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102  # editors would show it as the class's
+    def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102
+        # No docstring: editors would show it in place of the class's.
         if cls is not Unbounded:
             return super().__new__(cls)
         dtype = kwargs.get("dtype", args[2] if len(args) > 2 else None)
