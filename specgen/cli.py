@@ -29,6 +29,7 @@ _ROOT = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The folder to work in (default: here); pyproject.toml is looked for from there upwards.",
 )
+_STRICT = click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 
 
 @click.group(
@@ -50,9 +51,10 @@ def main(context: click.Context, root: Path | None) -> None:
 
 @main.command()
 @click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@_STRICT
 @_ROOT
 @click.pass_obj
-def build(folder: Path, force: bool, root: Path | None) -> None:
+def build(folder: Path, force: bool, strict: bool, root: Path | None) -> None:
     """Check the schemas and write the generated files that are missing or out of date."""
     from specgen.project import RefusedError
     from specgen.project.build import build as run
@@ -60,7 +62,7 @@ def build(folder: Path, force: bool, root: Path | None) -> None:
     project = _project(root or folder)
     try:
         with _progress() as say:
-            outcome = run(project, force=force, say=say)
+            outcome = run(project, force=force, strict=strict, say=say)
     except RefusedError as refused:
         _refused(refused)
     except OSError as error:
@@ -82,16 +84,17 @@ def build(folder: Path, force: bool, root: Path | None) -> None:
 
 
 @main.command()
+@_STRICT
 @_ROOT
 @click.pass_obj
-def check(folder: Path, root: Path | None) -> None:
+def check(folder: Path, strict: bool, root: Path | None) -> None:
     """Check the schemas, and that the generated files are what they say; write nothing."""
     from specgen.project.build import check as run
 
     project = _project(root or folder)
     try:
         with _progress() as say:
-            outcome = run(project, say=say)
+            outcome = run(project, strict=strict, say=say)
     except OSError as error:
         _fail(f"cannot read: {error}")
     _diagnose(outcome)

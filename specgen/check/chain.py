@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
 from specgen.check.chain_types import cast_bounds, check_row
+from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv, Key, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Note, Sink, Span, suggestion
@@ -57,7 +58,7 @@ def check_chain(
     mine = Sink()
     env = envs[chain.env]
     state = _Position(env.value)
-    binder = _Binder(file, path, state, frozenset(chain.allow), mine)
+    binder = _Binder(file, path, state, mine)
     instances: list[Instance] = []
     complete = True
     for index, entry in enumerate(chain.transforms):
@@ -100,6 +101,8 @@ def check_chain(
             instance = binder.bind(index, transforms[kind].value, arguments, file.key_span(*path, *place))
             if instance is not None:
                 instances.append(instance)
+                if not mine.has_errors:
+                    lint_instance(instance, arguments.span, mine)
     binder.warn_order(instances)
     sink.extend(mine.items)
     if mine.has_errors or not complete:
@@ -162,7 +165,6 @@ class _Binder:
     file: SchemaFile
     path: tuple[str, ...]
     state: _Position
-    allow: frozenset[str]
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
 
@@ -362,8 +364,6 @@ class _Binder:
 
     def warn_order(self, instances: list[Instance]) -> None:
         """An accumulated value that a later transform changes at its source."""
-        if rules.ORDER.code in self.allow:
-            return
         for earlier in instances:
             carried = {output.name for output in earlier.transform.outputs if output.carry}
             for row in earlier.rows:

@@ -9,6 +9,7 @@ from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
 from specgen.check.hints import absent, not_yet, wrong_reset_target, wrong_step_target
+from specgen.check.lints.env import EnvParts, lint_env
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Declared, Entry, Key, Parameter, Role, dotted
 from specgen.check.names import Names, env_words
@@ -141,6 +142,22 @@ class EnvChecker:
             check_flag_shapes(file, self.path, done, step.types, sink)
             check_masks(file, self.path, env, observation, action, self.groups, sink)
             report_trusted(reset, step, observe, state, sink)
+        if not sink.has_errors and not self.damaged:
+            lint_env(
+                EnvParts(
+                    file,
+                    self.path,
+                    env,
+                    self.named,
+                    declared,
+                    functions,
+                    per_env,
+                    reset,
+                    step,
+                    observe,
+                ),
+                sink,
+            )
         reward_entries = tuple(
             Entry(
                 key,
@@ -238,7 +255,7 @@ class EnvChecker:
                     self.file.key_span(*self.path),
                     f"`{self.name}` needs a field `action`",
                     help="say what the policy chooses, as in `action: {action: categorical(2)}`; "
-                    "where there is nothing to choose, declare one that no expression reads",
+                    "where there is nothing to choose, declare one that no expression reads, and `allow: [SG142]`",
                 )
             )
         if not self.env.step:

@@ -133,6 +133,10 @@ def check_functions(
                     ".".join((*here, "returns")),
                 ),
                 function.doc,
+                (
+                    *((tree, identifier(value)) for value, tree in let.trees.items()),
+                    (result, result.type.dtype),
+                ),
             )
         )
     return tuple(checked), callables

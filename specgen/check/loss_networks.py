@@ -34,7 +34,8 @@ class NetworkCalls:
         sink: takes every mistake.
         broken: networks whose declaration is wrong; calls of them are not reported again.
         forward: what the networks compute, found so far.
-        targets: the networks whose target copy is called.
+        called: the networks that are called.
+        targets: those whose target copy is called.
     """
 
     networks: Mapping[str, LossNetwork]
@@ -42,6 +43,7 @@ class NetworkCalls:
     sink: Sink
     broken: frozenset[str] = frozenset()
     forward: list[Forward] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
     targets: set[str] = field(default_factory=set)
     _known: dict[NetworkCall, str] = field(default_factory=dict)
     _failed: bool = False
@@ -192,6 +194,7 @@ class NetworkCalls:
                 )
                 return None
             self.targets.add(name)
+        self.called.add(name)
         return NetworkCall(name, _VARIANTS[variant], _RECORDS[record])
 
     def _error(self, rule: Rule, source: SourceText, at: Expr, message: str, help: str) -> None:

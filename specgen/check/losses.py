@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from specgen.check.lints.losses import LossParts, lint_loss
+from specgen.check.lints.numbers import report_whole_numbers
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
@@ -93,6 +95,7 @@ class _Checker:
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
         self.types: dict[str, Type] = {}
+        self.trees: list[tuple[Typed, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
         self.broken |= self.loss.learnable.keys()
@@ -107,6 +110,23 @@ class _Checker:
         if not self.sink.has_errors:
             self._targets_used(networks)
             self._values_read()
+        if not self.sink.has_errors:
+            parts = LossParts(
+                self.file,
+                self.path,
+                self.loss,
+                networks,
+                self.declared.roles,
+                tuple(self.calls.forward),
+                tuple(made.condition for made in require),
+                let,
+                terms,
+                metrics,
+                writes,
+                frozenset(self.calls.called),
+            )
+            lint_loss(parts, self.sink)
+            report_whole_numbers(self.file, self.path, self.loss.params, (), self.trees, self.sink, prefix="")
         return CheckedLoss(
             name=self.name,
             module=self.module,
@@ -213,6 +233,7 @@ class _Checker:
             self.broken.add(name)
             return None
         self.types[name] = typed.type
+        self.trees.append((typed, identifier(name) if section == "let" else typed.type.dtype))
         if section == "let":
             what = Binding(identifier(name), typed.type, typed.interval, static=typed.static, what="value")
             self.scope[name] = what
@@ -305,8 +326,6 @@ class _Checker:
     def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
         for network in networks:
             if network.target is not False and network.name not in self.calls.targets:
-                if rules.UNUSED_TARGET.code in self.loss.allow:
-                    continue
                 self.sink.add(
                     rules.UNUSED_TARGET.at(
                         self.file.key_span(*self.path, "networks", network.name, "target"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from specgen.expr import ANYTHING, Binding, Expr, Function, Interval, SourceText, SpecType, Type
+from specgen.expr import ANYTHING, Binding, Expr, Function, Interval, SourceText, SpecType, Type, Typed
 
 Key = tuple[str, ...]
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -142,7 +142,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class CheckedFunction:
-    """A declared pure function, ready to print."""
+    """A declared pure function, ready to print.
+
+    `trees` are its typed expressions, each with the local value that it is (that of `returns` with its dtype).
+    """
 
     name: str
     function: Function
@@ -150,6 +153,7 @@ class CheckedFunction:
     let: tuple[Statement, ...]
     returns: Statement
     doc: str = ""
+    trees: tuple[tuple[Typed, str], ...] = ()
 
 
 @dataclass(frozen=True)

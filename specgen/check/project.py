@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from specgen.check.allow import apply_allow
 from specgen.check.chain import CheckedChain, check_chain
 from specgen.check.declarations import check_declarations
 from specgen.check.env import check_env
@@ -100,4 +101,5 @@ def check_project(
             )
             if chain is not None:
                 mine.chains[name] = chain
+    apply_allow(files, checked, sink)
     return checked

@@ -78,12 +78,14 @@ class SectionResult:
     Attributes:
         statements: the assignments, in order.
         types: what each assigned name is.
+        trees: the typed expression of each.
         beyond: the declared keys whose expression may leave their domain, with its text.
         section, targets: what was checked.
     """
 
     statements: tuple[Statement, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
+    trees: dict[str, Typed] = field(default_factory=dict)
     beyond: dict[str, Scalar] = field(default_factory=dict)
     section: Section | None = None
     targets: Mapping[str, Target] = field(default_factory=dict)
@@ -147,6 +149,7 @@ def check_section(
                 result.beyond[name] = value
             type_, interval = Type(target.spec.dtype, dims), target.spec.interval
         result.types[name] = type_
+        result.trees[name] = typed
         scope[name] = Binding(
             identifier(name), type_, interval, static=None if target else typed.static, what="value"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Statement
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
@@ -74,6 +75,8 @@ class _Checker:
         self._derive_done(params)
         check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
+        if not self.sink.has_errors:
+            lint_transform(self.file, self.path, self.transform, roles, outputs, sections, self.sink)
         return CheckedTransform(
             name=self.name,
             module=self.module,

@@ -22,6 +22,14 @@ class Sink:
         for diagnostic in diagnostics:
             self.add(diagnostic)
 
+    def remove(self, diagnostic: Diagnostic) -> None:
+        """Forget one diagnostic; one that says the same of the same place is the same."""
+        self._items = {
+            item: None
+            for item in self._items
+            if (item.span, item.code, item.message) != (diagnostic.span, diagnostic.code, diagnostic.message)
+        }
+
     @property
     def items(self) -> tuple[Diagnostic, ...]:
         """Everything found, by file, line and column; one message a place and cause."""

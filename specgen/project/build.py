@@ -54,6 +54,7 @@ class Outcome:
         report: How the generated files compare; None when errors stood in the way.
         written: What a build wrote; None for a check, and when errors stood in the way.
         recorded: The Gymnasium environments that a build recorded.
+        strict: Whether warnings stand in the way, too.
 
     """
 
@@ -63,22 +64,30 @@ class Outcome:
     report: Report | None = None
     written: Written | None = None
     recorded: tuple[str, ...] = ()
+    strict: bool = False
 
     @property
     def has_errors(self) -> bool:
-        """Whether an error stood in the way."""
-        return any(item.severity == "error" for item in self.diagnostics)
+        """Whether an error stood in the way, or a warning where that is as bad."""
+        return any(self.strict or item.severity == "error" for item in self.diagnostics)
 
 
 def _silent(_: str) -> None:
     """Say nothing of what goes on."""
 
 
-def check(project: Project, *, core: Core | None = None, say: Callable[[str], None] = _silent) -> Outcome:
+def check(
+    project: Project,
+    *,
+    strict: bool = False,
+    core: Core | None = None,
+    say: Callable[[str], None] = _silent,
+) -> Outcome:
     """Whether the schemas are right and the generated files up to date; nothing is written.
 
     Args:
         project: What to check.
+        strict: Take warnings for errors.
         core: The compiler, if not specgen's own.
         say: Told what goes on.
 
@@ -88,13 +97,14 @@ def check(project: Project, *, core: Core | None = None, say: Callable[[str], No
     sources = read_sources(project, sink)
     records = _records(project, sources, sink)
     sink.extend(missing(find_uses(_roots(sources)), records))
-    return _compile(project, sources, records, sink, core, say)[0]
+    return _compile(project, sources, records, sink, core, say, strict)[0]
 
 
 def build(
     project: Project,
     *,
     force: bool = False,
+    strict: bool = False,
     core: Core | None = None,
     say: Callable[[str], None] = _silent,
 ) -> Outcome:
@@ -103,6 +113,7 @@ def build(
     Args:
         project: What to build.
         force: Also overwrite generated files that were edited by hand.
+        strict: Take warnings for errors.
         core: The compiler, if not specgen's own.
         say: Told what goes on.
 
@@ -120,7 +131,7 @@ def build(
         if any(use.key not in old for use in uses):
             say("asking Gymnasium for its spaces")
         records = record_missing(uses, old, project.config.gymnasium_modules, sink)
-        outcome, report = _compile(project, sources, records, sink, core, say)
+        outcome, report = _compile(project, sources, records, sink, core, say, strict)
         if report is None:
             return outcome
         say("writing")
@@ -141,6 +152,7 @@ def _compile(
     sink: Sink,
     core: Core | None,
     say: Callable[[str], None],
+    strict: bool,
 ) -> tuple[Outcome, Report | None]:
     config = project.config
     library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
@@ -158,7 +170,7 @@ def _compile(
     shown = dict(sources.shown)
     if library is not None:
         shown |= {f"{library.package}/{path}": text for path, text in library.sources.items()}
-    outcome = Outcome(found, shown, len(sources.schemas))
+    outcome = Outcome(found, shown, len(sources.schemas), strict=strict)
     if outcome.has_errors:
         return outcome, None
     if core is None and not found:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import Declaration
+from specgen.schema.fields import DeclaredClass
 
 
 def _entry_form(value: object) -> str:
@@ -20,16 +20,13 @@ TransformEntry = Annotated[
 """`StepCounter`, or `{StepCounter: {max_steps: 200}}`."""
 
 
-class Chain(Declaration):
+class Chain(DeclaredClass):
     """An environment followed by transforms, in order.
 
     Attributes:
         env: the name of a declared environment.
         transforms: transform names, bare or with their arguments.
-        allow: codes of warnings that are meant here.
     """
 
-    doc: str = ""
     env: str
     transforms: list[TransformEntry] = Field(default_factory=list)
-    allow: list[str] = Field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import Const, Declaration, Expression, ParamField, SpecField
+from specgen.schema.fields import Const, Declaration, DeclaredClass, Expression, ParamField, SpecField
 
 
 class Gymnasium(Declaration):
@@ -64,7 +64,7 @@ class Group(Declaration):
     doc: str = ""
 
 
-class Env(Declaration):
+class Env(DeclaredClass):
     """An environment, written for one instance; the generated class runs it for any batch.
 
     Attributes:
@@ -86,7 +86,6 @@ class Env(Declaration):
         python: take the behaviour from a Python class instead.
     """
 
-    doc: str = ""
     dims: dict[str, int] = Field(default_factory=dict)
     groups: dict[str, Group] = Field(default_factory=dict)
     params: dict[str, ParamField] = Field(default_factory=dict)

@@ -18,6 +18,18 @@ class Declaration(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
 
 
+class DeclaredClass(Declaration):
+    """What becomes a class of its name.
+
+    Attributes:
+        doc: the class's docstring.
+        allow: codes of warnings that are meant here.
+    """
+
+    doc: str = ""
+    allow: list[str] = Field(default_factory=list)
+
+
 def _as_text(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import Declaration, Expression, ParamField
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
 
 
 class Network(Declaration):
@@ -80,7 +80,7 @@ EstimatorField = Annotated[
 """An estimator as its bare name, or in full."""
 
 
-class Loss(Declaration):
+class Loss(DeclaredClass):
     """A loss. Expressions are written for one sample; the generated class runs them for a batch.
 
     Attributes:
@@ -96,10 +96,8 @@ class Loss(Declaration):
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: detached scalars returned with the terms.
         writes: what is written back into the data, by role.
-        allow: codes of warnings that are meant here.
     """
 
-    doc: str = ""
     networks: dict[str, Network] = Field(default_factory=dict)
     keys: dict[str, KeyField] = Field(default_factory=dict)
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -112,4 +110,3 @@ class Loss(Declaration):
     terms: dict[str, Expression] = Field(default_factory=dict)
     metrics: dict[str, Expression] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
-    allow: list[str] = Field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import Declaration, Expression, ParamField
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
 
 
 def _list_form(value: object) -> str:
@@ -65,7 +65,7 @@ class OutKey(Declaration):
     doc: str = ""
 
 
-class Transform(Declaration):
+class Transform(DeclaredClass):
     """A transform: what it reads, what it carries from step to step, and what it computes when.
 
     Attributes:
@@ -83,7 +83,6 @@ class Transform(Declaration):
         buffers, update, offline, around, moves, drops, masks, python: reserved.
     """
 
-    doc: str = ""
     params: dict[str, ParamField] = Field(default_factory=dict)
     in_: dict[str, InKey] = Field(default_factory=dict, alias="in")
     out: dict[str, OutKey] = Field(default_factory=dict)

@@ -139,6 +139,22 @@ def test_mistakes(project: Path) -> None:
     assert not list((project / "made").glob("*.py"))
 
 
+def test_warnings_fail_where_that_is_asked_for(project: Path) -> None:
+    schema = project / "schemas" / "point.yaml"
+    schema.write_text(POINT.replace("    state:", "    params: {gravity: 9.8}\n    state:"))
+    for command in ("build", "check"):
+        found = run(command, "--strict")
+        assert found.exit_code == FOUND
+        assert "warning[SG141]: nothing reads the parameter `gravity`" in found.output
+    assert not (project / "made").exists()
+    assert run("build").exit_code == OK
+    assert run("check").exit_code == OK
+    assert run("check", "--strict").exit_code == FOUND
+    schema.write_text(schema.read_text().replace("    params", "    allow: [SG141]\n    params"))
+    for command in ("build", "check"):
+        assert run(command, "--strict").exit_code == OK
+
+
 def test_hand_edits(project: Path) -> None:
     assert run("build").exit_code == OK
     file = project / "made" / "point.py"

@@ -1,0 +1,92 @@
+"""Which networks the gradient of an expression of a loss reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from specgen.check.loss_model import Choice, Forward, NetworkCall, NetworkValue
+from specgen.check.model import Statement
+from specgen.expr import Expr
+from specgen.expr.tree import Binary, Call, Compare, Index, Literal, Logic, Name, children
+
+_WITHOUT = frozenset(
+    {"stop_grad", "argmax", "argmin", "one_hot", "floor", "ceil", "round", "sign", "any", "all", "bool"}
+    | {"uint8", "int8", "int16", "int32", "int64"}
+)
+"""Functions through which no gradient goes."""
+
+_CHOOSERS = {"where": 1, "gather": 0}
+"""Functions whose other arguments only choose: the first that gets a gradient, to the last or itself."""
+
+
+class Gradients:
+    """The network calls behind the values of one loss.
+
+    Args:
+        let: its intermediate values.
+        forward: what its networks compute.
+    """
+
+    def __init__(self, let: Iterable[Statement], forward: Iterable[Forward]) -> None:
+        self._let = {statement.target: statement.expr for statement in let}
+        self._forward: dict[str, tuple[NetworkCall, ...]] = {}
+        for made in forward:
+            self._forward[made.name] = tuple(self._calls_of(made.value))
+
+    def calls(self, names: Collection[str] | None = None) -> tuple[NetworkCall, ...]:
+        """The network calls that `names` stand for; all without an argument."""
+        wanted = self._forward if names is None else [name for name in self._forward if name in names]
+        return tuple(call for name in wanted for call in self._forward[name])
+
+    def of(self, expr: Expr, record: str | None = None) -> frozenset[NetworkCall]:
+        """The calls with trained parameters that a gradient of `expr` reaches, perhaps of one record only."""
+        found = frozenset(call for name in self._names(expr) for call in self._forward.get(name, ()))
+        return frozenset(call for call in found if call.variant == "live" and record in (None, call.record))
+
+    def passes(self, expr: Expr, target: str, part: Expr) -> bool:
+        """Whether a gradient of `expr` goes through `part` of the statement of `target`, a value or a term."""
+        own = self._let.get(target)
+        if own is None:
+            return any(below is part for below in self._followed(expr))
+        inside = any(below is part for below in self._followed(own))
+        return inside and target in self._names(expr)
+
+    def _calls_of(self, value: NetworkValue) -> Iterator[NetworkCall]:
+        match value:
+            case NetworkCall():
+                yield value
+            case Choice():
+                yield from self._calls_of(value.then)
+                yield from self._calls_of(value.otherwise)
+            case _:
+                yield from self._forward.get(value.name, ())
+
+    def _names(self, expr: Expr) -> frozenset[str]:
+        """The names through which a gradient of `expr` goes, those behind values included."""
+        found: set[str] = set()
+        pending = [expr]
+        while pending:
+            for part in self._followed(pending.pop()):
+                if isinstance(part, Name) and part.path not in found:
+                    found.add(part.path)
+                    if part.path in self._let:
+                        pending.append(self._let[part.path])
+        return frozenset(found)
+
+    def _followed(self, expr: Expr) -> Iterator[Expr]:
+        """`expr` and what is below it that gets a gradient."""
+        if isinstance(expr, Literal | Compare | Logic) or (isinstance(expr, Binary) and expr.op == "//"):
+            return
+        yield expr
+        below: tuple[Expr, ...] = children(expr)
+        if isinstance(expr, Call):
+            name = expr.function.path
+            if name in _WITHOUT:
+                return
+            if name in _CHOOSERS:
+                first = _CHOOSERS[name]
+                below = expr.args[first:] if first else expr.args[:1]
+        elif isinstance(expr, Index):
+            below = (expr.value,)
+        for part in below:
+            yield from self._followed(part)

@@ -1,0 +1,73 @@
+"""Transforms that read the past where the present is meant, and what they declare in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specgen.check.lints.flow import names_in
+from specgen.check.lints.numbers import report_whole_numbers
+from specgen.check.lints.unread import report_unread
+from specgen.check.model import Statement
+from specgen.check.statements import SectionResult
+from specgen.check.transform_flow import value_reads
+from specgen.check.transform_model import Output, Role
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import env_lints as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.transform import Transform
+
+_RETURNED = ("reward", "done", "terminated", "truncated")
+"""The last parts of keys that only a step returns."""
+
+
+def lint_transform(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    roles: Iterable[Role],
+    outputs: Iterable[Output],
+    sections: Mapping[str, SectionResult],
+    sink: Sink,
+) -> None:
+    """Warn of what is legal in a transform without mistakes and rarely meant."""
+    roles, outputs = list(roles), list(outputs)
+    statements = [statement for section in sections.values() for statement in section.statements]
+    reads = frozenset[str]().union(*(statement.reads for statement in statements))
+    reads |= {transform.derive_done} if isinstance(transform.derive_done, str) else set()
+    reads |= {output.when for output in outputs if output.when is not None}
+    for name in transform.params:
+        if name not in reads:
+            report_unread(file.key_span(*path, "params", name), "parameter", name, sink)
+    for role in roles:
+        followed = any(output.each == role.name or output.like == role.name for output in outputs)
+        if not followed and not {role.name, f"next.{role.name}"} & reads:
+            report_unread(file.key_span(*path, "in", role.name), "role", role.name, sink)
+    step = sections["step"].statements
+    recalled = frozenset[str]().union(*(value_reads(statement.expr) for statement in step))
+    for index, name in enumerate(transform.carry):
+        if name not in recalled:
+            help = f"read `{name}` under `step`, where it is the value before the step, or carry nothing"
+            report_unread(file.span(*path, "carry", index), "carried output", name, sink, help)
+    _read_too_late(roles, step, recalled, sink)
+    report_whole_numbers(file, path, transform.params, sections.values(), (), sink, prefix="")
+
+
+def _read_too_late(
+    roles: Iterable[Role], step: Iterable[Statement], recalled: frozenset[str], sink: Sink
+) -> None:
+    """Warn where `step` reads rewards or done flags of the step before, and never those of this one."""
+    for role in roles:
+        returned = role.default and all(key.rsplit(".", 1)[-1] in _RETURNED for key in role.default)
+        if not returned or role.name not in recalled:
+            continue
+        if any(f"next.{role.name}" in statement.reads for statement in step):
+            continue
+        statement = next(each for each in step if role.name in value_reads(each.expr))
+        place = next(name for name in names_in(statement.expr) if name.path == role.name)
+        sink.add(
+            rules.OLD_REWARD.at(
+                statement.source.span_of(place.start, place.end),
+                f"`{role.name}` is what the step before returned; before the first step there is none",
+                help=f"write `next.{role.name}`, what this step returned",
+            )
+        )
