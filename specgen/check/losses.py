@@ -17,7 +17,7 @@ from specgen.check.loss_model import (
     Requirement,
 )
 from specgen.check.loss_networks import NetworkCalls
-from specgen.check.model import Checked, Statement, identifier
+from specgen.check.model import Checked, Statement, identifier, snake
 from specgen.check.names import Names
 from specgen.check.specs import NamedSpec
 from specgen.check.statements import may_draw
@@ -77,7 +77,8 @@ class _Checker:
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
-        self.names = Names(self.sink)
+        words = {snake(self.name): "the generated function is called so"}
+        self.names = Names(self.sink, words)
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
         self.declared.check()
         self.scope = self.declared.scope

@@ -170,7 +170,8 @@ def _in_keys(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
 
 def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     lines = [Line("keys = self.tensor_keys")]
-    if any("next" in _records(made.value) for made in loss.forward):
+    after = any(role.after for role in parts.roles)
+    if after or any("next" in _records(made.value) for made in loss.forward):
         lines.append(Line("next_tensordict = self._next(tensordict)"))
     lines += [Line(f'{n.name} = self.functional_network("{n.name}")') for n in loss.networks]
     scope = params_scope(loss, "self.")
