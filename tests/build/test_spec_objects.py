@@ -150,6 +150,7 @@ def env(specs: dict[str, Any]) -> dict[str, Any]:
     """A declaration with all specs as actions, as a plain mapping."""
     return {
         "doc": "Everything.",
+        "allow": ["SG142", "SG351"],
         "dims": DIMS,
         "state": {"x": "float32"},
         "action": specs,
@@ -306,6 +307,7 @@ import: [arm]
 envs:
   Arm:
     doc: Moves.
+    allow: [SG142, SG351]
     dims: {n: 2, size: 4, N: 3}
     state:
       x: Joint
@@ -373,6 +375,7 @@ def test_functions_of_specs_and_of_environments(function: str, spec: str, code: 
     for name in ("Joint", "cells", "gripper", "windows"):
         text = text.replace(f": {name}\n", ": float32[3]\n")
     text = text.replace("zeros((n, 2), dtype=int64)", "zeros(3)")
+    text = text.replace("dims: {n: 2, size: 4, N: 3}", "dims: {}").replace("sum(x)", f"{function}(sum(x))")
     text = text.replace(
         "    state:", f"    functions: {{{function}: {{args: {{a: float32}}, returns: a}}}}\n    state:"
     )

@@ -26,6 +26,7 @@ import: [specgen_std/transforms/step_counter]
 envs:
   Counter:
     doc: Keys and parameters called as the methods of tuples are.
+    allow: [SG352]
     params:
       dt: 0.1
       index: {default: 0.5, per_env: true}
