@@ -21,6 +21,7 @@ groups:
   prey: {agents: 1}
 ```
 """,
+    without="`rand` gives tensors of shape `[0, …]`, their mean is NaN, and so is the loss.",
 )
 
 AGENT_TWICE = Rule(
@@ -42,6 +43,7 @@ groups:
   healers: {agents: [eve]}
 ```
 """,
+    without="`group_map` finds one row for two agents, or one agent in two policies.",
 )
 
 NO_GROUP = Rule(
@@ -65,4 +67,5 @@ action:
 
 What belongs to no group stands at the root, without a dot.
 """,
+    without="The key lacks the agents' dimension and broadcasts over them: all agents get one value.",
 )

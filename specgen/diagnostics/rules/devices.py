@@ -21,6 +21,7 @@ masks: {agents.action: agents.action_mask}
 observation: {agents.action_mask: "bool[n, 5]"}
 ```
 """,
+    without="A mask of another shape broadcasts: it allows an action for all agents or none.",
 )
 
 DONE_ALONE = Rule(
@@ -41,6 +42,7 @@ step:
   terminated: x > 1
 ```
 """,
+    without="Every time limit is a terminal state for the loss, and values learn to fear the clock.",
 )
 
 DONE_ROOT = Rule(
@@ -61,6 +63,7 @@ step:
   terminated: all(agents.terminated)
 ```
 """,
+    without="Rollouts look for `done` at the root and never stop, or raise KeyError.",
 )
 
 DONE_SHAPE = Rule(
@@ -82,4 +85,6 @@ step:
   agents.terminated: energy <= 0
 ```
 """,
+    without="`[3, 1]` rewards broadcast against a root `[1]` in the estimator: each agent's return ends by "
+    "the others' flags.",
 )

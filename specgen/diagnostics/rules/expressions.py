@@ -18,6 +18,7 @@ Write the value itself:
 
     doc: What this declares.
 """,
+    without="`yaml.unsafe_load` calls `os.system` for `!!python/object/apply:os.system`.",
 )
 
 NOT_SAFE = Rule(
@@ -35,6 +36,7 @@ into a module of your own:
 
     reward: -(angle ** 2)
 """,
+    without='A generator that evaluates texts runs `__import__("os").system(…)` of whoever wrote the schema.',
 )
 
 BOOL_ASSIGNED = Rule(
@@ -50,6 +52,7 @@ Say what number each case is:
 
     reward: where(theta > 0, 1.0, 0.0)
 """,
+    without="torch stores 0 and 1: `reward: theta > 0` trains, on a reward that was meant as a condition.",
 )
 
 SYNTAX = Rule(
@@ -65,6 +68,7 @@ conditional expressions, comprehensions and attributes. Logic is written `and`, 
     u: clip(a, -2, 2)
     stay: a > 0 and b > 0
 """,
+    without="SyntaxError in the generated module, at a line that nobody wrote.",
 )
 
 UNDEFINED = Rule(
@@ -78,6 +82,7 @@ none of these: a misspelling, a name from another declaration, or a local that i
 
     next.x: x + theta_dot * dt
 """,
+    without="NameError at the first step, in generated code.",
 )
 
 UNKNOWN_FUNCTION = Rule(
@@ -90,6 +95,7 @@ Only the listed functions and the functions that the declaration defines can be 
 
     u: clip(a, -2, 2)
 """,
+    without="NameError at the first step, or a function of torch with another meaning of the same name.",
 )
 
 WRONG_ARGUMENTS = Rule(
@@ -103,6 +109,8 @@ of the wrong kind (an axis that does not exist, a shape that is not known when s
 
     s: sum(x, axis=0)
 """,
+    without="TypeError or IndexError of torch at the first step; an axis that counts from the batch "
+    "reduces over environments.",
 )
 
 WRONG_DTYPE = Rule(
@@ -116,6 +124,8 @@ Likewise conditions must be truth values, and indices integers.
 
     cost: where(done, 5.0, 0.0)
 """,
+    without="torch gives 2 for `True + True`, raises for `True - True`, and takes a float index for an "
+    "error of its own.",
 )
 
 SHAPE_MISMATCH = Rule(
@@ -130,6 +140,7 @@ a dimension that stretches by accident gives numbers that look right.
 
     d: a[:, None] - b      # [3, 1] with [3, 4]
 """,
+    without="`[n, 1]` meets `[n]` and becomes `[n, n]`: the mean of it is a number, and the wrong one.",
 )
 
 INDEX_UNPROVEN = Rule(
@@ -143,6 +154,8 @@ provably do: outside it, CPU code raises and CUDA code stops the whole process.
 
     cell: grid[clip(pos + 1, 0, 4)]
 """,
+    without="torch raises at the first unlucky step on a CPU; on CUDA a device-side assertion ends the "
+    "process.",
 )
 
 ONE_DRAW = Rule(
@@ -155,6 +168,7 @@ A single random draw would fill a whole vector: every slot gets the same number.
 
     th: uniform(-1, 1, shape=4)       # four draws
 """,
+    without="Every joint starts at the same angle: the reset covers a line of the state space.",
 )
 
 LITERAL_RANGE = Rule(
@@ -168,6 +182,7 @@ it around or raise.
 
     bright: int32(pixels) + 300
 """,
+    without="torch wraps or raises by the operation: 300 becomes 44 beside uint8.",
 )
 
 DIVISION_BY_ZERO = Rule(
@@ -178,6 +193,7 @@ The divisor is zero whatever the values are.
 
     x: a / (n - 3)       # SG811, n is 3
 """,
+    without="inf or NaN from the first step, which the optimizer carries into every weight.",
 )
 
 TOO_DEEP = Rule(
@@ -186,6 +202,7 @@ TOO_DEEP = Rule(
     """
 The expression is nested deeper than a person can read; name its parts in lines of their own.
 """,
+    without="RecursionError in whatever walks the tree, here or in Python's own compiler.",
 )
 
 DRAW_MISPLACED = Rule(
@@ -207,6 +224,7 @@ are pure, so that both give the same for the same arguments, whenever and howeve
     observe:
       observation: x + noise
 """,
+    without="Two looks at one state show two observations, and a recorded rollout can't be replayed.",
 )
 
 ALWAYS_NAN = Rule(
@@ -223,6 +241,7 @@ the logarithm of a negative number, the inverse sine of a number beyond 1. The r
 If the operand can be larger after all, its declared domain is too small.
 """,
     severity="warning",
+    without="NaN at every step; the first backward pass puts it into every weight.",
 )
 
 NEVER_TRUE = Rule(
@@ -239,6 +258,8 @@ ends if `x` is in [-10, 10].
 If the value can be larger after all, its declared domain is too small.
 """,
     severity="warning",
+    without="The episode never ends, or the branch is never taken; nothing looks wrong but the learning "
+    "curve.",
 )
 
 INDEX_TRUSTS = Rule(
@@ -260,4 +281,6 @@ all. CPU code raises, and CUDA code stops the whole process.
       reward: zeros(6)[n]
 """,
     severity="warning",
+    without="Another entry of the table is read, or torch raises, in the one episode in which the key "
+    "leaves its domain.",
 )

@@ -21,6 +21,8 @@ Drop one of them, or name its output:
 transforms: [{StepCounter: {max_steps: 200}}, {StepCounter: {step_count_key: total_steps}}]
 ```
 """,
+    without="The second `StepCounter` writes over the first one's `step_count`; both count wrong, and the "
+    "limits with them.",
 )
 
 ORDER = Rule(
@@ -49,6 +51,8 @@ allow: [SG311]
 ```
 """,
     severity="warning",
+    without="`episode_reward` is logged as -46.07 where what is trained on sums to -4.61, and two runs "
+    "can't be compared.",
 )
 
 WRONG_INPUT = Rule(
@@ -64,6 +68,8 @@ transforms: [{DoubleToFloat: {in_keys: [observation]}}]     # observation is flo
 
 Leave it out, or give it the key that is float64.
 """,
+    without="torch raises in the middle of the first reset, in a line of the library that names neither "
+    "key nor transform.",
 )
 
 NO_SUCH_KEY = Rule(
@@ -81,6 +87,8 @@ transforms: [{RewardSum: {in_keys: [reward]}}]              # the environment wr
 transforms: [{RewardSum: {in_keys: [agents.reward]}}]
 ```
 """,
+    without="KeyError at the first reset or step; BenchMARL users met it as `reward` where the key is "
+    "`agents.reward`.",
 )
 
 KEYS_NEEDED = Rule(
@@ -97,6 +105,7 @@ transforms: [{ObservationNorm: {loc: 0.0, scale: 2.0}}]
 transforms: [{ObservationNorm: {in_keys: [observation], loc: 0.0, scale: 2.0}}]
 ```
 """,
+    without="The transform runs over no key at all and does nothing.",
 )
 
 KEY_COUNT = Rule(
@@ -113,6 +122,7 @@ transforms: [{RewardSum: {in_keys: [reward], out_keys: [a, b]}}]
 transforms: [{RewardSum: {in_keys: [reward], out_keys: [total]}}]
 ```
 """,
+    without="`zip` stops at the shorter list: the keys at the end are never written.",
 )
 
 CHAIN_ENTRY = Rule(
@@ -129,4 +139,5 @@ transforms: [{StepCounter: {max_steps: 200}, RewardSum: {}}]
 transforms: [{StepCounter: {max_steps: 200}}, RewardSum]
 ```
 """,
+    without="Only one of the two transforms is built, whichever comes first.",
 )

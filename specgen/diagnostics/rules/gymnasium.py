@@ -22,6 +22,8 @@ Write:
       Pendulum:
         gymnasium: {id: Pendulum-v1}
 """,
+    without="`gymnasium.make` raises NameNotFound when the environment is first made, on the machine that "
+    "trains.",
 )
 
 NOT_RECORDED = Rule(
@@ -34,6 +36,8 @@ of this one yet.
 
 Run `specgen build` where Gymnasium is installed, and commit the file.
 """,
+    without="Specs would be asked of whatever Gymnasium is installed: another version, another shape, "
+    "another policy.",
 )
 
 NOT_INSTALLED = Rule(
@@ -47,6 +51,7 @@ Gymnasium, or a package that this environment needs, is not installed here.
 
 Some environments need more: `pip install "gymnasium[mujoco]"`, `"gymnasium[box2d]"`.
 """,
+    without="ModuleNotFoundError in the middle of a build, from somewhere inside Gymnasium.",
 )
 
 CANNOT_MAKE = Rule(
@@ -69,6 +74,8 @@ Write, and list the module in the project's own configuration:
     [tool.specgen]
     gymnasium-modules = ["walkers"]
 """,
+    without="The traceback of the environment's own constructor; an id with a colon imports a module of "
+    "the schema's choice.",
 )
 
 UNSUPPORTED_SPACE = Rule(
@@ -91,6 +98,7 @@ Wrap the environment in one with spaces of fixed shape, and register that, in a 
 
 Or use `GymEnv` of the runtime, which reads `Text`, `Tuple`, `Sequence` and `Dict` when it is constructed.
 """,
+    without="The observation is an object without a shape, and the first `torch.stack` raises.",
 )
 
 BROKEN_LOCK = Rule(
@@ -102,6 +110,7 @@ wrote (a merge conflict, perhaps).
 
 Delete the file and run `specgen build` where Gymnasium is installed.
 """,
+    without="Half of a merge conflict is taken for spaces, and the specs are those of nobody's environment.",
 )
 
 UNUSABLE_KEY = Rule(
@@ -114,4 +123,5 @@ are Python names, and none of those that every environment has (`action`, `rewar
 
 Wrap the environment in one with other keys, and register that.
 """,
+    without="`reward` of a Dict observation writes over the environment's reward.",
 )

@@ -25,6 +25,7 @@ let:
   next_q: value_network.target(next)
 ```
 """,
+    without="TypeError of a forward that gets a tensor in the place of a tensordict, at the first batch.",
 )
 
 UNKNOWN_NETWORK = Rule(
@@ -42,6 +43,7 @@ let:
 
 Correct the name, or declare the network under `networks:`.
 """,
+    without="AttributeError at the first batch, after the data have been collected.",
 )
 
 NO_TARGET = Rule(
@@ -67,6 +69,7 @@ params:
   delay_value: true
 ```
 """,
+    without="The network chases its own output: values oscillate or diverge, and nothing says why.",
 )
 
 UNUSED_TARGET = Rule(
@@ -86,6 +89,7 @@ let:
 Call `value_network.target(next)`, or remove `target`.
 """,
     severity="warning",
+    without="A copy of every parameter on the device, moved at each update and read by nothing.",
 )
 
 UNKNOWN_ESTIMATOR = Rule(
@@ -104,6 +108,7 @@ Write one of them:
 value_estimator: td0
 ```
 """,
+    without="`make_value_estimator` raises when the loss is first used, in another file than the slip.",
 )
 
 NO_ESTIMATOR = Rule(
@@ -123,6 +128,8 @@ Declare the default:
 value_estimator: td0
 ```
 """,
+    without="TorchRL takes a default estimator, and a gamma that nobody chose, with a warning that scrolls "
+    "by.",
 )
 
 TERM_NAME = Rule(
@@ -144,6 +151,7 @@ terms:
   loss_objective: distance(q, target, l2)
 ```
 """,
+    without="Training loops sum what begins with `loss`: the term is computed, logged and never minimised.",
 )
 
 NOT_PER_SAMPLE = Rule(
@@ -166,6 +174,8 @@ terms:
   loss: sum(q**2, axis=-1)
 ```
 """,
+    without="The mean goes over actions as well as samples: a network with more outputs gets smaller "
+    "gradients.",
 )
 
 UNKNOWN_ROLE = Rule(
@@ -188,4 +198,5 @@ writes:
   priority: (chosen - target)**2
 ```
 """,
+    without="The entry is written under a new key, and the replay buffer goes on with its old priorities.",
 )

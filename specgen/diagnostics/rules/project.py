@@ -22,6 +22,7 @@ Write:
     exclude = ["drafts/*"]    # optional: schema files to leave out
     gymnasium-modules = []    # optional: modules that register Gymnasium environments
 """,
+    without="The setting has no effect: files go to the default folder, and the old ones stay.",
 )
 
 CONFIG_VALUE = Rule(
@@ -40,6 +41,8 @@ Write:
     [tool.specgen]
     schemas = "schemas"
 """,
+    without="Generated files are written outside of the project or over its schemas, or the first `open` "
+    "raises.",
 )
 
 SAME_OUTPUT = Rule(
@@ -54,6 +57,7 @@ one has the name of a folder beside it), so both would be written to the same pl
 
 Rename one of them.
 """,
+    without="One generated module overwrites the other, and which one depends on the order of the folder.",
 )
 
 PYTHON_SCHEMA = Rule(
@@ -71,6 +75,7 @@ Write:
 
 Helpers that are no schema have names that start with an underscore.
 """,
+    without="The file is run and nothing of it is built; the module that others import is missing.",
 )
 
 MODULE_NAME = Rule(
@@ -86,6 +91,7 @@ Write:
 
     schemas/half_cheetah.yaml
 """,
+    without="The generated file exists and `import my_rl.half-cheetah` is a syntax error.",
 )
 
 UNREADABLE = Rule(
@@ -95,6 +101,7 @@ UNREADABLE = Rule(
 The operating system refuses to open a schema file, or the file is larger than any declaration is. Mostly a matter
 of permissions or of a broken link.
 """,
+    without="A traceback of PermissionError, after some files were read and before others were.",
 )
 
 PACKAGE_FOLDER = Rule(

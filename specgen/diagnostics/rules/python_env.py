@@ -20,6 +20,7 @@ python: mypackage/warehouse.py:WarehouseDynamics
 python: mypackage.warehouse:WarehouseDynamics
 ```
 """,
+    without="ImportError or AttributeError when the first environment is made, on the machine that trains.",
 )
 
 SAID_BY_CLASS = Rule(
@@ -41,4 +42,5 @@ python: mypackage.warehouse:WarehouseDynamics
 reward: [reward]
 ```
 """,
+    without="Two descriptions of one behaviour: whichever is not used drifts away from the other.",
 )

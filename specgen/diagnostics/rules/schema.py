@@ -21,6 +21,7 @@ Write the field as the language spells it:
 state: {x: {kind: bounded, dtype: float32, low: -1, high: 1}}
 ```
 """,
+    without="The field is dropped and its default stands in: `dtpye: float64` gives a float32 key.",
 )
 
 MISSING_FIELD = Rule(
@@ -41,6 +42,8 @@ chains:
   Train: {env: CartPole, transforms: [StepCounter]}
 ```
 """,
+    without="KeyError or None somewhere in the generator, or a class without the method that nobody "
+    "declared.",
 )
 
 UNKNOWN_DECLARATION = Rule(
@@ -62,6 +65,8 @@ chains:
   Train: {env: CartPole, transforms: [{RewardScaling: {loc: 0.0, scale: 0.1}}]}
 ```
 """,
+    without="KeyError where the name is looked up; in TorchRL, an AttributeError at the import of the "
+    "training script.",
 )
 
 WRONG_TYPE = Rule(
@@ -79,6 +84,7 @@ dims: {n: three}
 dims: {n: 3}
 ```
 """,
+    without="A text is iterated, a list is multiplied, and the mistake comes out as another one later.",
 )
 
 NAME_REFUSED = Rule(
@@ -96,6 +102,7 @@ state: {lambda: float32}
 state: {lmbda: float32}
 ```
 """,
+    without="The generated module is a SyntaxError, or hides a name that its own code calls.",
 )
 
 NAME_TAKEN = Rule(
@@ -117,6 +124,8 @@ step:
   reach: x + 1
 ```
 """,
+    without="The later name hides the earlier one: an expression reads the parameter where the state was "
+    "meant.",
 )
 
 NOT_AVAILABLE = Rule(
@@ -126,6 +135,7 @@ NOT_AVAILABLE = Rule(
 The language reserves a place for this, but this version of specgen can't generate code for it yet. It is
 refused rather than ignored. Leave it out, or write this part in Python by subclassing the generated class.
 """,
+    without="What was declared would be ignored: a normalisation that never updates, an ensemble of one.",
 )
 
 PARAM_OUT_OF_RANGE = Rule(
@@ -142,6 +152,7 @@ params: {decay: {default: 1.5, min: 0, max: 1}}
 params: {decay: {default: 0.99, min: 0, max: 1}}
 ```
 """,
+    without="`gamma: 1.5` is accepted by TorchRL: returns grow without bound until the loss is infinite.",
 )
 
 MISSING_ASSIGNMENT = Rule(
@@ -161,6 +172,7 @@ state: {x: float32, v: float32}
 reset: {x: uniform(-1, 1), v: 0.0}
 ```
 """,
+    without="`KeyError` at the first reset or step, or memory that nobody wrote in the first observation.",
 )
 
 WRONG_TARGET = Rule(
@@ -181,6 +193,8 @@ step:
   next.x: x + v * dt
 ```
 """,
+    without="The assignment goes nowhere: a state key that is set bare keeps its old value, and a "
+    "parameter stays what it was.",
 )
 
 UNREAD = Rule(
@@ -207,6 +221,7 @@ step:
 
 An intermediate value that is not needed for now can be turned into a comment.
 """,
+    without="A misspelt `terminatd: …` is computed and thrown away, and the environment never ends.",
 )
 
 PARAM_SOURCE = Rule(
@@ -226,4 +241,5 @@ params:
   mass: {draw: "uniform(0.5, 2.0)"}
 ```
 """,
+    without="One of the two is ignored, and which one only the generated code knows.",
 )

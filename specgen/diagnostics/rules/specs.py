@@ -15,6 +15,7 @@ TorchRL samples one anyway.
 
     action: float32[1] in [-1, 1]
 """,
+    without="TorchRL takes `Bounded(low=1, high=-1)`, samples 1 from it, and finds 0 outside.",
 )
 
 NOT_A_TYPE = Rule(
@@ -30,6 +31,7 @@ A type is a dtype or a kind, its arguments, its shape and its domain:
 
     obs: float32[3]
 """,
+    without="KeyError of a dtype table, or a spec of the default dtype.",
 )
 
 BOUND_OUTSIDE_DTYPE = Rule(
@@ -42,6 +44,7 @@ The dtype cannot hold the bound: TorchRL would wrap -1 to 255 for uint8.
 
     pixels: uint8[84, 84] in [0, 255]
 """,
+    without="torch wraps -1 to 255 for uint8, so that the lower bound lies above every pixel.",
 )
 
 BOUND_SHAPE = Rule(
@@ -54,6 +57,8 @@ A bound is one number for all elements, or a list with the shape of the type.
 
     obs: float32[3] in [[-1, -1, -8], [1, 1, 8]]
 """,
+    without="RuntimeError of `expand` when the spec is made, or bounds that broadcast along another "
+    "dimension than was meant.",
 )
 
 NARROWED = Rule(
@@ -67,6 +72,8 @@ until something compares it with the spec, or lose digits where nobody looks.
 
     observation: float32(x * dt)      # or declare dt as float32
 """,
+    without="Rollouts keep float64, double their memory and slow down; `check_env_specs` or the first "
+    "stack of two rollouts notices.",
 )
 
 NO_TENSOR = Rule(
@@ -81,6 +88,7 @@ to, and `text` is no tensor.
 
     observation: float32[3]
 """,
+    without="A spec whose shape is not known can't be sampled or stacked: it fails at the first `rand`.",
 )
 
 OUTSIDE_DOMAIN = Rule(
@@ -93,6 +101,8 @@ The key is declared with a domain and the expression provably leaves it.
 
     th: uniform(-8, 8)
 """,
+    without="The first values outside the spec fail `is_in` in somebody's assertion, or are clipped where "
+    "nobody looks.",
 )
 
 CLASSES_OUTSIDE_DTYPE = Rule(
@@ -105,6 +115,7 @@ Classes are numbered from 0, and the dtype must hold the last one. TorchRL lets 
 
     action: categorical(300, dtype=int16)
 """,
+    without="Class 299 is stored as 43 in uint8: two actions are one.",
 )
 
 BAD_SHAPE = Rule(
@@ -119,4 +130,5 @@ quotients of them, and so are numbers of classes. One value has at most 2**40 el
 
     obs: float32[n // 2]
 """,
+    without="torch raises for negative sizes, and makes tensors without elements for 0, whose mean is NaN.",
 )

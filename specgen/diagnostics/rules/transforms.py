@@ -19,6 +19,8 @@ in: {reward: {each: env.rewards, type: "float[...]"}}
 in: {reward: {each: env.reward, type: "float[...]"}}
 ```
 """,
+    without="The text is taken for a key that no environment has: KeyError, or a transform that never "
+    "matches.",
 )
 
 WRONG_CONDITION = Rule(
@@ -37,6 +39,7 @@ out: {truncated: {each: done, name: truncated, type: "bool[...]", when: max_step
 out: {truncated: {each: done, name: truncated, type: "bool[...]", when: given(max_steps)}}
 ```
 """,
+    without="Keys would come and go from step to step, and no spec could say which there are.",
 )
 
 MAY_BE_ABSENT = Rule(
@@ -55,6 +58,8 @@ step: {next.left: max_steps - step_count}
 out: {left: {each: done, name: left, type: "int64[...]", when: given(max_steps)}}
 ```
 """,
+    without="`next.step_count >= None` raises TypeError at the first step of whoever leaves the parameter "
+    "out.",
 )
 
 WRONG_SIGNATURE = Rule(
@@ -73,6 +78,7 @@ signature: [max_steps]
 signature: [max_steps, update_done]
 ```
 """,
+    without="Callers pass a scale where the location was meant: positional arguments go to other parameters.",
 )
 
 FLAG_FALLS = Rule(
@@ -90,6 +96,7 @@ step: {next.truncated: next.step_count >= max_steps}
 step: {next.truncated: next.truncated or next.step_count >= max_steps}
 ```
 """,
+    without="An episode that the environment ended goes on: rollouts step a state behind the end.",
 )
 
 NO_VALUE = Rule(
@@ -109,4 +116,5 @@ reset: {total: zeros_like(total)}
 step: {next.total: total + next.reward}
 ```
 """,
+    without="KeyError at the first step, or the value of the step before where a fresh one was meant.",
 )

@@ -20,6 +20,8 @@ Write:
     lr: 1.0e-4
     size: 1000
 """,
+    without='PyYAML loads `lr: 1e-4` as the text "1e-4", which travels until an optimizer compares a '
+    "string with 0.",
 )
 
 WRONG_VALUE = Rule(
@@ -37,6 +39,8 @@ Write:
     min: 0.5
     static: true
 """,
+    without='`"0.5"` or `yes` stays a text: arithmetic fails far from the file, and `if params.flag` takes '
+    '"no" for true.',
 )
 
 TAB = Rule(
@@ -50,6 +54,8 @@ YAML allows only spaces for indentation: how far a tab indents depends on who lo
 
 Indent with spaces; most editors do so for `.yaml` files when told once.
 """,
+    without="PyYAML stops at the first tab and says that a character cannot start a token, without a word "
+    "of indentation.",
 )
 
 SYNTAX = Rule(
@@ -66,6 +72,8 @@ Write:
 
     doc: "Pendulum: swing it up"
 """,
+    without="The reader stops at the first slip with its own vocabulary, or takes the rest of the file for "
+    "one long text.",
 )
 
 ALIAS = Rule(
@@ -86,6 +94,8 @@ Write:
 
 A text that really starts with `*` or `&` needs quotes.
 """,
+    without="The reader does not see what an alias brings in, and nine lines of nested ones are gigabytes "
+    "to whatever walks them.",
 )
 
 DUPLICATE_KEY = Rule(
@@ -101,6 +111,7 @@ declaration is ignored.
 
 Keep one of them.
 """,
+    without="PyYAML keeps the last of two equal keys in silence: the first declaration is gone.",
 )
 
 NULL = Rule(
@@ -115,6 +126,7 @@ mostly a slip: a value forgotten, indented too little, or cut off by ` #`.
 
 Write the value, or `{}` for an empty mapping and `[]` for an empty list.
 """,
+    without="The value is `None`, and the first thing that uses it raises a TypeError about NoneType.",
 )
 
 FLOW_TEXT = Rule(
@@ -134,6 +146,8 @@ Put quotes around it, or write one entry a line:
     state:
       x: float32[3]
 """,
+    without="YAML reads `{loss: min(a, b)}` as two entries, `loss: min(a` and `b): null`, and reports "
+    "nothing.",
 )
 
 COMMENT_CUTS = Rule(
@@ -149,6 +163,8 @@ before it is not a complete expression, so the comment cut it off.
 
 Move the comment to a line of its own above the entry, or behind the end of the expression.
 """,
+    without="YAML drops what stands behind ` #`: `x + # more` arrives as `x +`, and `clip(a, # …` as half "
+    "a call.",
 )
 
 DOCUMENTS = Rule(
@@ -164,6 +180,8 @@ would be ignored by some programs.
 
 Put each into a file of its own.
 """,
+    without="`yaml.safe_load` raises, other readers take the first document only, and what stands in the "
+    "second is never built.",
 )
 
 ROOT = Rule(
@@ -181,6 +199,7 @@ Write:
     envs:
       Pendulum: ...
 """,
+    without='The first `data["envs"]` raises TypeError: list indices must be integers.',
 )
 
 CHARACTER = Rule(
@@ -195,6 +214,8 @@ allowed, written directly or as escapes in a quoted text.
 
 Remove the character. Tabs inside a line and newlines are allowed.
 """,
+    without="Two people who look at one file see two expressions: a character that turns the reading "
+    "direction hides a sign.",
 )
 
 ENCODING = Rule(
@@ -206,6 +227,8 @@ probably saved in another encoding, or is not a text.
 
 Save the file as UTF-8 (editors call it "UTF-8 without BOM"; a BOM is accepted).
 """,
+    without="The reader raises UnicodeDecodeError with a byte offset, or shows other characters than were "
+    "written.",
 )
 
 TOO_DEEP = Rule(
@@ -217,6 +240,7 @@ it is also how files are made that exhaust a reader's memory.
 
     low: [[[[[[[[[[ ...      # SG014, a hundred deep
 """,
+    without="The reader recurses until Python raises RecursionError, or the process dies.",
 )
 
 KEY = Rule(
@@ -232,6 +256,7 @@ Write:
 
     {n: 3}
 """,
+    without="The key becomes a tuple or a dict, or the reader raises that it is unhashable.",
 )
 
 IMPORT_FORM = Rule(
@@ -247,6 +272,7 @@ Write:
 
     import: [../envs/pendulum]
 """,
+    without="A text is iterated letter by letter, and the first letter is looked for as a file.",
 )
 
 IMPORT_MISSING = Rule(
@@ -262,6 +288,8 @@ Write:
 
     import: [../envs/pendulum]
 """,
+    without="The names of the file are undefined wherever they are used: many errors, none of which names "
+    "the path.",
 )
 
 IMPORT_CYCLE = Rule(
@@ -278,6 +306,7 @@ circle, which Python cannot do.
 
 Move what both need into a third file.
 """,
+    without="Python raises ImportError: cannot import name … from partially initialized module.",
 )
 
 IMPORT_CLASH = Rule(
@@ -293,4 +322,5 @@ declaration shadows another: a reader could not tell which is meant.
 
 Rename one of them.
 """,
+    without="The later of two equal names wins, by the order of imports; a reader looks at the wrong one.",
 )
