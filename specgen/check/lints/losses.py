@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from specgen.check.lints.flow import Flow, names_in, subexpressions
@@ -12,6 +12,7 @@ from specgen.check.loss_model import Choice, Forward, LossNetwork, LossRole, Net
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink, did_you_mean
 from specgen.diagnostics.rules import loss_lints as rules
+from specgen.diagnostics.similar import edit_distance
 from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call
 from specgen.schema.load import SchemaFile
@@ -19,6 +20,20 @@ from specgen.schema.loss import Loss, LossKey
 
 _USED_BY_CLASS = ("priority_weight",)
 """Roles that the generated class reads by itself."""
+
+_USED_BY_ESTIMATOR = (
+    "advantage",
+    "done",
+    "reward",
+    "steps_to_next_obs",
+    "terminated",
+    "value",
+    "value_target",
+)
+"""Roles that a value estimator reads or writes."""
+
+_SHORTEST, _LONG = 5, 8
+"""Shorter names than the first are near to too many others; from the second on, two letters may be wrong."""
 
 _WELL_KNOWN = (
     "action",
@@ -96,10 +111,8 @@ def _unread(parts: LossParts, sink: Sink) -> None:
     for role in parts.roles:
         given = loss.keys.get(role.name)
         used = role.name in reads or role.name in loss.writes or role.name in acted
-        if given is None or used or role.name in _USED_BY_CLASS:
-            continue
-        typed = isinstance(given, LossKey) and given.type is not None
-        if typed or loss.value_estimator is None:
+        used = used or (loss.value_estimator is not None and role.name in _USED_BY_ESTIMATOR)
+        if given is not None and not used and role.name not in _USED_BY_CLASS:
             report_unread(file.key_span(*path, "keys", role.name), "key", role.name, sink)
 
 
@@ -130,14 +143,12 @@ def _misspelt_keys(parts: LossParts, sink: Sink) -> None:
             sink.add(rules.MISSPELT_KEY.at(span, message, help=f"did you mean `{whole}`?"))
 
 
-def _meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was meant: some letters away, and no longer or shorter form of it."""
-    known = list(known)
-    if name in known:
+def _meant(name: str, known: Collection[str]) -> str | None:
+    """The known name that was meant: a letter or two away, and neither its plural nor a name that it is a part of."""
+    best = did_you_mean(name, known) if name not in known else None
+    if best is None or len(name) < _SHORTEST or best in name or name in best:
         return None
-    best = did_you_mean(name, known)
-    longer = best is not None and (name.startswith(best) or best.startswith(name) or name.endswith(best))
-    return None if best is None or longer or len(name) < 5 or name.lower() == best else best
+    return best if edit_distance(name, best, 2) <= (1 if len(best) < _LONG else 2) else None
 
 
 class _Values:
@@ -158,7 +169,8 @@ class _Values:
         for statement in self.parts.statements:
             for expr in subexpressions(statement.expr):
                 if isinstance(expr, Call) and expr.function.path == "value_estimate" and expr.args:
-                    self._estimate_of_now(statement, expr.args[0])
+                    if self._estimate_of_now(statement, expr.args[0]):
+                        continue
                     if self.gradients.of(expr.args[0]):
                         leaking.append((statement, expr))
             for expr in _sums(statement.expr):
@@ -177,11 +189,11 @@ class _Values:
         calls = self.gradients.calls(self._behind(expr))
         return {call.record for call in calls}
 
-    def _estimate_of_now(self, statement: Statement, value: Expr) -> None:
+    def _estimate_of_now(self, statement: Statement, value: Expr) -> bool:
         data = [name for name in self._behind(value) if name in self.roles and not self.roles[name].after]
         outside = [name for name in data if self.roles[name].type is not None and name not in self._actions()]
         if self._records(value) != {"now"} or outside:
-            return
+            return False
         self.sink.add(
             rules.ESTIMATE_OF_NOW.at(
                 statement.source.span_of(value.start, value.end),
@@ -189,6 +201,7 @@ class _Values:
                 help="call the network with `next`",
             )
         )
+        return True
 
     def _actions(self) -> set[str | None]:
         return {network.action for network in self.parts.networks}

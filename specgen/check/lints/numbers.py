@@ -51,7 +51,8 @@ def report_whole_numbers(
     for name in params:
         if name not in written:
             continue
-        if set(_uses(f"{prefix}{name}", trees)) - {"either"} == {"float"}:
+        per_env = isinstance(params[name], Param) and params[name].per_env
+        if set(_uses(name if per_env else f"{prefix}{name}", trees)) - {"either"} == {"float"}:
             node = find(file.root, (*path, "params", name))
             default = node.get("default") if isinstance(node, MappingNode) else node
             span = default.span if default is not None else file.span(*path, "params", name)
@@ -67,8 +68,7 @@ def report_whole_numbers(
 
 def _untyped_int(given: object) -> bool:
     if isinstance(given, Param):
-        fixed = given.per_env or given.draw is not None
-        return not fixed and given.type is None and _is_int(given.default)
+        return given.type is None and _is_int(given.default)
     return _is_int(given)
 
 
