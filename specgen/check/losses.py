@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specgen.check.lints.losses import LossParts, lint_loss
-from specgen.check.lints.numbers import report_whole_numbers
+from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
@@ -127,7 +127,7 @@ class _Checker:
                 frozenset(self.calls.called),
             )
             lint_loss(parts, self.sink)
-            report_whole_numbers(self.file, self.path, self.loss.params, (), self.trees, self.sink, prefix="")
+            warn_whole_numbers(self.file, self.path, self.loss.params, (), self.trees, self.sink, prefix="")
         return CheckedLoss(
             name=self.name,
             module=self.module,

@@ -14,7 +14,7 @@ _PASSED_ON = ("+", "-", "*", "/", "neg", "cast", "clip", "sqrt", "exp", "tanh", 
 """What keeps a noise a noise; a comparison or a choice does not."""
 
 
-def report_one_noise(statements: Iterable[Statement], trees: Mapping[str, Typed], sink: Sink) -> None:
+def warn_one_noise(statements: Iterable[Statement], trees: Mapping[str, Typed], sink: Sink) -> None:
     """Warn of sums of a vector and a random number without dimensions.
 
     A vector of the declaration (a formation, the angles of a ring) may be moved as a whole by a uniform draw.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from specgen.check.lints.draws import report_one_noise
+from specgen.check.lints.declared import warn_unread_declarations
+from specgen.check.lints.draws import warn_one_noise
 from specgen.check.lints.flow import Flow, names_in, shape_of, subexpressions
-from specgen.check.lints.numbers import report_whole_numbers
-from specgen.check.lints.unread import env_unread
+from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.model import CheckedFunction, Declared, Entry, Parameter, Statement, dotted
 from specgen.check.specs import NamedSpec
 from specgen.check.statements import SectionResult
@@ -58,21 +58,21 @@ def lint_env(parts: EnvParts, sink: Sink) -> None:
     sections = (parts.reset, parts.step, parts.observe)
     statements = [statement for section in sections for statement in section.statements]
     statements += [each for function in parts.functions for each in (*function.let, function.returns)]
-    env_unread(parts.file, parts.path, parts.env, parts.named, [*statements, *draws], sink)
+    warn_unread_declarations(parts.file, parts.path, parts.env, parts.named, [*statements, *draws], sink)
     idle = _without_effect(parts)
     for entry in parts.declared.state:
         if entry.dotted in idle:
             _report_idle(parts, entry, sink)
-    _report_unread_actions(parts, statements, sink)
+    _warn_unread_actions(parts, statements, sink)
     lint = _Lints(parts, sink)
     lint.never_stepped(idle)
     lint.time_limits()
     lint.old_state()
     lint.same_flags()
     for section in (parts.reset, parts.step):
-        report_one_noise(section.statements, section.trees, sink)
+        warn_one_noise(section.statements, section.trees, sink)
     functions = [tree for function in parts.functions for tree in function.trees]
-    report_whole_numbers(parts.file, parts.path, parts.env.params, sections, functions, sink)
+    warn_whole_numbers(parts.file, parts.path, parts.env.params, sections, functions, sink)
 
 
 def _without_effect(parts: EnvParts) -> set[str]:
@@ -116,7 +116,7 @@ def _report_idle(parts: EnvParts, entry: Entry, sink: Sink) -> None:
     )
 
 
-def _report_unread_actions(parts: EnvParts, statements: Iterable[Statement], sink: Sink) -> None:
+def _warn_unread_actions(parts: EnvParts, statements: Iterable[Statement], sink: Sink) -> None:
     reads = frozenset[str]().union(*(statement.reads for statement in statements))
     for entry in parts.declared.action:
         if entry.dotted not in reads:

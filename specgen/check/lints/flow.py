@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from specgen.check.model import Statement
 from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, Compare, Index, Literal, Logic, Name, Tuple, Unary, children
-from specgen.source import Scalar
 
 
 class Flow:
@@ -69,8 +68,3 @@ def shape_of(expr: Expr) -> object:
             return (expr.ops, below)
         case Tuple():
             return ("tuple", below)
-
-
-def whole(source: Scalar) -> tuple[int, int]:
-    """From where to where the text of an expression goes."""
-    return 0, len(source.text)

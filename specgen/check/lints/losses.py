@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow, names_in, subexpressions
 from specgen.check.lints.gradients import Gradients
-from specgen.check.lints.unread import report_unread
 from specgen.check.loss_model import Choice, Forward, LossNetwork, LossRole, NetworkValue
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink, did_you_mean
@@ -102,18 +102,18 @@ def _unread(parts: LossParts, sink: Sink) -> None:
     flags = {network.target for network in loss.networks.values()}
     for name in loss.params:
         if name not in reads and name not in flags:
-            report_unread(file.key_span(*path, "params", name), "parameter", name, sink)
+            warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
     for network in parts.networks:
         if network.name not in parts.called:
             help = f"call it: `{network.name}(now)`; or leave it out"
-            report_unread(file.key_span(*path, "networks", network.name), "network", network.name, sink, help)
+            warn_unread(file.key_span(*path, "networks", network.name), "network", network.name, sink, help)
     acted = {network.action for network in parts.networks}
     for role in parts.roles:
         given = loss.keys.get(role.name)
         used = role.name in reads or role.name in loss.writes or role.name in acted
         used = used or (loss.value_estimator is not None and role.name in _USED_BY_ESTIMATOR)
         if given is not None and not used and role.name not in _USED_BY_CLASS:
-            report_unread(file.key_span(*path, "keys", role.name), "key", role.name, sink)
+            warn_unread(file.key_span(*path, "keys", role.name), "key", role.name, sink)
 
 
 def _conditions(value: NetworkValue) -> frozenset[str]:
@@ -287,8 +287,5 @@ class _Values:
 
 
 def _sums(expr: Expr) -> list[Binary]:
-    """The sums in an expression, the innermost of those that stand in each other."""
+    """The sums and differences in an expression, those inside of others included."""
     return [part for part in subexpressions(expr) if isinstance(part, Binary) and part.op in ("+", "-")]
-
-
-__all__ = ["LossParts", "lint_loss"]

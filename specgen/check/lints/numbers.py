@@ -20,7 +20,7 @@ Tree = tuple[Typed, str]
 """A typed expression, and what it is assigned to: the dtype of a key, or the name of a local value."""
 
 
-def report_whole_numbers(
+def warn_whole_numbers(
     file: SchemaFile,
     path: tuple[str, ...],
     params: Mapping[str, Any],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import names_in
-from specgen.check.lints.numbers import report_whole_numbers
-from specgen.check.lints.unread import report_unread
+from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import value_reads
@@ -37,19 +37,19 @@ def lint_transform(
     reads |= {output.when for output in outputs if output.when is not None}
     for name in transform.params:
         if name not in reads:
-            report_unread(file.key_span(*path, "params", name), "parameter", name, sink)
+            warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
     for role in roles:
         followed = any(output.each == role.name or output.like == role.name for output in outputs)
         if not followed and not {role.name, f"next.{role.name}"} & reads:
-            report_unread(file.key_span(*path, "in", role.name), "role", role.name, sink)
+            warn_unread(file.key_span(*path, "in", role.name), "role", role.name, sink)
     step = sections["step"].statements
     recalled = frozenset[str]().union(*(value_reads(statement.expr) for statement in step))
     for index, name in enumerate(transform.carry):
         if name not in recalled:
             help = f"read `{name}` under `step`, where it is the value before the step, or carry nothing"
-            report_unread(file.span(*path, "carry", index), "carried output", name, sink, help)
+            warn_unread(file.span(*path, "carry", index), "carried output", name, sink, help)
     _read_too_late(roles, step, recalled, sink)
-    report_whole_numbers(file, path, transform.params, sections.values(), (), sink, prefix="")
+    warn_whole_numbers(file, path, transform.params, sections.values(), (), sink, prefix="")
 
 
 def _read_too_late(

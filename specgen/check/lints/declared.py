@@ -19,13 +19,13 @@ _TYPED = ("groups", "params", "consts", "functions", "state", "action", "observa
 """The sections of an environment whose types may call sizes."""
 
 
-def report_unread(span: Span, what: str, name: str, sink: Sink, help: str = "") -> None:
+def warn_unread(span: Span, what: str, name: str, sink: Sink, help: str = "") -> None:
     """Warn that nothing reads what is declared at `span`."""
     help = help or "read it where it was meant, or leave it out"
     sink.add(rules.UNREAD_DECLARATION.at(span, f"nothing reads the {what} `{name}`", help=help))
 
 
-def env_unread(
+def warn_unread_declarations(
     file: SchemaFile,
     path: tuple[str, ...],
     env: Env,
@@ -44,11 +44,11 @@ def env_unread(
     for section, (what, names) in sections.items():
         for name in names:
             if name not in reads:
-                report_unread(file.key_span(*path, section, name), what, name, sink)
+                warn_unread(file.key_span(*path, section, name), what, name, sink)
     sizes = reads | _in_types(file, path, named)
     for name in env.dims:
         if name not in sizes:
-            report_unread(file.key_span(*path, "dims", name), "size", name, sink)
+            warn_unread(file.key_span(*path, "dims", name), "size", name, sink)
 
 
 def _in_types(file: SchemaFile, path: tuple[str, ...], named: Mapping[str, NamedSpec]) -> frozenset[str]:
