@@ -107,7 +107,7 @@ def _report_idle(parts: EnvParts, entry: Entry, sink: Sink) -> None:
     sink.add(
         unread_rules.NO_EFFECT.at(
             parts.file.key_span(*parts.path, "state", name),
-            f"nothing but its own next value reads the state `{name}`"
+            f"no reward, observation or done flag depends on the state `{name}`"
             if stepped
             else f"nothing reads the state `{name}`",
             help="read it where it was meant, or leave it out; what is kept for a logger only: "

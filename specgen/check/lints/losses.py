@@ -157,7 +157,7 @@ class _Values:
     def __init__(self, parts: LossParts, sink: Sink) -> None:
         self.parts = parts
         self.sink = sink
-        self.flow = Flow((*parts.let, *parts.terms, *parts.metrics, *parts.writes))
+        self.flow = Flow(parts.let)
         self.gradients = Gradients(parts.let, parts.forward)
         self.roles = {role.name: role for role in parts.roles}
         self.valued = {call.network for call in self.gradients.calls() if call.record == "now"}
