@@ -10,7 +10,20 @@ from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, Compare, Index, Literal, Logic, Name, children
 
 _WITHOUT = frozenset(
-    {"stop_grad", "argmax", "argmin", "one_hot", "floor", "ceil", "round", "sign", "any", "all", "bool"}
+    {
+        "stop_grad",
+        "argmax",
+        "argmin",
+        "argsort",
+        "one_hot",
+        "floor",
+        "ceil",
+        "round",
+        "sign",
+        "any",
+        "all",
+        "bool",
+    }
     | {"uint8", "int8", "int16", "int32", "int64"}
 )
 """Functions through which no gradient goes."""
