@@ -18,8 +18,8 @@ def apply_allow(files: Mapping[str, SchemaFile], checked: Mapping[str, object], 
 
     Args:
         files: the loaded files.
-        checked: the checked declarations of each, by section; whose check was given up says nothing of what it allows
-            in vain.
+        checked: the checked declarations of each, by section. Of a declaration that is not among them, with mistakes
+            of its own or of what it names, nobody knows yet whether it allows in vain.
         sink: what was found; also takes codes that can't be allowed, and those that silence nothing.
     """
     for path, file in files.items():

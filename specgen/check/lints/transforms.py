@@ -1,4 +1,4 @@
-"""Transforms that read the past where the present is meant, and what they declare in vain."""
+"""Transforms: what they declare in vain, and rewards of the step before where those of this step are meant."""
 
 from __future__ import annotations
 
