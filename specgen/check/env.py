@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from specgen.check.domains import proved_values, report_outcomes, report_trusted
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
@@ -17,7 +18,6 @@ from specgen.check.per_env import absent_in_functions, check_per_env, differing,
 from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.specs import NamedSpec, check_spec, doc_of
 from specgen.check.statements import Section, Target, check_section
-from specgen.check.trust import report_trusted
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
@@ -102,6 +102,7 @@ class EnvChecker:
             wrong_reset_target(state),
             sink,
         )
+        found = Sink()
         step = check_section(
             Section(
                 file,
@@ -115,7 +116,7 @@ class EnvChecker:
             ),
             self._step_targets(state, rewards, done),
             wrong_step_target(state, observation, done) | wrong_targets(env.params),
-            sink,
+            found,
         )
         observe = check_section(
             Section(
@@ -131,8 +132,9 @@ class EnvChecker:
             ),
             {entry.dotted: self._target(entry) for entry in observation},
             {},
-            sink,
+            found,
         )
+        report_outcomes(found, reset, step, observe, state, sink)
         if not sink.has_errors and not self.damaged:
             self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
@@ -169,6 +171,7 @@ class EnvChecker:
             reset=reset.statements,
             step=step.statements,
             observe=observe.statements,
+            values=proved_values(reset, step, state),
         )
 
     def _declared(self) -> Declared:

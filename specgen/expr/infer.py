@@ -54,6 +54,7 @@ def infer(
     functions: Mapping[str, Function | Builtin] | None = None,
     draw_prefix: str = "draw",
     dtype: str | None = None,
+    prove: bool = True,
 ) -> Typed | None:
     """The typed tree of `expr`, or None when `sink` got the reasons why there is none.
 
@@ -66,9 +67,11 @@ def infer(
             built-in of the caller's own.
         draw_prefix: The name of the first draw; the next ones get `_2`, `_3`.
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
+        prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
+            `in_range` around it, which raises for what is.
 
     """
-    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype)
+    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove)
     return inferrer.visit(expr)
 
 
@@ -81,11 +84,13 @@ class _Inferrer:
         functions: Mapping[str, Function | Builtin],
         draw_prefix: str,
         dtype: str | None,
+        prove: bool,
     ) -> None:
         self._scope = scope
         self._source = source
         self._sink = sink
         self.functions = functions
+        self.prove = prove
         self._draw_prefix = draw_prefix
         self._draws = 0
         self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"
