@@ -238,7 +238,7 @@ def _reference(np: Any, value: Any, items: tuple[Any, ...]) -> Any:
     sizes = iter(np.shape(value))
     for item in items:
         size = 1 if item is None else next(sizes)
-        if isinstance(item, np.ndarray):
+        if isinstance(item, np.ndarray | np.generic):
             checked_reference(np, item, size)
     return value[items]
 
