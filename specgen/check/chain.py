@@ -368,23 +368,31 @@ class _Binder:
             carried = {output.name for output in earlier.transform.outputs if output.carry}
             for row in earlier.rows:
                 sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
-                for source in row.inputs.values():
-                    if source.group == "done":
+                for source in row.inputs.values() if sums else ():
+                    laters = [
+                        later
+                        for later in instances
+                        if later.position > earlier.position
+                        and source.group != "done"
+                        and _writes(later, source)
+                    ]
+                    if not laters:
                         continue
-                    for later in instances:
-                        if later.position > earlier.position and any(
-                            entry.dotted == source.dotted for r in later.rows for entry in r.outputs.values()
-                        ):
-                            self.sink.add(
-                                rules.ORDER.at(
-                                    self.spans[earlier.position],
-                                    f"`{', '.join(sums)}` follows `{source.dotted}` as it is before `{later.transform.name}`",
-                                    notes=[
-                                        Note(
-                                            f"`{later.transform.name}` comes later",
-                                            self.spans[later.position],
-                                        )
-                                    ],
-                                    help=f"move `{earlier.transform.name}` behind it, or set `allow: [{rules.ORDER.code}]`",
-                                )
-                            )
+                    first, behind = laters[0].transform.name, laters[-1].transform.name
+                    self.sink.add(
+                        rules.ORDER.at(
+                            self.spans[earlier.position],
+                            f"`{', '.join(sums)}` follows `{source.dotted}` as it is before `{first}`",
+                            notes=[
+                                Note(f"`{later.transform.name}` comes later", self.spans[later.position])
+                                for later in laters
+                            ],
+                            help=f"move `{earlier.transform.name}` behind `{behind}`, "
+                            f"or set `allow: [{rules.ORDER.code}]`",
+                        )
+                    )
+
+
+def _writes(instance: Instance, key: ChainKey) -> bool:
+    """Whether a transform writes `key`."""
+    return any(entry.dotted == key.dotted for row in instance.rows for entry in row.outputs.values())
