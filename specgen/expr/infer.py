@@ -11,6 +11,7 @@ from specgen.expr import tree
 from specgen.expr.arguments import bind
 from specgen.expr.builtins.indexing import INDEX, RawItem, RestItem, SliceItem, infer_index
 from specgen.expr.builtins.integrators import CALL, infer_call
+from specgen.expr.builtins.other_names import meant_function
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
@@ -19,27 +20,6 @@ from specgen.expr.interval import Interval, point
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
 
-_ALIASES: Final = {
-    "clamp": "clip",
-    "cat": "concat",
-    "concatenate": "concat",
-    "maximum": "max",
-    "minimum": "min",
-    "arange_like": "arange",
-    "arctan2": "atan2",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "pow": "**",
-    "rand": "uniform",
-    "randn": "normal",
-    "cast": "float32",
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_not": "not",
-    "repeat": "tile",
-    "detach": "stop_grad",
-}
 _MODULES: Final = frozenset(
     {"os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib"}
 )
@@ -296,9 +276,7 @@ class _Inferrer:
                 "write `*` to multiply",
             )
             return
-        alias = _ALIASES.get(name)
-        best = alias or did_you_mean(name, (*self.functions, *CALLABLE))
-        help = f"did you mean '{best}'?" if best else None
+        help = meant_function(name, self.functions)
         self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)
 
 
