@@ -82,8 +82,15 @@ def in_range(site: Site, index: Typed, size: int, what: str) -> Typed | None:
     worst = low if low < 0 else high
     shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
     message = f"`{text}`{shown}, outside 0 to {size - 1} of {what}"
-    site.fail(rules.INDEX_UNPROVEN, message, at=index, help=f"wrap it: clip({text}, 0, {size - 1})")
+    help = f"wrap it: clip({text}, 0, {size - 1})"
+    if site.builtin.name == "one_hot" and low >= 0 and high < _MANY:
+        help = f"write one_hot({text}, {int(high) + 1}), for all of its classes"
+    site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)
     return None
+
+
+_MANY = 1000
+"""So many classes that a table of another size was meant."""
 
 
 def _infer_one_hot(site: Site) -> Typed | None:
@@ -98,7 +105,10 @@ def _infer_one_hot(site: Site) -> Typed | None:
         )
         return None
     if index.type.dims is None or index.type.python:
-        site.fail(rules.WRONG_ARGUMENTS, f"`{site.written(index)}` is not an array of known rank", at=index)
+        text = site.written(index)
+        kind = "of unknown rank" if index.type.dims is None else "a number, not a value of each environment"
+        help = f"write int64(arange({count.static}) == {text})" if index.type.python else None
+        site.fail(rules.WRONG_ARGUMENTS, f"`{text}` is {kind}", at=index, help=help)
         return None
     proven = in_range(site, index, count.static, "the classes")
     if proven is None:
