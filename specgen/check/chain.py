@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
+from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.model import Checked, CheckedEnv, Key, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
@@ -100,7 +101,8 @@ def check_chain(
             instance = binder.bind(index, transforms[kind].value, arguments, file.key_span(*path, *place))
             if instance is not None:
                 instances.append(instance)
-    binder.warn_order(instances)
+    binder.report_missing()
+    warn_order(instances, binder.spans, binder.allow, mine)
     sink.extend(mine.items)
     if mine.has_errors or not complete:
         return None
@@ -157,6 +159,16 @@ class _Position:
         return not any(other != prefix and prefix[: len(other)] == other for other in self.env.done)
 
 
+@dataclass(frozen=True)
+class _Missing:
+    """A key that a transform reads and that is not there at its position, where `known` ones are."""
+
+    transform: CheckedTransform
+    key: str
+    place: Span
+    known: tuple[str, ...]
+
+
 @dataclass
 class _Binder:
     file: SchemaFile
@@ -165,13 +177,14 @@ class _Binder:
     allow: frozenset[str]
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
+    missing: list[_Missing] = field(default_factory=list)
 
     def bind(
         self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        before = len(self.sink)
+        before = len(self.sink), len(self.missing)
         rows = [
             row
             for role in transform.forward
@@ -180,7 +193,7 @@ class _Binder:
         inverse_rows = [
             row for role in transform.backward for row in self._inverse_rows(transform, role, arguments, span)
         ]
-        if len(self.sink) > before:
+        if (len(self.sink), len(self.missing)) > before:
             return None
         instance = Instance(position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
         for row in (*rows, *inverse_rows):
@@ -288,7 +301,7 @@ class _Binder:
                 continue
             entry = known.get(selector)
             if entry is None:
-                self._no_key(transform, selector, place, known)
+                self.missing.append(_Missing(transform, selector, place, tuple(known)))
             elif entry.spec.dtype not in role.dtypes:
                 self.sink.add(
                     rules.WRONG_INPUT.at(
@@ -300,20 +313,26 @@ class _Binder:
                 found.append(entry)
         return found
 
-    def _no_key(
-        self, transform: CheckedTransform, selector: str, place: Span, known: Mapping[str, ChainKey]
-    ) -> None:
-        last = selector.rsplit(".", 1)[-1]
-        nested = [key for key in known if "." in key and key.rsplit(".", 1)[-1] == last]
-        wrote = f"; the environment writes `{nested[0]}`" if nested else ""
-        self.sink.add(
-            rules.NO_SUCH_KEY.at(
-                place,
-                f"no key `{selector}` for `{transform.name}`{wrote}",
-                help=f"write `in_keys: [{nested[0]}]`" if nested else suggestion(selector, known),
-                notes=[] if nested else [f"the keys here are {', '.join(sorted(known))}"],
+    def report_missing(self) -> None:
+        """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
+        for one in self.missing:
+            last = one.key.rsplit(".", 1)[-1]
+            nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
+            where = f"; the environment writes `{nested[0]}`" if nested else ""
+            help = (
+                f"write `in_keys: [{nested[0]}]`"
+                if nested
+                else suggestion(one.key, {*one.known, *self.state.writers})
             )
-        )
+            notes: list[str | Note] = []
+            if (writer := self.state.writers.get(one.key)) is not None:
+                where = f" yet: `{writer[0]}` writes it, behind this one"
+                help = f"move `{one.transform.name}` behind `{writer[0]}`"
+                notes = [Note(f"`{writer[0]}` comes later", writer[1])]
+            elif not nested:
+                notes = [f"the keys here are {', '.join(sorted(one.known))}"]
+            message = f"no key `{one.key}` for `{one.transform.name}`{where}"
+            self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help, notes=notes))
 
     def _absent(self, output: Output, arguments: Arguments) -> bool:
         return output.when is not None and arguments.params.get(output.when) is None
@@ -359,40 +378,3 @@ class _Binder:
                 else "set `out_keys` on one of them",
             )
         )
-
-    def warn_order(self, instances: list[Instance]) -> None:
-        """An accumulated value that a later transform changes at its source."""
-        if rules.ORDER.code in self.allow:
-            return
-        for earlier in instances:
-            carried = {output.name for output in earlier.transform.outputs if output.carry}
-            for row in earlier.rows:
-                sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
-                for source in row.inputs.values() if sums else ():
-                    laters = [
-                        later
-                        for later in instances
-                        if later.position > earlier.position
-                        and source.group != "done"
-                        and _writes(later, source)
-                    ]
-                    if not laters:
-                        continue
-                    first, behind = laters[0].transform.name, laters[-1].transform.name
-                    self.sink.add(
-                        rules.ORDER.at(
-                            self.spans[earlier.position],
-                            f"`{', '.join(sums)}` follows `{source.dotted}` as it is before `{first}`",
-                            notes=[
-                                Note(f"`{later.transform.name}` comes later", self.spans[later.position])
-                                for later in laters
-                            ],
-                            help=f"move `{earlier.transform.name}` behind `{behind}`, "
-                            f"or set `allow: [{rules.ORDER.code}]`",
-                        )
-                    )
-
-
-def _writes(instance: Instance, key: ChainKey) -> bool:
-    """Whether a transform writes `key`."""
-    return any(entry.dotted == key.dotted for row in instance.rows for entry in row.outputs.values())
