@@ -68,14 +68,14 @@ def unassigned(
         }
         return names
     for name in made:
-        names[f"next.{name}"] = f"in an environment's `step` it is written bare: `{name}`"
         prefix, _, last = name.rpartition(".")
         if last == "done" and name in flags:
             both = " or ".join(dotted((*prefix.split("."), flag) if prefix else (flag,)) for flag in _ENDS)
-            names[name] = (
-                f"it is derived when all is assigned: read `{both}`, below the lines that assign them"
-            )
-        elif name not in env.step:
+            why = f"it is derived when all is assigned: read `{both}`, below the lines that assign them"
+            names |= {name: why, f"next.{name}": why}
+            continue
+        names[f"next.{name}"] = f"in an environment's `step` it is written bare: `{name}`"
+        if name not in env.step:
             follows = "" if name not in flags else f", so it is `{last}`" if prefix else ", so it is false"
             names[name] = f"nothing under `step` assigns `{name}`{follows}"
     for entry in state:
