@@ -56,7 +56,7 @@ def report_outcomes(
         sink: takes what holds.
     """
     sink.extend(item for item in found.items if item.rule not in _OUTCOMES)
-    if len(found) == len([item for item in found.items if item.rule not in _OUTCOMES]):
+    if all(item.rule not in _OUTCOMES for item in found.items):
         return
     known = _known(reset, step, state, until_done=True)
     held = Sink()
@@ -82,7 +82,7 @@ def report_trusted(
             for name in names:
                 low, high = (f"{end:g}" for end in _ends(entries[name]))
                 notes = [Note("this assignment may leave that domain", known.leaving[name].span_of(0, 1))]
-                if name not in known.before or known.before[name] == entries[name].spec.interval:
+                if known.before[name] == entries[name].spec.interval:
                     notes.append(Note("`observe` sees the last state of an episode, too"))
                 sink.add(
                     rules.INDEX_TRUSTS.at(
