@@ -80,7 +80,8 @@ def report_trusted(
         for span in _again(result, loose).unproven if loose else ():
             names = [name for name, spans in alone.items() if span in spans] or list(loose)
             for name in names:
-                low, high = (f"{end:g}" for end in _ends(entries[name]))
+                ends = (entries[name].spec.interval.low, entries[name].spec.interval.high)
+                low, high = (str(end) if isinstance(end, int) else f"{end:g}" for end in ends)
                 notes = [Note("this assignment may leave that domain", known.leaving[name].span_of(0, 1))]
                 if known.before[name] == entries[name].spec.interval:
                     notes.append(Note("`observe` sees the last state of an episode, too"))
@@ -171,7 +172,3 @@ def _again(result: SectionResult, values: Mapping[str, Interval], sink: Sink | N
     }
     again = replace(section, scope=scope, names=Names(Sink()), prove=False)
     return check_section(again, result.targets, result.wrong, Sink() if sink is None else sink)
-
-
-def _ends(entry: Entry) -> tuple[float, float]:
-    return entry.spec.interval.low, entry.spec.interval.high

@@ -89,7 +89,7 @@ class EnvChecker:
         broken |= _lost((differing(env.params), per_env))
         kept = {name: _binding(param.entry, name) for name, param in per_env.items() if param.entry}
         now = {entry.dotted: _binding(entry, entry.name) for entry in state} | kept
-        unready = partial(unassigned, env=env, state=state, rewards=rewards, done=done, action=action)
+        unassigned_in = partial(unassigned, env=env, state=state, rewards=rewards, done=done, action=action)
         broken |= undeclared_state(
             file, self.path, env, [entry.dotted for entry in state], rewards, broken, sink
         )
@@ -102,7 +102,7 @@ class EnvChecker:
                 self.names,
                 "a state key",
                 broken,
-                absent("reset", env, observation, action, state) | unready("reset"),
+                absent("reset", env, observation, action, state) | unassigned_in("reset"),
             ),
             {entry.dotted: self._target(entry) for entry in state},
             wrong_reset_target(state),
@@ -118,7 +118,7 @@ class EnvChecker:
                 self.names,
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
                 broken,
-                absent("step", env, observation) | unready("step"),
+                absent("step", env, observation) | unassigned_in("step"),
             ),
             self._step_targets(state, rewards, done),
             wrong_step_target(state, observation, done) | wrong_targets(env.params),
@@ -133,7 +133,7 @@ class EnvChecker:
                 self.names,
                 "an observation",
                 broken,
-                absent("observe", env, (), action, state) | unready("observe"),
+                absent("observe", env, (), action, state) | unassigned_in("observe"),
                 "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
             {entry.dotted: self._target(entry) for entry in observation},

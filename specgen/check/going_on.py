@@ -59,7 +59,9 @@ class _Reader:
             case Logic("and" | "or" as joint, operands) if (joint == "and") == truth:
                 for operand in operands:
                     yield from self.bounds(operand, truth)
-            case Call(Name("all" | "any" as name), (inner,), ()) if (name == "all") == truth:
+            case Call(Name("all" | "any" as name), (inner,), ()) if (
+                name == "all"
+            ) == truth and name not in self.functions:
                 yield from self.bounds(inner, truth)
             case Name(path) if path in self.written and not path.startswith("next."):
                 yield from self.bounds(self.written[path], truth)

@@ -39,7 +39,7 @@ _ALIASES: Final = {
     "repeat": "tile",
     "detach": "stop_grad",
     "average": "mean",
-    "hypot": "norm",
+    "range": "arange",
 }
 """What other libraries call a built-in."""
 _WRITTEN: Final = {
@@ -66,41 +66,16 @@ _WRITTEN: Final = {
     "expm1": "exp(x) - 1",
     "degrees": "x * 180 / pi",
     "radians": "x * pi / 180",
+    "hypot": "norm(stack(a, b))",
     "isclose": "abs(a - b) < 1e-6",
     "isinf": "not isfinite(x)",
 }
 """What is said without a function."""
-_FOREIGN: Final = frozenset(
-    {
-        *dir(builtins),
-        *dir(math),
-        "sort",
-        "argsort",
-        "topk",
-        "unique",
-        "nonzero",
-        "einsum",
-        "solve",
-        "inv",
-        "det",
-        "sinc",
-    }
-    | {
-        "sinh",
-        "cosh",
-        "erf",
-        "median",
-        "quantile",
-        "diff",
-        "interp",
-        "histc",
-        "cross",
-        "kron",
-        "trace",
-        "diag",
-        "fft",
-    }
+_KNOWN: Final = (
+    "sort argsort topk unique nonzero einsum solve inv det sinc sinh cosh erf median quantile diff interp histc cross "
+    "kron trace diag fft"
 )
+_FOREIGN: Final = frozenset({*dir(builtins), *dir(math), *_KNOWN.split()})
 """Functions that people know by name, from Python or torch."""
 _LISTED: Final = "specgen's manual lists the built-in functions, in docs/language/builtins.md"
 
