@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fdae0a45f74b4c7ed805263a823893b6b27f8839bc008c047719fbeded777981
+# specgen: sha256=bea20e5dbbf6a98a9387f34b03f6fe985eaeda97cccb3c66a382b2af4b1414c6
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
-    from typing import Self, overload
+    from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.typing import Index
-    from tensordict import TensorDictParams
-    from tensordict.nn import TensorDictModuleBase
+    from specgen_runtime.typed import TypedTensorDict
+    from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
     "DQNLoss",
+    "DQNLossOutput",
     "DQNLossTerms",
 ]
 
@@ -81,20 +81,6 @@ class DQNLoss(LossModule):
     the greedy one of the trained network, valued by the target network (van Hasselt et al. 2016, eq.
     4).
 
-    Args:
-        value_network: one value for each action; a `QValueActor`, or a plain module from `observation`
-            to them.
-        loss_function: how the distance to the target is measured. Defaults to 'l2'.
-        delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
-            Defaults to True.
-        double_dqn: let the trained network choose the next action. Defaults to False.
-        action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
-            the network says.
-        reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
-            to "mean".
-        use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
-            data hold weights.
-
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         reward: ("next", "reward"); what came of it
@@ -106,14 +92,10 @@ class DQNLoss(LossModule):
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
         action_value: action_value; written by value_network
-
-    Raises:
-        TypeError: if a network is not a module.
-        ValueError: if a keyword has a value that it does not take, or they contradict each other.
     """
 
     @dataclass
-    class _AcceptedKeys(LossModule._AcceptedKeys):
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -148,6 +130,26 @@ class DQNLoss(LossModule):
         reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
     ) -> None:
+        """The loss of deep Q-learning: the value of the chosen action moves towards the one-step return.
+
+        Args:
+            value_network: one value for each action; a `QValueActor`, or a plain module from `observation`
+                to them.
+            loss_function: how the distance to the target is measured. Defaults to 'l2'.
+            delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
+                Defaults to True.
+            double_dqn: let the trained network choose the next action. Defaults to False.
+            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
+                the network says.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+
+        Raises:
+            TypeError: if a network is not a module.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
         super().__init__()
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
@@ -226,17 +228,9 @@ class DQNLoss(LossModule):
 
 if TYPE_CHECKING:
 
-    class DQNLossOutput(TensorDict):  # type: ignore[misc]
+    class DQNLossOutput(TypedTensorDict[Never, Literal["loss"], Float[Tensor, "*batch"]]):
         """What `DQNLoss` returns."""
 
-        @overload
-        def __getitem__(self, key: Literal["loss"]) -> Float[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
-        def get(self, key: Literal["loss"], default: Any = ...) -> Float[Tensor, "*batch"]: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, key: Literal["loss"], item: Any, inplace: bool = False, *, non_blocking: bool = False
-        ) -> Self: ...
+else:
+    DQNLossOutput = TensorDict

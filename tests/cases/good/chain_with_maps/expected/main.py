@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b9435e5bb9713d8495c3653fcd6b81bc2576386c24b41e831600f4d8359da414
+# specgen: sha256=028145945e9c79914844b2db1e4e5c39abd1282edac5db4f282e55b13e5b852f
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, TensorDictBase
+from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.cartpole import (
     CartPoleParams,
     cart_pole_advance,
@@ -24,19 +24,24 @@ from specgen_std.envs.cartpole import (
 )
 
 if TYPE_CHECKING:
-    from typing import Literal, Self, overload
+    from typing import Literal, Never
 
     from jaxtyping import Bool, Float32, Int64
-    from specgen_runtime.typing import Index, TensorDict
+    from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.typed import TypedComposite, TypedTensorDict
 
 __all__ = [
     "Train",
     "TrainConsts",
+    "TrainData",
     "TrainNext",
+    "TrainNextData",
     "TrainRoot",
     "TwoMapsOnOneKey",
     "TwoMapsOnOneKeyConsts",
+    "TwoMapsOnOneKeyData",
     "TwoMapsOnOneKeyNext",
+    "TwoMapsOnOneKeyNextData",
     "TwoMapsOnOneKeyRoot",
 ]
 
@@ -171,22 +176,10 @@ def train_observe(consts: TrainConsts, x: Tensor, x_dot: Tensor, theta: Tensor, 
     return observation * consts.observation_norm_1_scale + consts.observation_norm_1_loc
 
 
-class Train(GeneratedEnv["TrainData"]):
+class Train(GeneratedEnv["TrainData", "TrainSpecs"]):
     """`CartPole` with transforms.
 
     Transforms, in order: StepCounter, ObservationNorm, RewardScaling, RewardSum.
-
-    Args:
-        gravity: m/s² (default 9.8)
-        masscart: mass of the cart in kg (default 1.0, > 0)
-        masspole: mass of the pole in kg (default 0.1, > 0)
-        length: half the length of the pole in m (default 0.5, > 0)
-        force_mag: force of a push in N (default 10.0)
-        tau: seconds between two steps (default 0.02, > 0)
-        theta_threshold: angle in rad at which the episode ends (default 0.20943951023931953, > 0)
-        x_threshold: distance in m at which the episode ends (default 2.4, > 0)
-        batch_size: how many instances run side by side, any shape.
-        device: where the tensors live.
 
     Keys:
         observation: float32 [*batch, 4]
@@ -220,6 +213,20 @@ class Train(GeneratedEnv["TrainData"]):
         batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
+        """`CartPole` with transforms.
+
+        Args:
+            gravity: m/s² (default 9.8)
+            masscart: mass of the cart in kg (default 1.0, > 0)
+            masspole: mass of the pole in kg (default 0.1, > 0)
+            length: half the length of the pole in m (default 0.5, > 0)
+            force_mag: force of a push in N (default 10.0)
+            tau: seconds between two steps (default 0.02, > 0)
+            theta_threshold: angle in rad at which the episode ends (default 0.20943951023931953, > 0)
+            x_threshold: distance in m at which the episode ends (default 2.4, > 0)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
         super().__init__(batch_size=batch_size, device=device)
         self.params = CartPoleParams(
             gravity=self._float("gravity", gravity),
@@ -278,7 +285,7 @@ class Train(GeneratedEnv["TrainData"]):
             ),
         )
 
-    def _read(self, tensordict: TensorDictBase) -> TrainRoot:
+    def _read(self, tensordict: Entries) -> TrainRoot:
         return TrainRoot(
             x=tensordict.get("x"),
             x_dot=tensordict.get("x_dot"),
@@ -473,22 +480,10 @@ def two_maps_on_one_key_observe(
     return observation_normed * consts.observation_norm_3_scale + consts.observation_norm_3_loc
 
 
-class TwoMapsOnOneKey(GeneratedEnv["TwoMapsOnOneKeyData"]):
+class TwoMapsOnOneKey(GeneratedEnv["TwoMapsOnOneKeyData", "TwoMapsOnOneKeySpecs"]):
     """`CartPole` with transforms.
 
     Transforms, in order: RewardScaling, RewardScaling, ObservationNorm, ObservationNorm, RewardSum.
-
-    Args:
-        gravity: m/s² (default 9.8)
-        masscart: mass of the cart in kg (default 1.0, > 0)
-        masspole: mass of the pole in kg (default 0.1, > 0)
-        length: half the length of the pole in m (default 0.5, > 0)
-        force_mag: force of a push in N (default 10.0)
-        tau: seconds between two steps (default 0.02, > 0)
-        theta_threshold: angle in rad at which the episode ends (default 0.20943951023931953, > 0)
-        x_threshold: distance in m at which the episode ends (default 2.4, > 0)
-        batch_size: how many instances run side by side, any shape.
-        device: where the tensors live.
 
     Keys:
         observation: float32 [*batch, 4]
@@ -521,6 +516,20 @@ class TwoMapsOnOneKey(GeneratedEnv["TwoMapsOnOneKeyData"]):
         batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
+        """`CartPole` with transforms.
+
+        Args:
+            gravity: m/s² (default 9.8)
+            masscart: mass of the cart in kg (default 1.0, > 0)
+            masspole: mass of the pole in kg (default 0.1, > 0)
+            length: half the length of the pole in m (default 0.5, > 0)
+            force_mag: force of a push in N (default 10.0)
+            tau: seconds between two steps (default 0.02, > 0)
+            theta_threshold: angle in rad at which the episode ends (default 0.20943951023931953, > 0)
+            x_threshold: distance in m at which the episode ends (default 2.4, > 0)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
         super().__init__(batch_size=batch_size, device=device)
         self.params = CartPoleParams(
             gravity=self._float("gravity", gravity),
@@ -579,7 +588,7 @@ class TwoMapsOnOneKey(GeneratedEnv["TwoMapsOnOneKeyData"]):
             ),
         )
 
-    def _read(self, tensordict: TensorDictBase) -> TwoMapsOnOneKeyRoot:
+    def _read(self, tensordict: Entries) -> TwoMapsOnOneKeyRoot:
         return TwoMapsOnOneKeyRoot(
             x=tensordict.get("x"),
             x_dot=tensordict.get("x_dot"),
@@ -648,349 +657,120 @@ class TwoMapsOnOneKey(GeneratedEnv["TwoMapsOnOneKeyData"]):
 
 if TYPE_CHECKING:
 
-    class TrainNextData(TensorDict):  # type: ignore[misc]
+    class TrainNextData(
+        TypedTensorDict[
+            Never,
+            Literal["observation"],
+            Float32[Tensor, "*batch 4"],
+            Literal["x", "x_dot", "theta", "theta_dot"],
+            Float32[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"],
+            Bool[Tensor, "*batch 1"],
+            Literal["step_count"],
+            Int64[Tensor, "*batch 1"],
+            Literal["episode_reward", "reward"],
+            Float32[Tensor, "*batch 1"],
+        ]
+    ):
         """The `"next"` part of `TrainData`."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["step_count"]) -> Int64[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["episode_reward", "reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def get(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["step_count"], default: Any = ...) -> Int64[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: Literal["episode_reward", "reward"], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal[
-                "observation",
-                "x",
-                "x_dot",
-                "theta",
-                "theta_dot",
-                "done",
-                "terminated",
-                "truncated",
-                "step_count",
-                "episode_reward",
-                "reward",
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class TrainData(TensorDict):  # type: ignore[misc]
+    class TrainData(
+        TypedTensorDict[
+            Literal["reward"],
+            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
+            Float32[Tensor, "*batch 4"],
+            Literal["x", "x_dot", "theta", "theta_dot"]
+            | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]],
+            Float32[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
+            Bool[Tensor, "*batch 1"],
+            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
+            Int64[Tensor, "*batch 1"],
+            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
+            Float32[Tensor, "*batch 1"],
+            Literal["action"],
+            Int64[Tensor, "*batch"],
+            Literal["next"],
+            TrainNextData,
+        ]
+    ):
         """The tensordicts of `Train`, with their keys."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["step_count"]) -> Int64[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["episode_reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["action"]) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Literal["next"]) -> TrainNextData: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["observation"]]
-        ) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["step_count"]]
-        ) -> Int64[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["episode_reward", "reward"]]
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+    class TrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+        """The types of the specs and keys of `Train`."""
 
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def get(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["step_count"], default: Any = ...) -> Int64[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["episode_reward"], default: Any = ...) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["action"], default: Any = ...) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def get(self, key: Literal["next"], default: Any = ...) -> TrainNextData: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["observation"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["step_count"]], default: Any = ...
-        ) -> Int64[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["episode_reward", "reward"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        action_spec: Categorical
+        full_action_spec: TypedComposite[Literal["action"], Categorical]
+        observation_spec: TypedComposite[
+            Literal["observation", "x", "x_dot", "theta", "theta_dot", "episode_reward"],
+            Unbounded,
+            Literal["step_count"],
+            Bounded,
+        ]
+        state_spec: TypedComposite[
+            Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"],
+            Unbounded,
+            Literal["step_count"],
+            Bounded,
+        ]
+        reward_spec: Unbounded
+        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
+        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
 
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal[
-                "observation",
-                "x",
-                "x_dot",
-                "theta",
-                "theta_dot",
-                "done",
-                "terminated",
-                "truncated",
-                "step_count",
-                "episode_reward",
-                "action",
-                "next",
-            ]
-            | tuple[
-                Literal["next"],
-                Literal[
-                    "observation",
-                    "x",
-                    "x_dot",
-                    "theta",
-                    "theta_dot",
-                    "done",
-                    "terminated",
-                    "truncated",
-                    "step_count",
-                    "episode_reward",
-                    "reward",
-                ],
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class TwoMapsOnOneKeyNextData(TensorDict):  # type: ignore[misc]
+    class TwoMapsOnOneKeyNextData(
+        TypedTensorDict[
+            Never,
+            Literal["observation"],
+            Float32[Tensor, "*batch 4"],
+            Literal["x", "x_dot", "theta", "theta_dot"],
+            Float32[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"],
+            Bool[Tensor, "*batch 1"],
+            Literal["episode_reward", "reward"],
+            Float32[Tensor, "*batch 1"],
+        ]
+    ):
         """The `"next"` part of `TwoMapsOnOneKeyData`."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["episode_reward", "reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def get(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: Literal["episode_reward", "reward"], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal[
-                "observation",
-                "x",
-                "x_dot",
-                "theta",
-                "theta_dot",
-                "done",
-                "terminated",
-                "truncated",
-                "episode_reward",
-                "reward",
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class TwoMapsOnOneKeyData(TensorDict):  # type: ignore[misc]
+    class TwoMapsOnOneKeyData(
+        TypedTensorDict[
+            Literal["reward"],
+            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
+            Float32[Tensor, "*batch 4"],
+            Literal["x", "x_dot", "theta", "theta_dot"]
+            | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]],
+            Float32[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
+            Bool[Tensor, "*batch 1"],
+            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
+            Float32[Tensor, "*batch 1"],
+            Literal["action"],
+            Int64[Tensor, "*batch"],
+            Literal["next"],
+            TwoMapsOnOneKeyNextData,
+        ]
+    ):
         """The tensordicts of `TwoMapsOnOneKey`, with their keys."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["episode_reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["action"]) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Literal["next"]) -> TwoMapsOnOneKeyNextData: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["observation"]]
-        ) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["episode_reward", "reward"]]
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+    class TwoMapsOnOneKeySpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+        """The types of the specs and keys of `TwoMapsOnOneKey`."""
 
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def get(
-            self, key: Literal["x", "x_dot", "theta", "theta_dot"], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["episode_reward"], default: Any = ...) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["action"], default: Any = ...) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def get(self, key: Literal["next"], default: Any = ...) -> TwoMapsOnOneKeyNextData: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["observation"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 4"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["episode_reward", "reward"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        action_spec: Categorical
+        full_action_spec: TypedComposite[Literal["action"], Categorical]
+        observation_spec: TypedComposite[
+            Literal["observation", "x", "x_dot", "theta", "theta_dot", "episode_reward"], Unbounded
+        ]
+        state_spec: TypedComposite[Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"], Unbounded]
+        reward_spec: Unbounded
+        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
+        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
 
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal[
-                "observation",
-                "x",
-                "x_dot",
-                "theta",
-                "theta_dot",
-                "done",
-                "terminated",
-                "truncated",
-                "episode_reward",
-                "action",
-                "next",
-            ]
-            | tuple[
-                Literal["next"],
-                Literal[
-                    "observation",
-                    "x",
-                    "x_dot",
-                    "theta",
-                    "theta_dot",
-                    "done",
-                    "terminated",
-                    "truncated",
-                    "episode_reward",
-                    "reward",
-                ],
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
+else:
+    TrainNextData = TensorDict
+    TrainData = TensorDict
+    TwoMapsOnOneKeyNextData = TensorDict
+    TwoMapsOnOneKeyData = TensorDict

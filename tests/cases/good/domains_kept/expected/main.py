@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ba4fcc410939c5f0883623b5c850263148936af2d5e2a4d41d99c2d958a615e0
+# specgen: sha256=2023e58a2a93e2391914b6ad681396e79ba076a3f1dbbf8b5a8dbf8a7148e090
 """Indices and comparisons about which nothing is to be said."""
 
 from __future__ import annotations
@@ -15,21 +15,26 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.functional import index_in_range
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, TensorDictBase
+from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 
 if TYPE_CHECKING:
-    from typing import Literal, Self, overload
+    from typing import Literal, Never
 
     from jaxtyping import Bool, Float32, Int64
-    from specgen_runtime.typing import Index, TensorDict
+    from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.typed import TypedComposite, TypedTensorDict
 
 __all__ = [
     "Board",
     "BoardConsts",
+    "BoardData",
     "BoardNext",
+    "BoardNextData",
     "BoardRoot",
     "Counter",
+    "CounterData",
     "CounterNext",
+    "CounterNextData",
     "CounterParams",
     "CounterRoot",
 ]
@@ -128,13 +133,8 @@ def counter_observe(k: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(index_in_range(k, 11), 11)
 
 
-class Counter(GeneratedEnv["CounterData"]):
+class Counter(GeneratedEnv["CounterData", "CounterSpecs"]):
     """The end of the episode keeps the counter in its domain; a table of all its values is in range.
-
-    Args:
-        last: int (default 8, >= 1, <= 10)
-        batch_size: how many instances run side by side, any shape.
-        device: where the tensors live.
 
     Keys:
         observation: int64 [*batch, 11]
@@ -151,6 +151,13 @@ class Counter(GeneratedEnv["CounterData"]):
     def __init__(
         self, *, last: int = 8, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None
     ) -> None:
+        """The end of the episode keeps the counter in its domain; a table of all its values is in range.
+
+        Args:
+            last: int (default 8, >= 1, <= 10)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
         super().__init__(batch_size=batch_size, device=device)
         self.params = CounterParams(last=self._int("last", last, at_least=1, at_most=10))
         self._build()
@@ -178,7 +185,7 @@ class Counter(GeneratedEnv["CounterData"]):
             ),
         )
 
-    def _read(self, tensordict: TensorDictBase) -> CounterRoot:
+    def _read(self, tensordict: Entries) -> CounterRoot:
         return CounterRoot(
             k=tensordict.get("k"),
             done=tensordict.get("done"),
@@ -322,12 +329,8 @@ def board_observe(pos: Tensor) -> Tensor:
     return pos.to(torch.float32)
 
 
-class Board(GeneratedEnv["BoardData"]):
+class Board(GeneratedEnv["BoardData", "BoardSpecs"]):
     """A position in two dimensions that is kept on the board, and a step that may leave it.
-
-    Args:
-        batch_size: how many instances run side by side, any shape.
-        device: where the tensors live.
 
     Keys:
         observation: float32 [*batch, 2]
@@ -342,6 +345,12 @@ class Board(GeneratedEnv["BoardData"]):
     consts: BoardConsts
 
     def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
+        """A position in two dimensions that is kept on the board, and a step that may leave it.
+
+        Args:
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
         super().__init__(batch_size=batch_size, device=device)
         self._build()
 
@@ -377,7 +386,7 @@ class Board(GeneratedEnv["BoardData"]):
             ),
         )
 
-    def _read(self, tensordict: TensorDictBase) -> BoardRoot:
+    def _read(self, tensordict: Entries) -> BoardRoot:
         return BoardRoot(
             pos=tensordict.get("pos"),
             done=tensordict.get("done"),
@@ -416,224 +425,100 @@ class Board(GeneratedEnv["BoardData"]):
 
 if TYPE_CHECKING:
 
-    class CounterNextData(TensorDict):  # type: ignore[misc]
+    class CounterNextData(
+        TypedTensorDict[
+            Never,
+            Literal["observation"],
+            Int64[Tensor, "*batch 11"],
+            Literal["k"],
+            Int64[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"],
+            Bool[Tensor, "*batch 1"],
+            Literal["reward"],
+            Float32[Tensor, "*batch 1"],
+        ]
+    ):
         """The `"next"` part of `CounterData`."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Int64[Tensor, "*batch 11"]: ...
-        @overload
-        def __getitem__(self, key: Literal["k"]) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Int64[Tensor, "*batch 11"]: ...
-        @overload
-        def get(self, key: Literal["k"], default: Any = ...) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["reward"], default: Any = ...) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal["observation", "k", "done", "terminated", "truncated", "reward"],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class CounterData(TensorDict):  # type: ignore[misc]
+    class CounterData(
+        TypedTensorDict[
+            Literal["reward"],
+            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
+            Int64[Tensor, "*batch 11"],
+            Literal["k", "action"] | tuple[Literal["next"], Literal["k"]],
+            Int64[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
+            Bool[Tensor, "*batch 1"],
+            tuple[Literal["next"], Literal["reward"]],
+            Float32[Tensor, "*batch 1"],
+            Literal["next"],
+            CounterNextData,
+        ]
+    ):
         """The tensordicts of `Counter`, with their keys."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Int64[Tensor, "*batch 11"]: ...
-        @overload
-        def __getitem__(self, key: Literal["k", "action"]) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["next"]) -> CounterNextData: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["observation"]]
-        ) -> Int64[Tensor, "*batch 11"]: ...
-        @overload
-        def __getitem__(self, key: tuple[Literal["next"], Literal["k"]]) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["reward"]]
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+    class CounterSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+        """The types of the specs and keys of `Counter`."""
 
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Int64[Tensor, "*batch 11"]: ...
-        @overload
-        def get(self, key: Literal["k", "action"], default: Any = ...) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["next"], default: Any = ...) -> CounterNextData: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["observation"]], default: Any = ...
-        ) -> Int64[Tensor, "*batch 11"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["k"]], default: Any = ...
-        ) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["reward"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        action_spec: Categorical
+        full_action_spec: TypedComposite[Literal["action"], Categorical]
+        observation_spec: TypedComposite[Literal["observation"], Unbounded, Literal["k"], Bounded]
+        state_spec: TypedComposite[Literal["k"], Bounded]
+        reward_spec: Unbounded
+        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
+        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
 
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal["observation", "k", "done", "terminated", "truncated", "action", "next"]
-            | tuple[
-                Literal["next"], Literal["observation", "k", "done", "terminated", "truncated", "reward"]
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class BoardNextData(TensorDict):  # type: ignore[misc]
+    class BoardNextData(
+        TypedTensorDict[
+            Never,
+            Literal["observation"],
+            Float32[Tensor, "*batch 2"],
+            Literal["pos"],
+            Int64[Tensor, "*batch 2"],
+            Literal["done", "terminated", "truncated"],
+            Bool[Tensor, "*batch 1"],
+            Literal["reward"],
+            Float32[Tensor, "*batch 1"],
+        ]
+    ):
         """The `"next"` part of `BoardData`."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Float32[Tensor, "*batch 2"]: ...
-        @overload
-        def __getitem__(self, key: Literal["pos"]) -> Int64[Tensor, "*batch 2"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Float32[Tensor, "*batch 2"]: ...
-        @overload
-        def get(self, key: Literal["pos"], default: Any = ...) -> Int64[Tensor, "*batch 2"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["reward"], default: Any = ...) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal["observation", "pos", "done", "terminated", "truncated", "reward"],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class BoardData(TensorDict):  # type: ignore[misc]
+    class BoardData(
+        TypedTensorDict[
+            Literal["reward"],
+            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
+            Float32[Tensor, "*batch 2"],
+            Literal["pos"] | tuple[Literal["next"], Literal["pos"]],
+            Int64[Tensor, "*batch 2"],
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
+            Bool[Tensor, "*batch 1"],
+            Literal["action"],
+            Int64[Tensor, "*batch"],
+            tuple[Literal["next"], Literal["reward"]],
+            Float32[Tensor, "*batch 1"],
+            Literal["next"],
+            BoardNextData,
+        ]
+    ):
         """The tensordicts of `Board`, with their keys."""
 
-        @overload
-        def __getitem__(self, key: Literal["observation"]) -> Float32[Tensor, "*batch 2"]: ...
-        @overload
-        def __getitem__(self, key: Literal["pos"]) -> Int64[Tensor, "*batch 2"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["action"]) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Literal["next"]) -> BoardNextData: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["observation"]]
-        ) -> Float32[Tensor, "*batch 2"]: ...
-        @overload
-        def __getitem__(self, key: tuple[Literal["next"], Literal["pos"]]) -> Int64[Tensor, "*batch 2"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["reward"]]
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+    class BoardSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+        """The types of the specs and keys of `Board`."""
 
-        @overload
-        def get(self, key: Literal["observation"], default: Any = ...) -> Float32[Tensor, "*batch 2"]: ...
-        @overload
-        def get(self, key: Literal["pos"], default: Any = ...) -> Int64[Tensor, "*batch 2"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["action"], default: Any = ...) -> Int64[Tensor, "*batch"]: ...
-        @overload
-        def get(self, key: Literal["next"], default: Any = ...) -> BoardNextData: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["observation"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 2"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["pos"]], default: Any = ...
-        ) -> Int64[Tensor, "*batch 2"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["reward"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        action_spec: Categorical
+        full_action_spec: TypedComposite[Literal["action"], Categorical]
+        observation_spec: TypedComposite[Literal["observation"], Unbounded, Literal["pos"], Bounded]
+        state_spec: TypedComposite[Literal["pos"], Bounded]
+        reward_spec: Unbounded
+        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
+        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
 
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal["observation", "pos", "done", "terminated", "truncated", "action", "next"]
-            | tuple[
-                Literal["next"], Literal["observation", "pos", "done", "terminated", "truncated", "reward"]
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
+else:
+    CounterNextData = TensorDict
+    CounterData = TensorDict
+    BoardNextData = TensorDict
+    BoardData = TensorDict
