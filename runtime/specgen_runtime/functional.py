@@ -1,4 +1,4 @@
-"""What the pure functions of generated environments call besides torch: integrators, and a norm with types."""
+"""What the pure functions of generated environments call besides torch: integrators, checked indices, a typed norm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-__all__ = ["euler", "rk4", "vector_norm"]
+__all__ = ["euler", "index_in_range", "rk4", "vector_norm"]
 
 if TYPE_CHECKING:
 
@@ -33,6 +33,28 @@ def euler(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor
 
     """
     return y + dt * f(y, *args)
+
+
+def index_in_range(index: Tensor, size: int) -> Tensor:
+    """`index`, where all of it is in `[0, size)`: negative ones raise too, instead of counting from the end.
+
+    Generated code calls it for an index that the checker could not prove to be in range. It stands where several
+    indices make one position, and where a table is indexed; there is no branch in it, so it can be compiled and
+    mapped over.
+
+    Args:
+        index: int64, of any shape.
+        size: The size of the dimension.
+
+    Returns:
+        `index`, of its own shape.
+
+    Raises:
+        RuntimeError: On the CPU, by `torch.gather`: `index 5 is out of bounds for dimension 0 with size 5`. On CUDA
+            the device stops, as for any index out of range.
+
+    """
+    return torch.arange(size, device=index.device).gather(0, index.reshape(-1)).view(index.shape)
 
 
 def rk4(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
+from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv, Key, dotted
@@ -103,7 +104,8 @@ def check_chain(
                 instances.append(instance)
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
-    binder.warn_order(instances)
+    binder.report_missing()
+    warn_order(instances, binder.spans, mine)
     sink.extend(mine.items)
     if mine.has_errors or not complete:
         return None
@@ -160,6 +162,16 @@ class _Position:
         return not any(other != prefix and prefix[: len(other)] == other for other in self.env.done)
 
 
+@dataclass(frozen=True)
+class _Missing:
+    """A key that a transform reads and that is not there at its position, where `known` ones are."""
+
+    transform: CheckedTransform
+    key: str
+    place: Span
+    known: tuple[str, ...]
+
+
 @dataclass
 class _Binder:
     file: SchemaFile
@@ -167,13 +179,14 @@ class _Binder:
     state: _Position
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
+    missing: list[_Missing] = field(default_factory=list)
 
     def bind(
         self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        before = len(self.sink)
+        before = len(self.sink), len(self.missing)
         rows = [
             row
             for role in transform.forward
@@ -182,7 +195,7 @@ class _Binder:
         inverse_rows = [
             row for role in transform.backward for row in self._inverse_rows(transform, role, arguments, span)
         ]
-        if len(self.sink) > before:
+        if (len(self.sink), len(self.missing)) > before:
             return None
         instance = Instance(position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
         for row in (*rows, *inverse_rows):
@@ -290,7 +303,7 @@ class _Binder:
                 continue
             entry = known.get(selector)
             if entry is None:
-                self._no_key(transform, selector, place, known)
+                self.missing.append(_Missing(transform, selector, place, tuple(known)))
             elif entry.spec.dtype not in role.dtypes:
                 self.sink.add(
                     rules.WRONG_INPUT.at(
@@ -302,20 +315,26 @@ class _Binder:
                 found.append(entry)
         return found
 
-    def _no_key(
-        self, transform: CheckedTransform, selector: str, place: Span, known: Mapping[str, ChainKey]
-    ) -> None:
-        last = selector.rsplit(".", 1)[-1]
-        nested = [key for key in known if "." in key and key.rsplit(".", 1)[-1] == last]
-        wrote = f"; the environment writes `{nested[0]}`" if nested else ""
-        self.sink.add(
-            rules.NO_SUCH_KEY.at(
-                place,
-                f"no key `{selector}` for `{transform.name}`{wrote}",
-                help=f"write `in_keys: [{nested[0]}]`" if nested else suggestion(selector, known),
-                notes=[] if nested else [f"the keys here are {', '.join(sorted(known))}"],
+    def report_missing(self) -> None:
+        """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
+        for one in self.missing:
+            last = one.key.rsplit(".", 1)[-1]
+            nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
+            where = f"; the environment writes `{nested[0]}`" if nested else ""
+            help = (
+                f"write `in_keys: [{nested[0]}]`"
+                if nested
+                else suggestion(one.key, {*one.known, *self.state.writers})
             )
-        )
+            notes: list[str | Note] = []
+            if (writer := self.state.writers.get(one.key)) is not None:
+                where = f" yet: `{writer[0]}` writes it, behind this one"
+                help = f"move `{one.transform.name}` behind `{writer[0]}`"
+                notes = [Note(f"`{writer[0]}` comes later", writer[1])]
+            elif not nested:
+                notes = [f"the keys here are {', '.join(sorted(one.known))}"]
+            message = f"no key `{one.key}` for `{one.transform.name}`{where}"
+            self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help, notes=notes))
 
     def _absent(self, output: Output, arguments: Arguments) -> bool:
         return output.when is not None and arguments.params.get(output.when) is None
@@ -361,30 +380,3 @@ class _Binder:
                 else "set `out_keys` on one of them",
             )
         )
-
-    def warn_order(self, instances: list[Instance]) -> None:
-        """An accumulated value that a later transform changes at its source."""
-        for earlier in instances:
-            carried = {output.name for output in earlier.transform.outputs if output.carry}
-            for row in earlier.rows:
-                sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
-                for source in row.inputs.values():
-                    if source.group == "done":
-                        continue
-                    for later in instances:
-                        if later.position > earlier.position and any(
-                            entry.dotted == source.dotted for r in later.rows for entry in r.outputs.values()
-                        ):
-                            self.sink.add(
-                                rules.ORDER.at(
-                                    self.spans[earlier.position],
-                                    f"`{', '.join(sums)}` follows `{source.dotted}` as it is before `{later.transform.name}`",
-                                    notes=[
-                                        Note(
-                                            f"`{later.transform.name}` comes later",
-                                            self.spans[later.position],
-                                        )
-                                    ],
-                                    help=f"move `{earlier.transform.name}` behind it, or set `allow: [{rules.ORDER.code}]`",
-                                )
-                            )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from specgen.check.domains import proved_values, report_outcomes, report_trusted
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
-from specgen.check.hints import absent, not_yet, wrong_reset_target, wrong_step_target
+from specgen.check.hints import absent, not_yet, unassigned, wrong_reset_target, wrong_step_target
 from specgen.check.lints.env import EnvParts, lint_env
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Declared, Entry, Key, Parameter, Role, dotted
@@ -18,7 +20,7 @@ from specgen.check.per_env import absent_in_functions, check_per_env, differing,
 from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.specs import NamedSpec, check_spec, doc_of
 from specgen.check.statements import Section, Target, check_section
-from specgen.check.trust import report_trusted
+from specgen.check.undeclared import undeclared_state
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
@@ -88,6 +90,10 @@ class EnvChecker:
         broken |= _lost((differing(env.params), per_env))
         kept = {name: _binding(param.entry, name) for name, param in per_env.items() if param.entry}
         now = {entry.dotted: _binding(entry, entry.name) for entry in state} | kept
+        unassigned_in = partial(unassigned, env=env, state=state, rewards=rewards, done=done, action=action)
+        broken |= undeclared_state(
+            file, self.path, env, [entry.dotted for entry in state], rewards, broken, sink
+        )
         reset = check_section(
             Section(
                 file,
@@ -97,12 +103,13 @@ class EnvChecker:
                 self.names,
                 "a state key",
                 broken,
-                absent("reset", env, observation, action, state),
+                absent("reset", env, observation, action, state) | unassigned_in("reset"),
             ),
             {entry.dotted: self._target(entry) for entry in state},
             wrong_reset_target(state),
             sink,
         )
+        found = Sink()
         step = check_section(
             Section(
                 file,
@@ -112,11 +119,11 @@ class EnvChecker:
                 self.names,
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
                 broken,
-                absent("step", env, observation),
+                absent("step", env, observation) | unassigned_in("step"),
             ),
             self._step_targets(state, rewards, done),
             wrong_step_target(state, observation, done) | wrong_targets(env.params),
-            sink,
+            found,
         )
         observe = check_section(
             Section(
@@ -127,13 +134,14 @@ class EnvChecker:
                 self.names,
                 "an observation",
                 broken,
-                absent("observe", env, (), action, state),
+                absent("observe", env, (), action, state) | unassigned_in("observe"),
                 "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
             {entry.dotted: self._target(entry) for entry in observation},
             {},
-            sink,
+            found,
         )
+        report_outcomes(found, reset, step, observe, state, sink)
         if not sink.has_errors and not self.damaged:
             self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
@@ -186,6 +194,7 @@ class EnvChecker:
             reset=reset.statements,
             step=step.statements,
             observe=observe.statements,
+            values=proved_values(reset, step, state),
         )
 
     def _declared(self) -> Declared:

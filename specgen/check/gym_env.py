@@ -7,7 +7,7 @@ from typing import Any
 
 from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role, dotted
 from specgen.check.names import env_words, key_refusal
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import SpecType, Type
@@ -63,7 +63,8 @@ def check_gym_env(
             gym_rules.NOT_RECORDED.at(
                 file.span(*path, "gymnasium", "id"),
                 f"`{env.gymnasium.id}` is not recorded",
-                help="run `specgen build` where Gymnasium is installed, and commit the lock file",
+                help=suggestion(env.gymnasium.id, {key.split(" ", 1)[0] for key in records})
+                or "run `specgen build` where Gymnasium is installed, and commit the lock file",
             )
         )
         return None

@@ -46,6 +46,54 @@ def absent(
     return names
 
 
+def unassigned(
+    section: str,
+    env: Env,
+    state: Iterable[Entry],
+    rewards: Iterable[Key],
+    done: Iterable[Key],
+    action: Iterable[Entry],
+) -> dict[str, str]:
+    """What to say of keys that a section could read if it, or another one, had assigned them."""
+    names: dict[str, str] = {}
+    flags = [dotted((*prefix, flag)) for prefix in done for flag in ("done", "terminated", "truncated")]
+    made = [*flags, *map(dotted, rewards)]
+    if section != "step":
+        why = "there is no step yet at a reset" if section == "reset" else "`observe` sees the new state only"
+        names |= dict.fromkeys(made, f"`step` assigns it, and {why}: keep what is needed in a state key")
+        names |= {
+            entry.dotted: f"nothing under `reset` assigns `{entry.dotted}`: do so above this line"
+            for entry in state
+            if section == "reset" and entry.dotted not in env.reset
+        }
+        return names
+    for name in made:
+        prefix, _, last = name.rpartition(".")
+        if last == "done" and name in flags:
+            both = " or ".join(dotted((*prefix.split("."), flag) if prefix else (flag,)) for flag in _ENDS)
+            why = f"it is derived when all is assigned: read `{both}`, below the lines that assign them"
+            names |= {name: why, f"next.{name}": why}
+            continue
+        names[f"next.{name}"] = f"in an environment's `step` it is written bare: `{name}`"
+        if name not in env.step:
+            follows = "" if name not in flags else f", so it is `{last}`" if prefix else ", so it is false"
+            names[name] = f"nothing under `step` assigns `{name}`{follows}"
+    for entry in state:
+        if f"next.{entry.dotted}" not in env.step:
+            names[f"next.{entry.dotted}"] = (
+                f"nothing under `step` assigns `next.{entry.dotted}`, so `{entry.dotted}` keeps its value: "
+                f"read `{entry.dotted}`, or assign `next.{entry.dotted}` above this line"
+            )
+    for entry in action:
+        names[f"next.{entry.dotted}"] = (
+            f"it is chosen behind the step; the action of this step is `{entry.dotted}`"
+        )
+    return names
+
+
+_ENDS = ("terminated", "truncated")
+
+
 def wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:
     """What to say of a `reset` that assigns the state of another time."""
     return {

@@ -223,7 +223,11 @@ class Declared:
 
 @dataclass(frozen=True)
 class CheckedEnv:
-    """An environment whose keys, types and data flow are known to be right."""
+    """An environment whose keys, types and data flow are known to be right.
+
+    `values` are the values that state keys, and `next.` state keys, can have as far as it is proved; they may
+    leave the domains that are declared.
+    """
 
     name: str
     module: str
@@ -243,6 +247,7 @@ class CheckedEnv:
     reset: tuple[Statement, ...] = ()
     step: tuple[Statement, ...] = ()
     observe: tuple[Statement, ...] = ()
+    values: Mapping[str, Interval] = field(default_factory=dict)
     gymnasium: GymnasiumSource | None = None
     python: PythonSource | None = None
 

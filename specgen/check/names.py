@@ -17,7 +17,17 @@ RESERVED = frozenset(
 )
 
 READ_BY_GENERATED = frozenset(
-    {"Tensor", "ArrayLike", "SupportsFloat", "NestedKey", "float", "int", "partial", "vector_norm"}
+    {
+        "Tensor",
+        "ArrayLike",
+        "SupportsFloat",
+        "NestedKey",
+        "float",
+        "int",
+        "partial",
+        "vector_norm",
+        "index_in_range",
+    }
 )
 """What records and pure functions read themselves, so that no field and no variable may hide it."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from specgen.diagnostics import Sink
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile, find
@@ -10,6 +13,9 @@ from specgen.source import Mapping
 
 _DECLARING = ("dims", "groups", "params", "consts", "functions", "state", "action", "observation")
 """The sections whose keys are names that expressions may read."""
+
+_SHOWN = 4
+"""So many other lines that read an undefined name are listed."""
 
 _FOLLOWING = frozenset({expression_rules.UNDEFINED, rules.WRONG_TARGET, rules.UNREAD})
 """What is found where such a section is missing."""
@@ -33,4 +39,26 @@ def hand_over(mine: Sink, file: SchemaFile, path: tuple[str, ...], sink: Sink) -
     """Add to `sink` what was found in the declaration at `path`; not what follows from a section that is missing."""
     node = find(file.root, path)
     lost = isinstance(node, Mapping) and not node.lost.isdisjoint(_DECLARING)
-    sink.extend(item for item in mine.items if not (lost and item.rule in _FOLLOWING))
+    sink.extend(_one_a_name([item for item in mine.items if not (lost and item.rule in _FOLLOWING)]))
+
+
+def _one_a_name(items: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The same, but one diagnostic for a name that is undefined in several places: it was most likely renamed."""
+    items = tuple(items)
+    lines: dict[tuple[str, str | None], list[int]] = {}
+    for item in items:
+        if item.rule is expression_rules.UNDEFINED:
+            lines.setdefault((item.message, item.help), []).append(item.span.line)
+    for item in items:
+        if item.rule is not expression_rules.UNDEFINED:
+            yield item
+        elif (read := lines.pop((item.message, item.help), None)) is not None:
+            yield replace(item, notes=(*item.notes, *_also(read[1:])))
+
+
+def _also(lines: list[int]) -> Iterator[Note]:
+    numbers = [str(line) for line in dict.fromkeys(lines)]
+    if numbers:
+        shown = [*numbers[:_SHOWN], *([f"{len(numbers) - _SHOWN} more"] if len(numbers) > _SHOWN else [])]
+        listed = " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+        yield Note(f"it is read in line{'s' if len(numbers) > 1 else ''} {listed}, too")

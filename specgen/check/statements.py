@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
 from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.unread import all_reads, report_unread
-from specgen.diagnostics import Sink, did_you_mean
+from specgen.diagnostics import Sink, Span, did_you_mean
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
@@ -17,6 +17,7 @@ from specgen.expr import (
     Binding,
     Expr,
     Function,
+    Interval,
     SpecType,
     Type,
     Typed,
@@ -24,6 +25,7 @@ from specgen.expr import (
     free_names,
     infer,
     parse,
+    store,
 )
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
@@ -57,6 +59,7 @@ class Section:
         undrawn: where nothing random can be drawn, why and what to do instead.
         absent: names that mean something elsewhere in the declaration, with what to say where one is read.
         further: expressions behind the section that read its values, too.
+        prove: whether a computed index that may be out of range is a mistake; otherwise it is only noted.
     """
 
     file: SchemaFile
@@ -69,6 +72,7 @@ class Section:
     absent: Mapping[str, str] = field(default_factory=dict)
     undrawn: str = ""
     further: tuple[Scalar, ...] = ()
+    prove: bool = True
 
 
 @dataclass
@@ -79,16 +83,21 @@ class SectionResult:
         statements: the assignments, in order.
         types: what each assigned name is.
         trees: the typed expression of each.
-        beyond: the declared keys whose expression may leave their domain, with its text.
-        section, targets: what was checked.
+        values: the values that each assigned name can have, whatever its declared domain is.
+        scope: what each name stands for behind the last assignment.
+        unproven: where an index stands that may be out of range.
+        section, targets, wrong: what was checked.
     """
 
     statements: tuple[Statement, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     trees: dict[str, Typed] = field(default_factory=dict)
-    beyond: dict[str, Scalar] = field(default_factory=dict)
+    values: dict[str, Interval] = field(default_factory=dict)
+    scope: dict[str, Binding] = field(default_factory=dict)
+    unproven: list[Span] = field(default_factory=list)
     section: Section | None = None
     targets: Mapping[str, Target] = field(default_factory=dict)
+    wrong: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_section(
@@ -102,7 +111,7 @@ def check_section(
         wrong: targets that are a known slip, with what to say about each.
         sink: takes every mistake; a statement with a mistake leaves its name undefined but known.
     """
-    result = SectionResult(section=section, targets=targets)
+    result = SectionResult(section=section, targets=targets, wrong=wrong)
     node = section.file.node(*section.path) if _exists(section) else None
     if not isinstance(node, MappingNode):
         return result
@@ -131,7 +140,13 @@ def check_section(
             broken.add(name)
             continue
         typed = infer(
-            expr, scope, value, sink, functions=section.functions, draw_prefix=f"draw_{identifier(name)}"
+            expr,
+            scope,
+            value,
+            sink,
+            functions=section.functions,
+            draw_prefix=f"draw_{identifier(name)}",
+            prove=section.prove,
         )
         if typed is None or not may_draw(typed, value, section.undrawn, sink):
             broken.add(name)
@@ -145,11 +160,11 @@ def check_section(
                 broken.add(name)
                 continue
             dims = target.spec.dims if target.spec.shape is not None else typed.type.dims
-            if not interval.within(target.spec.interval):
-                result.beyond[name] = value
-            type_, interval = Type(target.spec.dtype, dims), target.spec.interval
+            type_, interval = Type(target.spec.dtype, dims), store(interval, target.spec.dtype)
         result.types[name] = type_
         result.trees[name] = typed
+        result.values[name] = interval
+        result.unproven += [value.span_of(*place) for place in unproven_indices(typed)]
         scope[name] = Binding(
             identifier(name), type_, interval, static=None if target else typed.static, what="value"
         )
@@ -165,6 +180,7 @@ def check_section(
             )
         )
     result.statements = tuple(statements)
+    result.scope = scope
     report_unread(
         node,
         [name for name in result.types if name not in targets],
@@ -204,6 +220,14 @@ def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
     span = source.span_of(typed.start, typed.end)
     sink.add(expression_rules.DRAW_MISPLACED.at(span, "nothing random can be drawn here", help=undrawn))
     return False
+
+
+def unproven_indices(typed: Typed) -> Iterator[tuple[int, int]]:
+    """Where indices stand that may be out of range, as offsets in the text."""
+    if typed.op == "in_range":
+        yield typed.start, typed.end
+    for part in typed.parts:
+        yield from unproven_indices(part)
 
 
 def called(typed: Typed) -> frozenset[str]:

@@ -8,6 +8,7 @@ from specgen.diagnostics import Sink, did_you_mean
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Expr, parse
 from specgen.expr.tree import Call, Name, children
+from specgen.schema.env import time_limit_help
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
 
@@ -68,7 +69,9 @@ def report_unread(
             continue
         last = name.removeprefix("next.")
         near = did_you_mean(last, missing) or did_you_mean(last, keys)
-        if not keys:
+        if (limit := time_limit_help(name)) is not None:
+            message, help = f"nothing reads `{name}`", limit
+        elif not keys:
             message, help = f"nothing reads `{name}`", "read it where it was meant, or leave it out"
         else:
             message = f"`{name}` is no declared key, and nothing reads it"

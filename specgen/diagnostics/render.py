@@ -10,6 +10,8 @@ from specgen.diagnostics.sink import tidy
 
 _STYLES = {"error": "1;31", "warning": "1;33", "frame": "1;34", "bold": "1"}
 _TAB = 4
+_WIDEST = 160
+"""Of lines that take more columns, only what is around a mistake is shown."""
 
 
 def render_human(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], color: bool = False) -> str:
@@ -56,12 +58,15 @@ def _block(item: Diagnostic, lines_of: Mapping[str, list[str]], paint: _Painter)
         line = lines[span.line - 1].removesuffix("\r")
         start = min(span.column - 1, len(line))
         end = min(span.end_column - 1, len(line)) if span.end_line == span.line else len(line)
-        caret = " " * _cells(line[:start]) + paint(item.severity, "^" * max(1, _cells(line[start:end])))
+        first, last = _window(line, start, end)
+        before, after = "…" if first > 0 else "", "…" if last < len(line) else ""
+        indent = _cells(before + line[first:start])
+        caret = " " * indent + paint(item.severity, "^" * max(1, _cells(line[start : min(end, last)])))
         label = f" {paint(item.severity, _safe(item.label))}" if item.label else ""
         bar = paint("frame", "|")
         out += [
             f"{gutter} {bar}",
-            f"{paint('frame', str(span.line))} {bar} {_shown(line)}".rstrip(),
+            f"{paint('frame', str(span.line))} {bar} {before}{_shown(line[first:last])}{after}".rstrip(),
             f"{gutter} {bar} {caret}{label}",
         ]
     equals = paint("frame", "=")
@@ -69,6 +74,28 @@ def _block(item: Diagnostic, lines_of: Mapping[str, list[str]], paint: _Painter)
     if item.help is not None:
         out.append(f"{gutter} {equals} {paint('bold', 'help')}: {_safe(item.help)}")
     return "\n".join(out) + "\n"
+
+
+def _window(line: str, start: int, end: int) -> tuple[int, int]:
+    """What is shown of a line: all of it, or of a long one the mistake and what stands around it."""
+    if len(line) <= _WIDEST and _cells(line) <= _WIDEST:
+        return 0, len(line)
+    room = _WIDEST - 2  # for the marks of the cuts
+    first = last = start
+    while last < min(end, len(line)) and _cell(line[last]) <= room:
+        room -= _cell(line[last])
+        last += 1
+    while room > 0:
+        left = _cell(line[first - 1]) if first > 0 else room + 1
+        right = _cell(line[last]) if last < len(line) else room + 1
+        # the side that shows less comes first, so that the mistake stays in the middle
+        if left <= room and (start - first <= last - end or right > room):
+            first, room = first - 1, room - left
+        elif right <= room:
+            last, room = last + 1, room - right
+        else:
+            break
+    return first, last
 
 
 def _note(note: Note, item: Diagnostic) -> str:

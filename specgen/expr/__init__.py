@@ -4,7 +4,7 @@ from specgen.expr.assign import check_assignable
 from specgen.expr.dtypes import CONCRETE, join
 from specgen.expr.functions import FunctionBody, infer_function
 from specgen.expr.infer import infer
-from specgen.expr.interval import ANYTHING, NUMBERS, Interval, full, point
+from specgen.expr.interval import ANYTHING, NUMBERS, Interval, full, point, store
 from specgen.expr.parser import parse
 from specgen.expr.spec_types import SpecType, parse_type
 from specgen.expr.torch_text import modules_of, to_torch
@@ -37,5 +37,6 @@ __all__ = [
     "parse",
     "parse_type",
     "point",
+    "store",
     "to_torch",
 ]

@@ -19,6 +19,7 @@ class Visitor(Protocol):
     """The inference around the call."""
 
     float_dtype: str
+    prove: bool
     functions: Mapping[str, Function | Builtin]
 
     def visit(self, expr: Expr) -> Typed | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules import specs as spec_rules
@@ -47,7 +49,9 @@ class _Check:
             return self._fail(rules.BOOL_ASSIGNED, f"expression is bool, `{self._name}` is {wanted}", help)
         if wanted == "bool":
             return self._fail(
-                rules.WRONG_DTYPE, f"expression is {got}, `{self._name}` is bool", f"write {_not_zero(text)}"
+                rules.WRONG_DTYPE,
+                f"expression is {got}, `{self._name}` is bool",
+                self._one_hot() or f"write {_not_zero(text)}",
             )
         if is_abstract(got):
             # A pattern is converted when it is stored; integers could not hold its fractions.
@@ -91,7 +95,7 @@ class _Check:
                 return self._fail(rules.ONE_DRAW, message, f"say shape={shape} in the draw")
             return True
         message = f"expression is {self._typed.type}, `{self._name}` is {self._target}"
-        return self._fail(rules.SHAPE_MISMATCH, message)
+        return self._fail(rules.SHAPE_MISMATCH, message, self._one_hot())
 
     def domain(self) -> bool:
         if self._target.kind in ("pattern", "like", "unbounded", "text"):
@@ -131,9 +135,23 @@ class _Check:
         )
         message = f"expression {values}, `{self._name}` is declared in [{_shown(allowed.low)}, {_shown(allowed.high)}]"
         help = f"widen the domain, or write clip({self._text}, {_shown(allowed.low)}, {_shown(allowed.high)})"
+        if self._target.kind in ("onehot", "multi_onehot"):
+            help = self._one_hot() or "a one-hot vector has a single 1, and is 0 elsewhere"
         span = self._source.span_of(at.start, at.end)
         self._sink.add(spec_rules.OUTSIDE_DOMAIN.at(span, message, help=help))
         return False
+
+    def _one_hot(self) -> str | None:
+        """How a class, or a one-hot vector of other classes, is written for a one-hot target."""
+        dims = self._target.dims
+        if self._target.kind != "onehot" or not dims:
+            return None
+        made = next(_calls(self._typed, "one_hot"), None)
+        index = made.args[0] if made is not None else self._typed
+        if index.type.dims not in ((), dims[:-1]) or not (made or is_int(index.type.dtype)):
+            return f"a one-hot vector of {dims[-1]} classes has {dims[-1]} places"
+        text = self._source.text[index.start : index.end]
+        return f"write one_hot({text}, {dims[-1]}){' != 0' if self._target.dtype == 'bool' else ''}"
 
     @property
     def _text(self) -> str:
@@ -168,6 +186,14 @@ def attained(typed: Typed) -> Interval | None:
     rules_ = {"+": add, "-": subtract, "*": multiply, "neg": negate}
     rule = rules_.get(typed.op)
     return None if rule is None else rule(found, typed)
+
+
+def _calls(typed: Typed, name: str) -> Iterator[Typed]:
+    """The calls of a built-in in an expression."""
+    if typed.op == name:
+        yield typed
+    for part in typed.parts:
+        yield from _calls(part, name)
 
 
 def _widest_name(typed: Typed, dtype: str) -> Typed | None:

@@ -11,6 +11,7 @@ from specgen.expr import tree
 from specgen.expr.arguments import bind
 from specgen.expr.builtins.indexing import INDEX, RawItem, RestItem, SliceItem, infer_index
 from specgen.expr.builtins.integrators import CALL, infer_call
+from specgen.expr.builtins.other_names import meant_function
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
@@ -19,27 +20,6 @@ from specgen.expr.interval import Interval, point
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
 
-_ALIASES: Final = {
-    "clamp": "clip",
-    "cat": "concat",
-    "concatenate": "concat",
-    "maximum": "max",
-    "minimum": "min",
-    "arange_like": "arange",
-    "arctan2": "atan2",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "pow": "**",
-    "rand": "uniform",
-    "randn": "normal",
-    "cast": "float32",
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_not": "not",
-    "repeat": "tile",
-    "detach": "stop_grad",
-}
 _MODULES: Final = frozenset(
     {"os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib"}
 )
@@ -54,6 +34,7 @@ def infer(
     functions: Mapping[str, Function | Builtin] | None = None,
     draw_prefix: str = "draw",
     dtype: str | None = None,
+    prove: bool = True,
 ) -> Typed | None:
     """The typed tree of `expr`, or None when `sink` got the reasons why there is none.
 
@@ -66,9 +47,11 @@ def infer(
             built-in of the caller's own.
         draw_prefix: The name of the first draw; the next ones get `_2`, `_3`.
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
+        prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
+            `in_range` around it, which raises for what is.
 
     """
-    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype)
+    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove)
     return inferrer.visit(expr)
 
 
@@ -81,11 +64,13 @@ class _Inferrer:
         functions: Mapping[str, Function | Builtin],
         draw_prefix: str,
         dtype: str | None,
+        prove: bool,
     ) -> None:
         self._scope = scope
         self._source = source
         self._sink = sink
         self.functions = functions
+        self.prove = prove
         self._draw_prefix = draw_prefix
         self._draws = 0
         self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"
@@ -291,9 +276,7 @@ class _Inferrer:
                 "write `*` to multiply",
             )
             return
-        alias = _ALIASES.get(name)
-        best = alias or did_you_mean(name, (*self.functions, *CALLABLE))
-        help = f"did you mean '{best}'?" if best else None
+        help = meant_function(name, self.functions)
         self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)
 
 

@@ -59,6 +59,8 @@ class _Interpreter:
                 return self._stored(self._draws[node.text], node.type)
             case "cast":
                 return self._cast(node)
+            case "in_range":
+                return self.value(node.args[0])  # what indexes with it raises
             case "[]":
                 return self._index(node)
             case _:

@@ -26,14 +26,30 @@ _REFUSED_WORDS: Final = {
     "await": "expressions are plain arithmetic",
     "yield": "expressions are plain arithmetic",
 }
-_REPLACED: Final = {"&&": "and", "||": "or", "&": "and", "|": "or", "!": "not", "~": "not"}
+_REPLACED: Final = {
+    "&&": ("and", "write `and`"),
+    "||": ("or", "write `or`"),
+    "!": ("not", "write `not`"),
+    "&": (
+        "and",
+        "write `and` between truth values; of integers, `k % 2` is the last bit and `k // 2` the others",
+    ),
+    "|": (
+        "or",
+        "write `or` between truth values; integers have no bitwise operators, but `%`, `//`, `*` and `+`",
+    ),
+    "~": ("not", "write `not` before a truth value; integers have no bitwise operators"),
+    "<<": ("*", "write `k * 2` for `k << 1`"),
+    ">>": ("//", "write `k // 2` for `k >> 1`"),
+}
+"""Operators of other languages: the one to go on with, and what to write."""
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>\s+)
   | (?P<number>(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
   | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<string>(?:'[^']*'?)|(?:"[^"]*"?))
-  | (?P<op>\*\*|//|<=|>=|==|!=|\.\.\.|&&|\|\||[-+*/%@<>()\[\],:.=&|!~])
+  | (?P<op>\*\*|//|<=|>=|==|!=|\.\.\.|&&|\|\||<<|>>|[-+*/%@<>()\[\],:.=&|!~])
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -118,8 +134,8 @@ def _name(
 
 def _op(source: SourceText, sink: Sink, tokens: list[Token], word: str, start: int, end: int) -> bool:
     if word in _REPLACED:
-        meant = _REPLACED[word]
-        _syntax(source, sink, start, end, f"`{word}` is not an operator here", f"write `{meant}`")
+        meant, help = _REPLACED[word]
+        _syntax(source, sink, start, end, f"`{word}` is not an operator here", help)
         tokens.append(Token("op", meant, start, end))
         return False
     tokens.append(Token("op", word, start, end))
@@ -130,7 +146,7 @@ def _unknown(source: SourceText, sink: Sink, position: int) -> int:
     text = source.text
     end = position + 1
     helps = {
-        "^": "a power is written `**`",
+        "^": "a power is written `**`, and that two truth values differ `!=`",
         ";": "one expression a line; name intermediate results in lines of their own",
         "?": "write where(condition, then, otherwise)",
         "{": "write stack(a, b) for a vector",

@@ -104,6 +104,8 @@ class Printer:
                 return Printed(node.text)
             case "cast":
                 return self._cast(node)
+            case "in_range":
+                return call("index_in_range", self.text(node.args[0]), str(node.options["size"]))
             case _:
                 pass
         if node.type.python and isinstance(node.static, bool | int):

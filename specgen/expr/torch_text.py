@@ -10,7 +10,7 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import Printer, method
 from specgen.expr.types import Binding, Dims, Typed
 
-_MODULES: Final = re.compile(r"(?<![\w.\"])(math|torch|rk4|euler|vector_norm|partial)(?=[.(])")
+_MODULES: Final = re.compile(r"(?<![\w.\"])(math|torch|rk4|euler|vector_norm|index_in_range|partial)(?=[.(])")
 
 
 def to_torch(
@@ -50,9 +50,9 @@ def to_torch(
 
 
 def modules_of(text: str) -> frozenset[str]:
-    """What printed text needs imported: of `math`, `torch`, `rk4`, `euler`, `vector_norm` and `partial`.
+    """What printed text needs imported: `math`, `torch`, `partial`, and names of `specgen_runtime.functional`.
 
-    `rk4`, `euler` and `vector_norm` come from `specgen_runtime.functional`, `partial` from `functools`.
+    The latter are `rk4`, `euler`, `vector_norm` and `index_in_range`; `partial` comes from `functools`.
     """
     names = {match.group(1) for match in _MODULES.finditer(text)}
     return frozenset(names)

@@ -161,7 +161,8 @@ class Typed:
     """A node of the typed tree: what an expression is, with every cast made explicit.
 
     Attributes:
-        op: `literal`, `name`, `index`, `call` (of a user's function) or the name of a built-in.
+        op: `literal`, `name`, `index`, `call` (of a user's function), `cast`, `in_range` (an index that is
+            checked when the code runs) or the name of a built-in.
         type: Its type.
         interval: Its values.
         args: The operands, in order.

@@ -47,6 +47,10 @@ class EnvContext:
         for const in env.consts:
             self.fixed[const.name] = Binding(f"consts.{const.name}", const.type, const.interval)
 
+    def values(self, name: str, declared: Interval) -> Interval:
+        """The values of a key as far as they are proved."""
+        return self.env.values.get(name, declared)
+
     @property
     def names(self) -> set[str]:
         """The variables of generated functions that come from the declaration."""
@@ -58,12 +62,16 @@ class EnvContext:
     def now(self) -> dict[str, Binding]:
         """State and actions, as a step reads them."""
         entries = (*self.env.state, *self.env.action)
-        return {e.dotted: Binding(e.name, e.type, e.spec.interval) for e in entries}
+        return {e.dotted: Binding(e.name, e.type, self.values(e.dotted, e.spec.interval)) for e in entries}
 
     @property
     def after(self) -> dict[str, Binding]:
         """The fields of the Next record; a done flag has one name, as nothing reads it before the step."""
-        scope = {f"next.{f.dotted}": Binding(f"next_{f.name}", f.type, f.interval) for f in self.next}
+        scope = {
+            key: Binding(f"next_{f.name}", f.type, self.values(key, f.interval))
+            for f in self.next
+            for key in (f"next.{f.dotted}",)
+        }
         return scope | {f.dotted: Binding(f.name, f.type, f.interval) for f in self.flags}
 
     @property

@@ -27,7 +27,7 @@ def plan_reset(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite]]
         if entry is None:
             writer.assign(statement)
         else:
-            writer.assign(statement, type=entry.type, interval=entry.spec.interval, like=like)
+            writer.assign(statement, type=entry.type, like=like)
     made, flags = reset_flags(env)
     values = [*(f"{entry.name}={entry.name}" for entry in env.state), *flags]
     name = f"{context.prefix}_reset"
@@ -73,7 +73,6 @@ def plan_advance(context: EnvContext) -> tuple[FunctionPlan, Call, list[DrawSite
         writer.assign(
             statement,
             type=entry.type,
-            interval=entry.spec.interval,
             like=Binding(entry.name, entry.type, full(entry.type.dtype)),
         )
     assigned = {statement.target for statement in flow.hot}

@@ -63,6 +63,7 @@ KNOWN: dict[str, Import] = {
     "rk4": Import("specgen_runtime.functional", "rk4"),
     "euler": Import("specgen_runtime.functional", "euler"),
     "vector_norm": Import("specgen_runtime.functional", "vector_norm"),
+    "index_in_range": Import("specgen_runtime.functional", "index_in_range"),
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},

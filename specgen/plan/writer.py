@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specgen.check.model import Statement, identifier
 from specgen.diagnostics import Sink
-from specgen.expr import Binding, DrawSite, Function, Interval, SpecType, Type, Typed, infer, to_torch
+from specgen.expr import Binding, DrawSite, Function, SpecType, Type, Typed, infer, store, to_torch
 from specgen.plan.model import Line
 
 TORCH_DTYPES = {
@@ -47,7 +47,10 @@ class Writer:
         self.draws: list[DrawSite] = []
 
     def typed(self, statement: Statement) -> Typed:
-        """Infer a statement in the present scope; the checker has proved that it is right."""
+        """Infer a statement in the present scope; the checker has proved that it is right.
+
+        An index that relies on a domain which the state may leave is checked when the code runs.
+        """
         sink = Sink()
         prefix = f"draw_{identifier(statement.target)}"
         taken = {site.name for site in self.draws}
@@ -59,6 +62,7 @@ class Writer:
                 sink,
                 functions=self.functions,
                 draw_prefix=prefix,
+                prove=False,
             )
             if typed is None:
                 raise AssertionError(
@@ -74,7 +78,6 @@ class Writer:
         statement: Statement,
         *,
         type: Type | None = None,
-        interval: Interval | None = None,
         name: str | None = None,
         like: Binding | None = None,
         fills: tuple[int, ...] = (),
@@ -102,7 +105,7 @@ class Writer:
                 return typed
         else:
             text = stored_text(typed, type, like)
-            binding = Binding(name, type, interval or typed.interval, what="value")
+            binding = Binding(name, type, store(typed.interval, type.dtype), what="value")
         self.lines.append(Line(f"{name} = {text}", statement.path))
         self.scope[statement.target] = binding
         return typed

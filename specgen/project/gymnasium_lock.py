@@ -5,9 +5,12 @@ Only `specgen build` asks Gymnasium; checking reads the lock file.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,16 +93,36 @@ def lock_text(records: Mapping[str, Record]) -> str:
 
 
 def missing(uses: Sequence[Use], records: Mapping[str, Record]) -> list[Diagnostic]:
-    """What a check says about environments that are not recorded."""
+    """What a check says about environments that are not recorded.
+
+    An id that nobody has is nearly always misspelt, so what was meant is looked for among those that are recorded and
+    those of the installed Gymnasium.
+    """
+    unrecorded = [use for use in uses if use.key not in records]
+    known = {key.split(" ", 1)[0] for key in records}
+    if any(use.id not in known for use in unrecorded):
+        known |= _own_ids()
     return [
         NOT_RECORDED.at(
             use.span,
             f"the Gymnasium environment '{use.key}' is not recorded",
-            help="run `specgen build` where Gymnasium is installed",
+            help=_meant(use.id, known) or "run `specgen build` where Gymnasium is installed",
         )
-        for use in uses
-        if use.key not in records
+        for use in unrecorded
     ]
+
+
+def _own_ids() -> frozenset[str]:
+    """The ids that the installed Gymnasium registers itself; none where there is none.
+
+    They are read in its source: a check does not wait until Gymnasium is imported, and runs nothing of it.
+    """
+    found = importlib.util.find_spec("gymnasium")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            text = (Path(folder) / "envs" / "__init__.py").read_text(encoding="utf-8")
+            return frozenset(re.findall(r"register\(\s*id\s*=\s*[\"']([^\"']+)[\"']", text))
+    return frozenset()
 
 
 def record_missing(
@@ -195,14 +218,22 @@ def _import(modules: Sequence[str]) -> Any:
     return gymnasium
 
 
-def _nearest(id: str, registry: Mapping[str, Any]) -> str:
+def _meant(id: str, known: Collection[str]) -> str | None:
+    """The id that was meant by one that is not among the `known` ones, in a sentence."""
+    if id in known:
+        return None
     base = id.rsplit("-v", 1)[0]
-    versions = [other for other in registry if other.rsplit("-v", 1)[0] == base]
+    versions = [other for other in known if other.rsplit("-v", 1)[0] == base]
     space = id.rpartition("/")[0]
-    foreign = bool(space) and not any(other.startswith(f"{space}/") for other in registry)
-    best = max(versions, key=_version) if versions else None if foreign else did_you_mean(id, registry)
-    if best is not None:
-        return f"did you mean '{best}'?"
+    foreign = bool(space) and not any(other.startswith(f"{space}/") for other in known)
+    best = max(versions, key=_version) if versions else None if foreign else did_you_mean(id, known)
+    return None if best is None else f"did you mean '{best}'?"
+
+
+def _nearest(id: str, registry: Mapping[str, Any]) -> str:
+    if (meant := _meant(id, registry)) is not None:
+        return meant
+    space = id.rpartition("/")[0]
     module = _REGISTERS.get(space, "…")
     return (
         "if another package registers it, name its module in [tool.specgen] of pyproject.toml: "

@@ -9,6 +9,22 @@ from pydantic import Discriminator, Field, Tag
 from specgen.schema.fields import Const, Declaration, DeclaredClass, Expression, ParamField, SpecField
 
 
+def time_limit_help(name: str) -> str | None:
+    """What to say of a `name` that is meant as a limit on the length of episodes, which no environment has."""
+    if name.lower() not in _TIME_LIMITS:
+        return None
+    return (
+        "the length of episodes is limited by a transform: import specgen_std/transforms/step_counter, and write "
+        "`transforms: [{StepCounter: {max_steps: 500}}]` in a chain"
+    )
+
+
+_TIME_LIMITS = frozenset(
+    {"max_steps", "max_episode_steps", "max_step", "max_length", "max_episode_length", "max_ep_len"}
+    | {"episode_length", "episode_steps", "time_limit", "timelimit", "step_limit", "horizon"}
+)
+
+
 class Gymnasium(Declaration):
     """An environment whose behaviour is Gymnasium's; its spaces are recorded once and committed.
 

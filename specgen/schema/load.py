@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
+from specgen.schema.env import time_limit_help
 from specgen.schema.module import Module
 from specgen.source import Mapping, Node, Scalar, Sequence
 
@@ -130,7 +131,9 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
             rules.UNKNOWN_FIELD.at(
                 key.span if key else root.span,
                 f"unknown field `{name}`{where}",
-                help=suggestion(name, fields) or f"the fields here are {', '.join(sorted(fields))}",
+                help=suggestion(name, fields)
+                or (time_limit_help(name) if loc[0] in ("envs", "chains") else None)
+                or f"the fields here are {', '.join(sorted(fields))}",
             )
         )
         return

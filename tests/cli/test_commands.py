@@ -343,6 +343,10 @@ def test_unknown_gymnasium_ids_write_nothing(project: Path) -> None:
     (project / "schemas" / "cart.yaml").write_text(
         "specgen: 1\nenvs:\n  Cart:\n    doc: A cart.\n    gymnasium: {id: CartPol-v1}\n"
     )
+    checked = run("check")
+    assert checked.exit_code == FOUND
+    assert checked.output.count("error[SG702]") == 1
+    assert "did you mean 'CartPole-v1'?" in checked.output
     found = run("build")
     assert found.exit_code == FOUND
     assert "error[SG701]: no Gymnasium environment 'CartPol-v1'" in found.output

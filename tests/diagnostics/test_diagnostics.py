@@ -1,8 +1,11 @@
 """Diagnostics: how they are collected, shown and explained."""
 
 import re
+import unicodedata
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from specgen.diagnostics import (
     Diagnostic,
@@ -72,6 +75,41 @@ def test_spans_over_lines_at_the_end_and_of_wide_characters() -> None:
     assert "3 |     x: 漢字y\n  |" + " " * 12 + "^\n" in render_human([wide], {"a": text})
     end = RULE.at(Span("a", 4, 1, 4, 1), "m")
     assert "4 |\n  | ^\n" in render_human([end], {"a": text})
+
+
+def columns(text: str) -> list[str]:
+    """What stands in each column of a terminal; a wide character stands in two."""
+    found: list[str] = []
+    for char in text:
+        if unicodedata.combining(char):
+            continue
+        found += [char] * (2 if unicodedata.east_asian_width(char) in "WF" else 1)
+    return found
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    before=st.text("ab \t漢", max_size=400),
+    mistake=st.text("XY\t字", min_size=1, max_size=300),
+    behind=st.text("cd \t漢", max_size=400),
+)
+def test_of_long_lines_the_mistake_and_what_is_around_it_is_shown(
+    before: str, mistake: str, behind: str
+) -> None:
+    line = f"{before}{mistake}{behind}"
+    span = Span("a", 1, len(before) + 1, 1, len(before) + len(mistake) + 1)
+    _, _, _, text, carets, *_ = render_human([RULE.at(span, "m")], {"a": line}).split("\n")
+    shown, under = columns(text.removeprefix("1 |")), columns(carets.removeprefix("  |"))
+    assert len(shown) <= 161
+    marked = "".join(char for char, mark in zip(shown, under, strict=False) if mark == "^")
+    expected = "".join(columns(mistake.replace("\t", "    ")))
+    # the end of a line shows no spaces
+    assert expected.startswith(marked)
+    assert marked.rstrip() == expected.rstrip() or (len(marked) >= 150 and "…" in shown[-1])
+    if len(expected) < 100 and len(columns(line.replace("\t", "    "))) > 170:
+        assert len(shown) > 120 or shown[-1] != "…"
+    if "…" not in shown:
+        assert "".join(shown).rstrip() == f" {''.join(columns(line.replace(chr(9), '    ')))}".rstrip()
 
 
 def test_colour_changes_no_text() -> None:

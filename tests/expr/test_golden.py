@@ -72,11 +72,9 @@ PENDULUM_TEXTS = {
     "prod(A)": "A.flatten(-2, -1).prod(dim=-1)",
     "norm(v)": "vector_norm(v, dim=-1)",
     "A[1:, None, ::2]": "A[..., 1:, None, ::2]",
-    "v[clip(i, 0, 2)]": "torch.take_along_dim(v, torch.clamp(i, 0, 2).unsqueeze(-1), dim=-1).squeeze(-1)",
+    "v[clip(i, 0, 2)]": "torch.gather(v, -1, torch.clamp(i, 0, 2).unsqueeze(-1)).squeeze(-1)",
     "v[arange(2)]": "v[..., torch.arange(2, dtype=torch.int64, device=v.device)]",
-    "gather(v, clip(i, 0, 2))": (
-        "torch.take_along_dim(v, torch.clamp(i, 0, 2).unsqueeze(-1), dim=-1).squeeze(-1)"
-    ),
+    "gather(v, clip(i, 0, 2))": ("torch.gather(v, -1, torch.clamp(i, 0, 2).unsqueeze(-1)).squeeze(-1)"),
     "one_hot(i, 6)": "torch.nn.functional.one_hot(i, 6)",
     "stack(th, 0, g)": "torch.stack((th, torch.zeros_like(th), torch.full_like(th, params.g)), dim=-1)",
     "stack(v, th, axis=-1)": "torch.stack((v, th.unsqueeze(-1).expand(*th.shape, 3)), dim=-1)",
@@ -110,7 +108,7 @@ GRID_STEPS = (
     (
         "stay",
         "walls[want[:, 0], want[:, 1]] or clash",
-        "torch.take_along_dim(walls.flatten(-2), want[..., 0] * 5 + want[..., 1], dim=-1) | clash",
+        "torch.gather(walls.flatten(-2), -1, want[..., 0] * 5 + want[..., 1]) | clash",
     ),
     ("next.pos", "where(stay[:, None], pos, want)", "torch.where(stay.unsqueeze(-1), pos, want)"),
     ("agents.terminated", "all(next.pos == goal, axis=-1)", "(next_pos == goal).all(dim=-1)"),
@@ -131,7 +129,7 @@ GRID_STEPS = (
     (
         "agents.action_mask",
         "inside and not walls[c[:, :, 0], c[:, :, 1]]",
-        "inside & ~torch.take_along_dim(walls.flatten(-2), (c[..., 0] * 5 + c[..., 1]).flatten(-2), dim=-1)"
+        "inside & ~torch.gather(walls.flatten(-2), -1, (c[..., 0] * 5 + c[..., 1]).flatten(-2))"
         ".unflatten(-1, (3, 5))",
     ),
 )

@@ -145,7 +145,20 @@ def test_mistake(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "help"),
     [
-        ("th & u", "write `and`"),
+        ("th && u", "write `and`"),
+        (
+            "i & 1",
+            "write `and` between truth values; of integers, `k % 2` is the last bit and `k // 2` the others",
+        ),
+        ("i >> 1", "write `k // 2` for `k >> 1`"),
+        ("i << 1", "write `k * 2` for `k << 1`"),
+        ("int(th)", "did you mean 'int64'?"),
+        ("float(i)", "did you mean 'float32'?"),
+        ("log10(th)", "write `log(x) / log(10)`"),
+        ("mod(i, 2)", "write `%`"),
+        ("median(v)", "specgen's manual lists the built-in functions, in docs/language/builtins.md"),
+        ("erf(th)", "specgen's manual lists the built-in functions, in docs/language/builtins.md"),
+        ("sqr(th)", "did you mean 'sqrt'?"),
         ("thdo", "did you mean state 'thdot'?"),
         ("g2", "did you mean param 'g'?"),
         ("clamp(th, 0, 1)", "did you mean 'clip'?"),
@@ -156,7 +169,7 @@ def test_mistake(text: str) -> None:
         ("done * 5", "write where(done, 1.0, 0.0)"),
         ("th if u else 3", "write where(condition, then, otherwise)"),
         ("clip(th", "add the missing `)`"),
-        ("th ^ 2", "a power is written `**`"),
+        ("th ^ 2", "a power is written `**`, and that two truth values differ `!=`"),
     ],
 )
 def test_help(text: str, help: str) -> None:

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ gymnasium = pytest.importorskip("gymnasium")
 from specgen.diagnostics import Sink  # noqa: E402
 from specgen.project.gymnasium_lock import (  # noqa: E402
     Use,
+    _own_ids,
     find_uses,
     lock_text,
     missing,
@@ -257,6 +259,31 @@ def test_missing_records() -> None:
     assert first.help is not None
     assert "specgen build" in first.help
     assert second.code == "SG702"
+
+
+@pytest.mark.parametrize(
+    ("id", "help"),
+    [
+        ("CartPol-v1", "did you mean 'CartPole-v1'?"),
+        ("cartpole-v1", "did you mean 'CartPole-v1'?"),
+        ("CartPole-v7", "did you mean 'CartPole-v1'?"),
+        ("Acrobat-v1", "did you mean 'Acrobot-v1'?"),
+        ("MyWalkr-v0", "did you mean 'MyWalker-v0'?"),
+        ("CartPole-v1", "run `specgen build` where Gymnasium is installed"),
+        ("ALE/Pong-v5", "run `specgen build` where Gymnasium is installed"),
+        ("SomebodysOwn-v0", "run `specgen build` where Gymnasium is installed"),
+    ],
+)
+def test_a_misspelt_id_that_is_not_recorded(id: str, help: str) -> None:
+    record = next(iter(record_all(SCHEMA)[0].values()))
+    use = replace(uses()[0], id=id, kwargs={})
+    (found,) = missing([use], {"MyWalker-v0": record, 'MyWalker-v0 {"a": 1}': record})
+    assert found.help == help
+
+
+def test_the_ids_of_gymnasium_are_those_that_it_registers() -> None:
+    found = _own_ids()
+    assert {"CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Ant-v5"} <= found <= gymnasium.registry.keys()
 
 
 @pytest.mark.parametrize(

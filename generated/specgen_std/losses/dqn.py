@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=33dbea1f23f04e5e981eb7ddd59b57e0c80e4c411c59540370c9cae1433b7cd1
+# specgen: sha256=bea20e5dbbf6a98a9387f34b03f6fe985eaeda97cccb3c66a382b2af4b1414c6
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def dqn_loss(
         loss_function: how the distance to the target is measured.
     """
     # losses.DQNLoss.let.chosen
-    chosen = torch.take_along_dim(q, action.unsqueeze(-1), dim=-1).squeeze(-1)
+    chosen = torch.gather(q, -1, action.unsqueeze(-1)).squeeze(-1)
     # losses.DQNLoss.let.next_value
-    next_value = torch.take_along_dim(next_q, choosing_q.argmax(dim=-1).unsqueeze(-1), dim=-1).squeeze(-1)
+    next_value = torch.gather(next_q, -1, choosing_q.argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
     # losses.DQNLoss.let.target
     target = value_estimate(next_value).detach()
     # losses.DQNLoss.terms.loss

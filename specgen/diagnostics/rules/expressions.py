@@ -148,7 +148,8 @@ INDEX_UNPROVEN = Rule(
     "index not proven in range",
     """
 A fixed index must lie in its dimension, and a computed index must be an integer whose values
-provably do: outside it, CPU code raises and CUDA code stops the whole process.
+provably do: outside it, CPU code raises and CUDA code stops the whole process. What a step has computed
+(`next.pos`) has the values of its expression, not those of its declared domain.
 
     cell: grid[pos + 1]                    # SG808, pos + 1 can be 5, grid has 5 rows
 
@@ -267,8 +268,9 @@ INDEX_TRUSTS = Rule(
     "index in range only by a domain that may be left",
     """
 A domain in a state's spec is assumed before a step, so an index that reads the key counts as proved. But the expression
-that assigns the key may leave the domain, and nothing ends the episode before: then the index is out of range after
-all. CPU code raises, and CUDA code stops the whole process.
+that assigns the key may leave the domain, and `terminated` and `truncated` don't provably end the episode before the
+key is read: then the index is out of range after all. CPU code raises, and CUDA code stops the whole process; neither
+takes another element in its place. `observe` is computed of the last state of an episode, too.
 
     state: {n: "int64 in [0, 5]"}
     step:

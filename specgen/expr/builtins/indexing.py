@@ -8,10 +8,10 @@ from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
-from specgen.expr.builtins.products import proven_index
+from specgen.expr.builtins.products import checked_reference, gathered, in_range
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.site import Site, convert, highest
-from specgen.expr.printer import ADD, ATOM, MUL, Printed, Printer, call, method, tuple_text
+from specgen.expr.builtins.site import Site, highest
+from specgen.expr.printer import ADD, ATOM, MUL, Printed, Printer, method, tuple_text
 from specgen.expr.types import At, Cut, Dims, IndexItem, NewAxis, Type, Typed
 
 
@@ -71,9 +71,10 @@ def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexIt
                 return None
             items.append(cut)
         else:
-            if not _in_range(site, item.index, next(left)):
+            index = _in_range(site, item.index, next(left))
+            if index is None:
                 return None
-            items.append(item if item.index.type.python else At(convert(item.index, "int64")))
+            items.append(At(index))
     return items
 
 
@@ -90,18 +91,18 @@ def _cut(site: Site, item: SliceItem, size: int) -> Cut | None:
     return Cut(start, stop, step)
 
 
-def _in_range(site: Site, index: Typed, size: int) -> bool:
+def _in_range(site: Site, index: Typed, size: int) -> Typed | None:
     fixed = index.static
     if isinstance(fixed, int) and not isinstance(fixed, bool):
         if -size <= fixed < size:
-            return True
+            return index
         message = f"index {fixed} is outside a dimension of {size}"
         site.fail(rules.INDEX_UNPROVEN, message, at=index)
-        return False
+        return None
     if index.type.dims is None:
         site.fail(rules.SHAPE_MISMATCH, f"`{site.written(index)}` has an unknown rank", at=index)
-        return False
-    return proven_index(site, index, size, f"a dimension of {size}")
+        return None
+    return in_range(site, index, size, f"a dimension of {size}")
 
 
 def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
@@ -206,7 +207,12 @@ def _show_taken(node: Typed, indices: list[Typed], printer: Printer) -> Printed:
         linear = method(linear, "flatten", str(-rank))
     dim = -1 - left
     index = printer.behind(linear, left + (rank == 0))
-    taken = call("torch.take_along_dim", table.text, index.text, f"dim={dim}")
+    if left:
+        # `gather` takes an index for each element
+        batch = f"*{printer.batch_shape()}"
+        sizes = [-1 if rank else 1, *dims[used:]]
+        index = method(index, "expand", batch, *map(str, sizes))
+    taken = gathered(table, dim, index)
     if rank == 0:
         return method(taken, "squeeze", str(dim))
     shape: Dims = (node.type.dims or ())[:rank]
@@ -229,6 +235,11 @@ def _position(index: Typed, size: int, rank: int, printer: Printer) -> Printed:
 
 
 def _reference(np: Any, value: Any, items: tuple[Any, ...]) -> Any:
+    sizes = iter(np.shape(value))
+    for item in items:
+        size = 1 if item is None else next(sizes)
+        if isinstance(item, np.ndarray | np.generic):
+            checked_reference(np, item, size)
     return value[items]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -56,25 +57,40 @@ def _product_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     return total if is_int(node.type.dtype) else loose(total, node.type.dtype)
 
 
-def proven_index(site: Site, index: Typed, size: int, what: str) -> bool:
-    """Whether `index` is an integer in `[0, size)` whatever the values are; reports when it is not."""
+def in_range(site: Site, index: Typed, size: int, what: str) -> Typed | None:
+    """`index` as int64 in `[0, size)` whatever the values are; None when it was reported that it is not.
+
+    Where the surroundings ask for no proof, an index without one is checked when the code runs.
+    """
     text = site.written(index)
     if not is_int(index.type.dtype):
         help = f"write int64({text})" if index.type.dtype != "bool" else f"write where({text}, …, …)"
         if index.type.dtype == "bool" and index.type.dims:
             help = f"the class of a one-hot is argmax({text})"
         site.fail(rules.WRONG_DTYPE, f"`{text}` is {index.type}; an index is an integer", at=index, help=help)
-        return False
+        return None
     low, high = index.interval.low, index.interval.high
+    whole = index if index.type.python else convert(index, "int64")
     if low >= 0 and high <= size - 1:
-        return True
+        return whole
+    if not site.context.prove and not index.type.python:
+        return replace(
+            whole, op="in_range", interval=Interval(0, size - 1), args=(whole,), options={"size": size}
+        )
     outside = high < 0 or low > size - 1
     verb = "is" if outside else "can be"
     worst = low if low < 0 else high
     shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
     message = f"`{text}`{shown}, outside 0 to {size - 1} of {what}"
-    site.fail(rules.INDEX_UNPROVEN, message, at=index, help=f"wrap it: clip({text}, 0, {size - 1})")
-    return False
+    help = f"wrap it: clip({text}, 0, {size - 1})"
+    if site.builtin.name == "one_hot" and low >= 0 and high < _MANY:
+        help = f"write one_hot({text}, {int(high) + 1}), for all of its classes"
+    site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)
+    return None
+
+
+_MANY = 1000
+"""So many classes that a table of another size was meant."""
 
 
 def _infer_one_hot(site: Site) -> Typed | None:
@@ -89,12 +105,16 @@ def _infer_one_hot(site: Site) -> Typed | None:
         )
         return None
     if index.type.dims is None or index.type.python:
-        site.fail(rules.WRONG_ARGUMENTS, f"`{site.written(index)}` is not an array of known rank", at=index)
+        text = site.written(index)
+        kind = "of unknown rank" if index.type.dims is None else "a number, not a value of each environment"
+        help = f"write int64(arange({count.static}) == {text})" if index.type.python else None
+        site.fail(rules.WRONG_ARGUMENTS, f"`{text}` is {kind}", at=index, help=help)
         return None
-    if not proven_index(site, index, count.static, "the classes"):
+    proven = in_range(site, index, count.static, "the classes")
+    if proven is None:
         return None
     dims = (*index.type.dims, count.static)
-    return site.node(Type("int64", dims, index.type.level), (convert(index, "int64"),), n=count)
+    return site.node(Type("int64", dims, index.type.level), (proven,), n=count)
 
 
 def _show_one_hot(node: Typed, printer: Printer) -> Printed:
@@ -122,10 +142,11 @@ def _infer_gather(site: Site) -> Typed | None:
         message = f"one index is needed for each place off axis {axis}, of shape {list(kept)}: {written}"
         site.fail(rules.SHAPE_MISMATCH, message)
         return None
-    if not proven_index(site, index, x.type.dims[axis], f"axis {axis}"):
+    proven = in_range(site, index, x.type.dims[axis], f"axis {axis}")
+    if proven is None:
         return None
     kind = Type(x.type.dtype, kept, highest(site.values))
-    return site.node(kind, (x, convert(index, "int64")), axis=axis)
+    return site.node(kind, (x, proven), axis=axis)
 
 
 def _show_gather(node: Typed, printer: Printer) -> Printed:
@@ -138,13 +159,28 @@ def _show_gather(node: Typed, printer: Printer) -> Printed:
         chosen = printer.filled(index, "int64", index.type.dims or ())
     else:
         table, chosen = printer.logical(x), printer.logical(index)
-    picked = call(
-        "torch.take_along_dim", table.text, method(chosen, "unsqueeze", str(dim)).text, f"dim={dim}"
-    )
-    return method(picked, "squeeze", str(dim))
+    return method(gathered(table, dim, method(chosen, "unsqueeze", str(dim))), "squeeze", str(dim))
+
+
+def gathered(table: Printed, dim: int, index: Printed) -> Printed:
+    """`torch.gather`, which raises for an index out of range: `take_along_dim` takes it modulo the size."""
+    return call("torch.gather", table.text, str(dim), index.text)
+
+
+def checked_reference(np: Any, index: Any, size: int) -> Any:
+    """`index`, if all of it is in `[0, size)`: NumPy counts negative ones from the end."""
+    wrong = [int(one) for one in np.asarray(index).reshape(-1) if not 0 <= one < size]
+    if wrong:
+        raise IndexError(f"index {wrong[0]} is out of bounds for a dimension with size {size}")
+    return index
+
+
+def _one_hot_reference(np: Any, index: Any, n: int) -> Any:
+    return (checked_reference(np, np.asarray(index), n)[..., None] == np.arange(n)).astype(np.int64)
 
 
 def _gather_reference(np: Any, x: Any, index: Any, axis: int) -> Any:
+    checked_reference(np, index, x.shape[axis])
     return np.take_along_axis(x, np.expand_dims(index, axis), axis).squeeze(axis)
 
 
@@ -180,7 +216,7 @@ PRODUCTS: tuple[Builtin, ...] = (
         infer=_infer_one_hot,
         interval=lambda args, node: Interval(0, 1),
         torch=_show_one_hot,
-        reference=lambda np, index, n: (np.asarray(index)[..., None] == np.arange(n)).astype(np.int64),
+        reference=_one_hot_reference,
     ),
     Builtin(
         name="gather",

@@ -33,6 +33,11 @@ class Context(Protocol):
         """The dtype of draws that say none."""
         ...
 
+    @property
+    def prove(self) -> bool:
+        """Whether a computed index without a proof that it is in range is a mistake; else the code checks it."""
+        ...
+
     def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
         """Report a mistake in the characters from `start` up to `end`."""
         ...

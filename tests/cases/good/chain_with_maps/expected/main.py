@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c9558b52580b5d7eef463b5d04a5bee35dcb202e60dff25e48487f014663a0f1
+# specgen: sha256=028145945e9c79914844b2db1e4e5c39abd1282edac5db4f282e55b13e5b852f
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ __all__ = [
     "TrainNext",
     "TrainNextData",
     "TrainRoot",
+    "TwoMapsOnOneKey",
+    "TwoMapsOnOneKeyConsts",
+    "TwoMapsOnOneKeyData",
+    "TwoMapsOnOneKeyNext",
+    "TwoMapsOnOneKeyNextData",
+    "TwoMapsOnOneKeyRoot",
 ]
 
 
@@ -344,6 +350,311 @@ class Train(GeneratedEnv["TrainData", "TrainSpecs"]):
         }
 
 
+class TwoMapsOnOneKeyConsts(NamedTuple):
+    """Constant tables of `TwoMapsOnOneKey`."""
+
+    reward_scaling_0_loc: Tensor
+    """`loc` of RewardScaling"""
+    reward_scaling_0_scale: Tensor
+    """`scale` of RewardScaling"""
+    reward_scaling_1_loc: Tensor
+    """`loc` of RewardScaling"""
+    reward_scaling_1_scale: Tensor
+    """`scale` of RewardScaling"""
+    observation_norm_2_loc: Tensor
+    """`loc` of ObservationNorm"""
+    observation_norm_2_scale: Tensor
+    """`scale` of ObservationNorm"""
+    observation_norm_3_loc: Tensor
+    """`loc` of ObservationNorm"""
+    observation_norm_3_scale: Tensor
+    """`scale` of ObservationNorm"""
+
+
+class TwoMapsOnOneKeyRoot(NamedTuple):
+    """What a step reads from one time to the next; observations follow from it."""
+
+    x: Tensor
+    """float32 [*batch]: position of the cart in m."""
+    x_dot: Tensor
+    """float32 [*batch]: velocity of the cart in m/s."""
+    theta: Tensor
+    """float32 [*batch]: angle of the pole in rad."""
+    theta_dot: Tensor
+    """float32 [*batch]: angular velocity of the pole in rad/s."""
+    done: Tensor
+    """bool [*batch, 1]: the episode is over."""
+    terminated: Tensor
+    """bool [*batch, 1]: it ended."""
+    truncated: Tensor
+    """bool [*batch, 1]: it was cut off."""
+    episode_reward: Tensor
+    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+
+
+class TwoMapsOnOneKeyNext(NamedTuple):
+    """What a step computes for the step after it; the rest follows from it."""
+
+    x: Tensor
+    """float32 [*batch]: position of the cart in m."""
+    x_dot: Tensor
+    """float32 [*batch]: velocity of the cart in m/s."""
+    theta: Tensor
+    """float32 [*batch]: angle of the pole in rad."""
+    theta_dot: Tensor
+    """float32 [*batch]: angular velocity of the pole in rad/s."""
+    done: Tensor
+    """bool [*batch, 1]: the episode is over."""
+    terminated: Tensor
+    """bool [*batch, 1]: it ended."""
+    truncated: Tensor
+    """bool [*batch, 1]: it was cut off."""
+    episode_reward: Tensor
+    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    reward: Tensor
+    """float32 [*batch, 1]."""
+
+
+def two_maps_on_one_key_reset(
+    not_done: Tensor, draw_x: Tensor, draw_x_dot: Tensor, draw_theta: Tensor, draw_theta_dot: Tensor
+) -> TwoMapsOnOneKeyRoot:
+    """A fresh episode in every row of the batch."""
+    # envs.CartPole
+    base = cart_pole_reset(not_done, draw_x, draw_x_dot, draw_theta, draw_theta_dot)
+    # chains.TwoMapsOnOneKey.transforms[4]
+    episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
+    return TwoMapsOnOneKeyRoot(
+        x=base.x,
+        x_dot=base.x_dot,
+        theta=base.theta,
+        theta_dot=base.theta_dot,
+        done=base.done,
+        terminated=base.terminated,
+        truncated=base.truncated,
+        episode_reward=episode_reward,
+    )
+
+
+def two_maps_on_one_key_advance(
+    params: CartPoleParams,
+    consts: TwoMapsOnOneKeyConsts,
+    x: Tensor,
+    x_dot: Tensor,
+    theta: Tensor,
+    theta_dot: Tensor,
+    episode_reward: Tensor,
+    action: Tensor,
+) -> TwoMapsOnOneKeyNext:
+    """One step: all that the step after it depends on."""
+    # envs.CartPole
+    base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    reward = cart_pole_reward(base.terminated)
+    # chains.TwoMapsOnOneKey.transforms[0]
+    reward_scaled = reward * consts.reward_scaling_0_scale + consts.reward_scaling_0_loc
+    # chains.TwoMapsOnOneKey.transforms[1]
+    reward_scaled_2 = reward_scaled * consts.reward_scaling_1_scale + consts.reward_scaling_1_loc
+    # chains.TwoMapsOnOneKey.transforms[4]
+    next_episode_reward = episode_reward + reward_scaled_2
+    return TwoMapsOnOneKeyNext(
+        x=base.x,
+        x_dot=base.x_dot,
+        theta=base.theta,
+        theta_dot=base.theta_dot,
+        done=base.done,
+        terminated=base.terminated,
+        truncated=base.truncated,
+        episode_reward=next_episode_reward,
+        reward=reward_scaled_2,
+    )
+
+
+def two_maps_on_one_key_observe(
+    consts: TwoMapsOnOneKeyConsts, x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor
+) -> Tensor:
+    """The observation of a state, for any leading dimensions."""
+    # envs.CartPole
+    observation = cart_pole_observe(x, x_dot, theta, theta_dot)
+    # chains.TwoMapsOnOneKey.transforms[2]
+    observation_normed = observation * consts.observation_norm_2_scale + consts.observation_norm_2_loc
+    # chains.TwoMapsOnOneKey.transforms[3]
+    return observation_normed * consts.observation_norm_3_scale + consts.observation_norm_3_loc
+
+
+class TwoMapsOnOneKey(GeneratedEnv["TwoMapsOnOneKeyData", "TwoMapsOnOneKeySpecs"]):
+    """`CartPole` with transforms.
+
+    Transforms, in order: RewardScaling, RewardScaling, ObservationNorm, ObservationNorm, RewardSum.
+
+    Keys:
+        observation: float32 [*batch, 4]
+        x: float32 [*batch]; position of the cart in m
+        x_dot: float32 [*batch]; velocity of the cart in m/s
+        theta: float32 [*batch]; angle of the pole in rad
+        theta_dot: float32 [*batch]; angular velocity of the pole in rad/s
+        episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
+        done: bool [*batch, 1]; the episode is over
+        terminated: bool [*batch, 1]; it ended
+        truncated: bool [*batch, 1]; it was cut off
+        action: int64 [*batch] in 0..1
+        ("next", "reward"): float32 [*batch, 1]
+    """
+
+    params: CartPoleParams
+    consts: TwoMapsOnOneKeyConsts
+
+    def __init__(
+        self,
+        *,
+        gravity: float = 9.8,
+        masscart: float = 1.0,
+        masspole: float = 0.1,
+        length: float = 0.5,
+        force_mag: float = 10.0,
+        tau: float = 0.02,
+        theta_threshold: float = 0.20943951023931953,
+        x_threshold: float = 2.4,
+        batch_size: Sequence[int] = (),
+        device: DEVICE_TYPING | None = None,
+    ) -> None:
+        """`CartPole` with transforms.
+
+        Args:
+            gravity: m/s² (default 9.8)
+            masscart: mass of the cart in kg (default 1.0, > 0)
+            masspole: mass of the pole in kg (default 0.1, > 0)
+            length: half the length of the pole in m (default 0.5, > 0)
+            force_mag: force of a push in N (default 10.0)
+            tau: seconds between two steps (default 0.02, > 0)
+            theta_threshold: angle in rad at which the episode ends (default 0.20943951023931953, > 0)
+            x_threshold: distance in m at which the episode ends (default 2.4, > 0)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
+        super().__init__(batch_size=batch_size, device=device)
+        self.params = CartPoleParams(
+            gravity=self._float("gravity", gravity),
+            masscart=self._float("masscart", masscart, above=0),
+            masspole=self._float("masspole", masspole, above=0),
+            length=self._float("length", length, above=0),
+            force_mag=self._float("force_mag", force_mag),
+            tau=self._float("tau", tau, above=0),
+            theta_threshold=self._float("theta_threshold", theta_threshold, above=0),
+            x_threshold=self._float("x_threshold", x_threshold, above=0),
+        )
+        self._build()
+
+    def _build(self) -> None:
+        self.consts = TwoMapsOnOneKeyConsts(
+            reward_scaling_0_loc=torch.tensor(0.0, dtype=torch.float32, device=self.device),
+            reward_scaling_0_scale=torch.tensor(0.1, dtype=torch.float32, device=self.device),
+            reward_scaling_1_loc=torch.tensor(1.0, dtype=torch.float32, device=self.device),
+            reward_scaling_1_scale=torch.tensor(2.0, dtype=torch.float32, device=self.device),
+            observation_norm_2_loc=torch.tensor(0.0, dtype=torch.float32, device=self.device),
+            observation_norm_2_scale=torch.tensor(0.5, dtype=torch.float32, device=self.device),
+            observation_norm_3_loc=torch.tensor(1.0, dtype=torch.float32, device=self.device),
+            observation_norm_3_scale=torch.tensor(3.0, dtype=torch.float32, device=self.device),
+        )
+        super()._build()
+
+    def _specs(self) -> EnvSpecs:
+        device = self.device
+        return EnvSpecs(
+            action=Composite(
+                action=Categorical(2, shape=(), dtype=torch.int64, device=device), device=device
+            ),
+            observation=Composite(
+                observation=Unbounded(shape=(4,), dtype=torch.float32, device=device),
+                x=Unbounded(shape=(), dtype=torch.float32, device=device),
+                x_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
+                theta=Unbounded(shape=(), dtype=torch.float32, device=device),
+                theta_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
+                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
+                device=device,
+            ),
+            state=Composite(
+                x=Unbounded(shape=(), dtype=torch.float32, device=device),
+                x_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
+                theta=Unbounded(shape=(), dtype=torch.float32, device=device),
+                theta_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
+                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
+                device=device,
+            ),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
+            done=Composite(
+                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
+                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
+                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
+                device=device,
+            ),
+        )
+
+    def _read(self, tensordict: Entries) -> TwoMapsOnOneKeyRoot:
+        return TwoMapsOnOneKeyRoot(
+            x=tensordict.get("x"),
+            x_dot=tensordict.get("x_dot"),
+            theta=tensordict.get("theta"),
+            theta_dot=tensordict.get("theta_dot"),
+            done=tensordict.get("done"),
+            terminated=tensordict.get("terminated"),
+            truncated=tensordict.get("truncated"),
+            episode_reward=tensordict.get("episode_reward"),
+        )
+
+    def _fresh(self) -> TwoMapsOnOneKeyRoot:
+        return two_maps_on_one_key_reset(
+            torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
+            self._uniform((), torch.float32),
+            self._uniform((), torch.float32),
+            self._uniform((), torch.float32),
+            self._uniform((), torch.float32),
+        )
+
+    def _advance(self, root: TwoMapsOnOneKeyRoot, actions: tuple[Tensor, ...]) -> TwoMapsOnOneKeyNext:
+        return two_maps_on_one_key_advance(
+            self.params,
+            self.consts,
+            root.x,
+            root.x_dot,
+            root.theta,
+            root.theta_dot,
+            root.episode_reward,
+            actions[0],
+        )
+
+    def _root_entries(self, root: TwoMapsOnOneKeyRoot) -> dict[str, Any]:
+        return {
+            "observation": two_maps_on_one_key_observe(
+                self.consts, root.x, root.x_dot, root.theta, root.theta_dot
+            ),
+            "x": root.x,
+            "x_dot": root.x_dot,
+            "theta": root.theta,
+            "theta_dot": root.theta_dot,
+            "done": root.done,
+            "terminated": root.terminated,
+            "truncated": root.truncated,
+            "episode_reward": root.episode_reward,
+        }
+
+    def _next_entries(
+        self, root: TwoMapsOnOneKeyRoot, actions: tuple[Tensor, ...], next_: TwoMapsOnOneKeyNext
+    ) -> dict[str, Any]:
+        return {
+            "observation": two_maps_on_one_key_observe(
+                self.consts, next_.x, next_.x_dot, next_.theta, next_.theta_dot
+            ),
+            "x": next_.x,
+            "x_dot": next_.x_dot,
+            "theta": next_.theta,
+            "theta_dot": next_.theta_dot,
+            "done": next_.done,
+            "terminated": next_.terminated,
+            "truncated": next_.truncated,
+            "episode_reward": next_.episode_reward,
+            "reward": next_.reward,
+        }
+
+
 if TYPE_CHECKING:
 
     class TrainNextData(
@@ -408,6 +719,58 @@ if TYPE_CHECKING:
         done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
         full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
 
+    class TwoMapsOnOneKeyNextData(
+        TypedTensorDict[
+            Never,
+            Literal["observation"],
+            Float32[Tensor, "*batch 4"],
+            Literal["x", "x_dot", "theta", "theta_dot"],
+            Float32[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"],
+            Bool[Tensor, "*batch 1"],
+            Literal["episode_reward", "reward"],
+            Float32[Tensor, "*batch 1"],
+        ]
+    ):
+        """The `"next"` part of `TwoMapsOnOneKeyData`."""
+
+    class TwoMapsOnOneKeyData(
+        TypedTensorDict[
+            Literal["reward"],
+            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
+            Float32[Tensor, "*batch 4"],
+            Literal["x", "x_dot", "theta", "theta_dot"]
+            | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]],
+            Float32[Tensor, "*batch"],
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
+            Bool[Tensor, "*batch 1"],
+            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
+            Float32[Tensor, "*batch 1"],
+            Literal["action"],
+            Int64[Tensor, "*batch"],
+            Literal["next"],
+            TwoMapsOnOneKeyNextData,
+        ]
+    ):
+        """The tensordicts of `TwoMapsOnOneKey`, with their keys."""
+
+    class TwoMapsOnOneKeySpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+        """The types of the specs and keys of `TwoMapsOnOneKey`."""
+
+        action_spec: Categorical
+        full_action_spec: TypedComposite[Literal["action"], Categorical]
+        observation_spec: TypedComposite[
+            Literal["observation", "x", "x_dot", "theta", "theta_dot", "episode_reward"], Unbounded
+        ]
+        state_spec: TypedComposite[Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"], Unbounded]
+        reward_spec: Unbounded
+        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
+        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+
 else:
     TrainNextData = TensorDict
     TrainData = TensorDict
+    TwoMapsOnOneKeyNextData = TensorDict
+    TwoMapsOnOneKeyData = TensorDict

@@ -1,0 +1,91 @@
+"""What was meant by a function that there is not: another name of a built-in, an operator, or a misspelling."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from specgen.diagnostics import did_you_mean
+from specgen.expr.builtins.table import CALLABLE
+
+_ALIASES: Final = {
+    "clamp": "clip",
+    "cat": "concat",
+    "concatenate": "concat",
+    "hstack": "concat",
+    "maximum": "max",
+    "minimum": "min",
+    "amax": "max",
+    "amin": "min",
+    "arange_like": "arange",
+    "arctan2": "atan2",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "absolute": "abs",
+    "fabs": "abs",
+    "rand": "uniform",
+    "random": "uniform",
+    "randn": "normal",
+    "gauss": "normal",
+    "cast": "float32",
+    "int": "int64",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "len": "size",
+    "repeat": "tile",
+    "detach": "stop_grad",
+    "average": "mean",
+    "range": "arange",
+}
+"""What other libraries call a built-in."""
+_WRITTEN: Final = {
+    "pow": "**",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_not": "not",
+    "logical_xor": "!=",
+    "bitwise_and": "%",
+    "mod": "%",
+    "fmod": "%",
+    "remainder": "%",
+    "floor_divide": "//",
+    "divide": "/",
+    "add": "+",
+    "sub": "-",
+    "subtract": "-",
+    "mul": "*",
+    "multiply": "*",
+    "trunc": "int64(x)",
+    "log2": "log(x) / log(2)",
+    "log10": "log(x) / log(10)",
+    "log1p": "log(1 + x)",
+    "expm1": "exp(x) - 1",
+    "degrees": "x * 180 / pi",
+    "radians": "x * pi / 180",
+    "hypot": "norm(stack(a, b))",
+    "isclose": "abs(a - b) < 1e-6",
+    "isinf": "not isfinite(x)",
+}
+"""What is said without a function."""
+_KNOWN: Final = (
+    "sort argsort topk unique nonzero einsum solve inv det sinc sinh cosh erf median quantile diff interp histc cross "
+    "kron trace diag fft"
+)
+_FOREIGN: Final = frozenset({*dir(builtins), *dir(math), *_KNOWN.split()})
+"""Functions that people know by name, from Python or torch."""
+_LISTED: Final = "specgen's manual lists the built-in functions, in docs/language/builtins.md"
+
+
+def meant_function(name: str, own: Iterable[str]) -> str:
+    """What to say of a call of `name`, which is neither a built-in nor one of the declared functions `own`."""
+    if (near := did_you_mean(name, own)) is not None:
+        return f"did you mean '{near}'?"
+    if name in _WRITTEN:
+        return f"write `{_WRITTEN[name]}`"
+    # a function that Python or torch has is no misspelling of another
+    best = _ALIASES.get(name) or (None if name in _FOREIGN else did_you_mean(name, CALLABLE))
+    return f"did you mean '{best}'?" if best else _LISTED
