@@ -1,4 +1,4 @@
-"""What the pure functions of generated environments call besides torch: integrators, checked indices, a typed norm."""
+"""What generated environments call besides torch: integrators, draws, checked indices, a norm with types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-__all__ = ["euler", "index_in_range", "rk4", "vector_norm"]
+__all__ = [
+    "categorical_quantile",
+    "euler",
+    "expit",
+    "index_in_range",
+    "poisson_quantile",
+    "rk4",
+    "vector_norm",
+]
 
 if TYPE_CHECKING:
 
@@ -17,6 +25,16 @@ if TYPE_CHECKING:
 
 else:
     vector_norm = torch.linalg.vector_norm  # itself, which has no types
+
+
+def expit(x: Tensor) -> Tensor:
+    """The sigmoid function `1 / (1 + exp(-x))` of float32 or float64 numbers of any shape.
+
+    The same number gives the same bits in a tensor of any shape, which `torch.sigmoid` does not promise; its
+    gradient is finite everywhere.
+    """
+    smallest = -709.0 if x.dtype is torch.float64 else -88.0  # its exponential is finite
+    return (1 + torch.exp(-x.clamp(min=smallest))).reciprocal()
 
 
 def euler(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) -> Tensor:
@@ -78,3 +96,48 @@ def rk4(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) 
     k3 = f(y + dt / 2 * k2, *args)
     k4 = f(y + dt * k3, *args)
     return y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+def categorical_quantile(weights: Tensor, draw: Tensor) -> Tensor:
+    """The class of each uniform number: where it falls among the weights laid end to end.
+
+    Args:
+        weights: Weights of the classes along the last axis, none negative, not all 0; they need not
+            add up to 1. Float of shape `(*shape, n)`, or one that broadcasts to it.
+        draw: Uniform numbers in [0, 1), of the dtype of `weights` and of shape `shape`.
+
+    Returns:
+        Classes from 0 to `n - 1`, int64 of shape `shape`. A class of weight 0 is not among them.
+
+    """
+    bounds = weights.cumsum(dim=-1)
+    passed = (draw.unsqueeze(-1) * bounds[..., -1:] >= bounds).sum(dim=-1)
+    return passed.clamp(max=weights.shape[-1] - 1)
+
+
+def poisson_quantile(rate: Tensor, draw: Tensor) -> Tensor:
+    """The least count that a Poisson variable stays at or below more often than `draw`.
+
+    It starts from the expansion of Cornish and Fisher (1938), which is off by less than 16 for every
+    float64 number in [0, 1), and finds the count by bisection. It takes as long for every rate.
+
+    Args:
+        rate: The expected counts, float64; none negative. NaN counts as 0.
+        draw: Uniform numbers in [0, 1), float64, of a shape to which `rate` broadcasts.
+
+    Returns:
+        The counts, int64 of the shape of `draw`, at most `2 ** 53`.
+
+    """
+    rate = rate.detach().nan_to_num(0.0).clamp(0.0, 2.0**52)
+    draw = draw.clamp(min=2.0**-54)  # the normal variable that it stands for is finite
+    deviation = torch.special.ndtri(draw)
+    about = rate + rate.sqrt() * deviation + (deviation.square() - 1) / 6
+    # The probability of at most `count` is gammaincc(count + 1, rate); before the first count it is 0.
+    last_passed: Tensor = (about.floor() - 16).clamp(min=0) - 1
+    for stride in (16, 8, 4, 2, 1):
+        further = last_passed + stride
+        passed = torch.special.gammaincc(further + 1, rate.expand_as(draw)) <= draw
+        last_passed = torch.where(passed, further, last_passed)
+    counts: Tensor = last_passed + 1
+    return counts.to(torch.int64)

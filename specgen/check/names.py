@@ -10,29 +10,18 @@ from types import MappingProxyType
 from specgen.check.model import snake
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr.builtins.table import CALLABLE
+from specgen.expr.dtypes import CONCRETE
+from specgen.expr.torch_text import FUNCTIONAL
 
 RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
 READ_BY_GENERATED = frozenset(
-    {
-        "Tensor",
-        "ArrayLike",
-        "SupportsFloat",
-        "NestedKey",
-        "float",
-        "int",
-        "partial",
-        "vector_norm",
-        "index_in_range",
-    }
+    {"Tensor", "ArrayLike", "SupportsFloat", "NestedKey", "float", "int", "partial", *FUNCTIONAL}
+    | {"abs", "min", "max", "round"}
 )
 """What records and pure functions read themselves, so that no field and no variable may hide it."""
-
-SHARED = frozenset({"size", "stack"})
-"""Built-ins whose name may be declared: a grid has a `size`, frames form a `stack`; a call looks different."""
 
 SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
 """What each part of a spec has as an attribute, so that no key of a `Composite` can be called that."""
@@ -162,8 +151,8 @@ def refusal(part: str, *, foreign: bool = False) -> str | None:
         return "it is a Python keyword"
     if part in RESERVED:
         return "it is a word of the language"
-    if part in CALLABLE and part not in SHARED and not foreign:
-        return "it is a built-in function"
+    if part in CONCRETE and not foreign:
+        return "it is a dtype"
     if part in READ_BY_GENERATED and (part == "Tensor" or not foreign):
         return "generated code uses it"
     return None

@@ -40,11 +40,16 @@ def misplaced_reads(
         Whether anything was found.
     """
     found = False
+    calls = set(_calls(expr))
     for name in _names(expr):
         if name.path in known:
             continue
         span = source.span_of(name.start, name.end)
-        if name.path in absent:
+        if name in calls and name.path in CALLABLE and (name.path in absent or name.path in later):
+            found = True
+            hidden = f"`{name.path}` is a name of this declaration's own, which hides the built-in function"
+            sink.add(rules.BUILTIN_HIDDEN.at(span, hidden, help=f"give your own `{name.path}` another name"))
+        elif name.path in absent:
             found = True
             sink.add(rules.UNDEFINED.at(span, f"`{name.path}` is not known here", help=absent[name.path]))
         elif name.path in later:
@@ -92,3 +97,11 @@ def _names(expr: Expr) -> Iterator[Name]:
         yield expr.function
     for child in children(expr):
         yield from _names(child)
+
+
+def _calls(expr: Expr) -> Iterator[Name]:
+    """The name of every function that is called."""
+    if isinstance(expr, Call):
+        yield expr.function
+    for child in children(expr):
+        yield from _calls(child)

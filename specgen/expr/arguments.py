@@ -10,6 +10,7 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.builtins.record import REQUIRED, Builtin, Param
 from specgen.expr.builtins.site import Site
+from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import CONCRETE
 from specgen.expr.tree import Expr
 from specgen.expr.types import Dims, Function, Typed
@@ -82,6 +83,8 @@ def _assigned(
     shown = (
         f"{name}({', '.join(p for p, _ in function.params)})" if function is not None else builtin.signature
     )
+    if function is not None and name in CALLABLE:
+        shown += ", which hides the built-in function"
     found: dict[Param, list[Expr]] = {param: [] for param in builtin.params}
     sound = True
     places = iter(builtin.params)
@@ -137,14 +140,17 @@ def _option(visitor: Visitor, param: Param, expr: Expr | None, values: list[Type
     match param.kind:
         case "dtype":
             return _dtype(visitor, expr)
-        case "shape":
-            return _shape(visitor, expr)
+        case "shape" | "new_shape":
+            return _shape(visitor, expr, open=param.kind == "new_shape")
         case "int":
             return _integer(visitor, expr, param)
         case "axes":
             items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
             axes = {_axis(visitor, item, param, values) for item in items}
             return tuple(sorted(axis for axis in axes if isinstance(axis, int)))
+        case "order":
+            items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
+            return tuple(_axis(visitor, item, param, values) for item in items)
         case _:
             return _axis(visitor, expr, param, values)
 
@@ -158,13 +164,16 @@ def _dtype(visitor: Visitor, expr: Expr) -> str:
     raise _Missing
 
 
-def _shape(visitor: Visitor, expr: Expr) -> Dims:
+def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> Dims:
     items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
     dims: list[int] = []
     for item in items:
         size = visitor.visit(item)
         if size is None:
             raise _Missing
+        if open and size.static == -1 and -1 not in dims:
+            dims.append(-1)
+            continue
         if not isinstance(size.static, int) or isinstance(size.static, bool) or size.static < 1:
             message = (
                 f"`{visitor.written(size)}` is no positive whole number known at build, as a dimension is"

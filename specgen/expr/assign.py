@@ -181,7 +181,7 @@ def attained(typed: Typed) -> Interval | None:
         return None
     if typed.op == "uniform":
         return Interval(found[0].low, found[1].high)
-    if typed.op == "randint":
+    if typed.op in ("randint", "permutation"):
         return typed.interval
     rules_ = {"+": add, "-": subtract, "*": multiply, "neg": negate}
     rule = rules_.get(typed.op)

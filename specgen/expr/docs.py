@@ -12,6 +12,7 @@ _HEADINGS: Final = {
     "elementwise": "Elementwise functions",
     "condition": "Conditions",
     "reduction": "Reductions",
+    "scan": "Along an axis",
     "shape": "Putting arrays together and taking them apart",
     "index": "Indexing",
     "product": "Products",

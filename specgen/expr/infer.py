@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from specgen.diagnostics import Rule, Sink, did_you_mean
+from specgen.diagnostics import Note, Rule, Sink, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.arguments import bind
@@ -236,8 +237,9 @@ class _Inferrer:
         own = self.functions.get(name)
         if isinstance(own, Function):
             site = bind(self, CALL, expr, function=own)
-            return None if site is None else infer_call(site)
-        builtin = own if own is not None else TABLE.get(name) if name in CALLABLE else None
+            return None if site is None else self._declared_call(site, name)
+        hidden = own is None and name in self._scope
+        builtin = own if own is not None else TABLE.get(name) if name in CALLABLE and not hidden else None
         if builtin is None:
             self._unknown_function(expr)
             # The arguments may hold mistakes of their own.
@@ -247,6 +249,17 @@ class _Inferrer:
             return None
         site = bind(self, builtin, expr)
         return None if site is None else builtin.infer(site)
+
+    def _declared_call(self, site: Site, name: str) -> Typed | None:
+        """The call of a declared function; what is wrong with it may be a call of the built-in that it hides."""
+        if name not in CALLABLE:
+            return infer_call(site)
+        outer, self._sink = self._sink, Sink()
+        node = infer_call(site)
+        mine, self._sink = self._sink, outer
+        note = Note(f"the declared function hides the built-in {TABLE[name].signature}")
+        outer.extend(replace(item, notes=(*item.notes, note)) for item in mine.items)
+        return node
 
     def _unknown_function(self, expr: tree.Call) -> None:
         name, start, end = expr.function.path, expr.function.start, expr.function.end
@@ -266,6 +279,11 @@ class _Inferrer:
             self.error(
                 rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", f"write {last}({argument})"
             )
+            return
+        if name in self._scope and name in CALLABLE:
+            what = self._scope[name].what or "value"
+            message = f"`{name}` is a {what} here, which hides the built-in function `{name}`"
+            self.error(rules.BUILTIN_HIDDEN, start, end, message, f"give your own `{name}` another name")
             return
         if name in self._scope or name in NUMBERS:
             self.error(

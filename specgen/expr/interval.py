@@ -88,13 +88,25 @@ def store(interval: Interval, dtype: str) -> Interval:
     return interval
 
 
-def loose(interval: Interval, dtype: str, floor: float = -math.inf, ceiling: float = math.inf) -> Interval:
+def precision(dtype: str) -> float:
+    """How far a function of `dtype` may be off, relative to its value: a few units in the last place."""
+    return 1e-6 if dtype != "float64" else 1e-14
+
+
+def loose(
+    interval: Interval,
+    dtype: str,
+    floor: float = -math.inf,
+    ceiling: float = math.inf,
+    operations: int = 1,
+) -> Interval:
     """The interval of a function that is only accurate to the last few digits of `dtype`.
 
     Exactly rounded operations do not need it: rounding is monotone, so the rounded ends bound the
-    rounded values. `floor` and `ceiling` are values that the function never leaves.
+    rounded values. `floor` and `ceiling` are values that the function never leaves; `operations` is how
+    many roundings one result went through.
     """
-    slack = 1e-6 if dtype != "float64" else 1e-14
+    slack = precision(dtype) * max(1.0, operations / 16)
     low = interval.low - abs(interval.low) * slack
     high = interval.high + abs(interval.high) * slack
     low = interval.low if math.isinf(interval.low) else low

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 
 from specgen.expr.builtins.record import IntervalRule
-from specgen.expr.dtypes import is_int
+from specgen.expr.dtypes import FLOAT_RANGES, INT_RANGES, is_int
 from specgen.expr.interval import ANYTHING, BOOLS, Interval, full, loose, monotone, of_values
 from specgen.expr.types import Typed
 
@@ -30,11 +30,6 @@ def hull(args: Ranges, node: Typed) -> Interval:
 def truth(args: Ranges, node: Typed) -> Interval:
     """False or true."""
     return BOOLS
-
-
-def whatever(args: Ranges, node: Typed) -> Interval:
-    """Everything that the dtype holds."""
-    return full(node.type.dtype)
 
 
 def _nan(args: Ranges) -> bool:
@@ -210,3 +205,37 @@ def between(low: float, high: float) -> IntervalRule:
 
 def _floor(value: float) -> float:
     return value if math.isinf(value) else math.floor(value)
+
+
+def sums(x: Interval, counts: Iterable[int], dtype: str) -> Interval:
+    """The sums of as many values of `x` as one of `counts`, added in whatever order.
+
+    NaN where partial sums can be infinite in both directions.
+    """
+    most = max(counts)
+    ends = [end * count for end in (x.low, x.high) for count in counts]
+    total = of_values(min(ends), max(ends), x.nan)
+    if is_int(dtype):
+        return total
+    largest = FLOAT_RANGES.get(dtype, 0.0)
+    clash = x.low * most < -largest and x.high * most > largest
+    return loose(total.with_nan(total.nan or clash), dtype, operations=most)
+
+
+def products(x: Interval, most: int, dtype: str, *, partial: bool) -> Interval:
+    """The products of `most` values of `x`; if `partial`, of any number of them from 1 up to `most`.
+
+    With one factor at each end of `x`, or all but one, or all: no other product is larger or smaller.
+    """
+    counts = {1, 2, most - 1, most} & set(range(1, most + 1)) if partial else {most}
+    furthest = max(abs(x.low), abs(x.high))
+    limit = INT_RANGES[dtype][1] if is_int(dtype) else FLOAT_RANGES.get(dtype, 0.0)
+    if x.nan or not x.bounded or (furthest > 1 and most * math.log(furthest) > math.log(limit or 1.0)):
+        return full(dtype)  # it may overflow, and infinity times zero is NaN
+    ends = [
+        x.low**lows * x.high ** (count - lows)
+        for count in counts
+        for lows in {0, 1, count - 1, count} & set(range(count + 1))
+    ]
+    result = Interval(min(ends), max(ends))
+    return result if is_int(dtype) else loose(result, dtype, operations=most)

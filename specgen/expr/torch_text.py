@@ -7,10 +7,15 @@ from typing import Final
 
 from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.printer import Printer, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Binding, Dims, Typed
 
-_MODULES: Final = re.compile(r"(?<![\w.\"])(math|torch|rk4|euler|vector_norm|index_in_range|partial)(?=[.(])")
+FUNCTIONAL: Final = (
+    "categorical_quantile", "euler", "expit", "index_in_range", "poisson_quantile", "rk4", "vector_norm",
+)  # fmt: skip
+"""The functions of `specgen_runtime.functional` that printed text calls by their bare names."""
+
+_MODULES: Final = re.compile(rf"(?<![\w.\"])(math|torch|partial|{'|'.join(FUNCTIONAL)})(?=[.(])")
 
 
 def to_torch(
@@ -34,25 +39,58 @@ def to_torch(
             expressions that read no batched name.
 
     """
-    printer = Printer(typed, like)
     wanted = cast if cast is not None and not is_abstract(cast) else None
     node = convert(typed, wanted) if wanted is not None and not typed.type.python else typed
+    printed = _printed(node, Printer(typed, like), wanted or node.type.dtype, dims, col)
+    if _views_constant(node) and dims in (None, node.type.dims):
+        printed = method(printed, "clone")
+    return printed.text
+
+
+def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: bool) -> Printed:
     kind = node.type
     if kind.dims is None:
-        return printer.text(node)
+        return printer.show(node)
     if dims is not None:
-        return printer.filled(node, wanted or kind.dtype, dims, col).text
+        return printer.filled(node, dtype, dims, col)
     if kind.python:
-        return printer.number(node, wanted or kind.dtype).text
+        return printer.number(node, dtype)
     if col and not kind.col:
-        return method(printer.show(node), "unsqueeze", "-1").text
-    return printer.text(node)
+        return method(printer.show(node), "unsqueeze", "-1")
+    return printer.show(node)
+
+
+_VIEWS: Final = ("reshape", "transpose", "narrow", "stop_grad")
+"""Functions whose result shares the memory of their operand."""
+
+
+def _views_constant(node: Typed) -> bool:
+    """Whether the result shares memory with a constant of all environments: whoever writes to it would change that.
+
+    One index into a table gives a copy for a batch of them, but a view for the index of one environment.
+    """
+    if node.op == "where" and node.args[0].type.python:
+        return any(map(_views_constant, node.args[1:]))
+    if node.op in _VIEWS or (
+        node.op == "[]" and not any(item.type.level == "batch" for item in node.parts[1:])
+    ):
+        return _views_constant(node.args[0])
+    if (
+        node.op != "[]"
+        or node.args[0].type.level == "batch"
+        or any(item.type.rank for item in node.parts[1:])
+    ):
+        return False
+    table = node.args[0]
+    while table.op in (*_VIEWS, "[]"):
+        table = table.args[0]
+    return table.op == "name"
 
 
 def modules_of(text: str) -> frozenset[str]:
-    """What printed text needs imported: `math`, `torch`, `partial`, and names of `specgen_runtime.functional`.
+    """What printed text needs imported: `math`, `torch`, `partial` of `functools`, functions of the runtime.
 
-    The latter are `rk4`, `euler`, `vector_norm` and `index_in_range`; `partial` comes from `functools`.
+    The functions of `specgen_runtime.functional` are integrators, a norm, checked indices, and what makes numbers of draws.
     """
     names = {match.group(1) for match in _MODULES.finditer(text)}
     return frozenset(names)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 
+from specgen.expr.torch_text import FUNCTIONAL
 from specgen.plan.model import Import, Item, RecordPlan, TypingPlan
 
 _RUNTIME_SPECS = (
@@ -60,10 +61,7 @@ KNOWN: dict[str, Import] = {
     "Mapping": Import("collections.abc", "Mapping"),
     "dataclass": Import("dataclasses", "dataclass"),
     "partial": Import("functools", "partial"),
-    "rk4": Import("specgen_runtime.functional", "rk4"),
-    "euler": Import("specgen_runtime.functional", "euler"),
-    "vector_norm": Import("specgen_runtime.functional", "vector_norm"),
-    "index_in_range": Import("specgen_runtime.functional", "index_in_range"),
+    **{name: Import("specgen_runtime.functional", name) for name in FUNCTIONAL},
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},

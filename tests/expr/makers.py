@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tests.expr.array_makers import ARRAY_MAKERS, ranked
 from tests.expr.generate import Generator, Make, Maker
+from tests.expr.index_makers import make_index
 from tests.expr.leaves import DIMS, KINDS, Dims
 
 
@@ -147,60 +149,6 @@ def _size(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     return f"size({g.tensor('f', g.rng.choice([shape for shape in DIMS if shape]))}) + {g.expression('i', dims, depth, exact)}"
 
 
-def _index(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
-    way = g.rng.random()
-    if way < 0.3:
-        shape, axis = g.bigger(dims) if len(dims) < 2 else (dims, 0)
-        if shape != dims:
-            at = g.rng.randrange(-shape[axis], shape[axis])
-            return f"{g.expression(kind, shape, depth, exact)}[{', '.join([':'] * axis + [str(at)])}]"
-    if way < 0.8:
-        computed = _computed_index(g, kind, dims, depth, exact)
-        if computed is not None:
-            return computed
-    if dims and 1 in dims and dims != (1,):
-        axis = dims.index(1)
-        inner = (*dims[:axis], *dims[axis + 1 :])
-        items = [":"] * len(dims)
-        items[axis] = "None"
-        # Only a new axis stretches; this one stays what it is.
-        return f"{g.expression(kind, inner, depth, exact)}[{', '.join(items)}]"
-    if dims in ((3, 4), (3, 3)):
-        row, column = (
-            g.expression(kind, (3,), depth, exact),
-            g.expression(kind, (dims[1],), depth, exact) if dims[1] == 3 else "",
-        )
-        if column and kind != "b":
-            return f"min({row}[:, None], {column}[None, :])"
-    if dims:
-        return f"{g.expression(kind, dims, depth, exact)}[{'..., ' if g.rng.random() < 0.5 else ''}::1]"
-    return f"{g.expression(kind, (3,), depth, exact)}[-1]"
-
-
-def _computed_index(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str | None:
-    options = [
-        (table, used) for table in DIMS for used in (1, 2) if len(table) >= used and min(table[:used]) >= 3
-    ]
-    fitting = [
-        (table, used, dims[: len(dims) - (len(table) - used)])
-        for table, used in options
-        if dims[len(dims) - (len(table) - used) :] == table[used:] and len(dims) >= len(table) - used
-    ]
-    fitting = [entry for entry in fitting if entry[2] in DIMS]
-    if not fitting:
-        return None
-    table, used, inner = g.rng.choice(fitting)
-    indices = [f"clip({g.expression('i', inner, depth, True)}, 0, 2)" for _ in range(used)]
-    if all("i_" not in index for index in indices):
-        indices[0] = g.tensor("i", inner)
-    if used == 2 and inner != () and g.rng.random() < 0.3:
-        indices[g.rng.randrange(2)] = g.rng.choice(["1", "-1", "i_0"])
-        if not any("x".join(map(str, inner)) in index for index in indices):
-            indices[0] = f"i_{'x'.join(map(str, inner))}"
-            indices[1] = "i_0"
-    return f"{g.tensor(kind, table)}[{', '.join(indices)}]"
-
-
 def _product(name: str) -> Make:
     def make(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
         shapes: dict[Dims, list[tuple[Dims, Dims]]] = {
@@ -310,10 +258,6 @@ def _integrate(name: str) -> Make:
     return make
 
 
-def _ranked(dims: Dims) -> bool:
-    return len(dims) > 0
-
-
 MAKERS: dict[str, Maker] = {
     "+": Maker("fdiu", _infix("+")),
     "-": Maker("fdiu", _infix("-")),
@@ -333,6 +277,7 @@ MAKERS: dict[str, Maker] = {
     "sqrt": Maker("fd", _unary("sqrt", operand="positive")),
     "log": Maker("fd", _unary("log", operand="positive")),
     **{name: Maker("fd", _unary(name)) for name in ("exp", "sin", "cos", "tanh", "atan")},
+    "sigmoid": Maker("fd", _unary("sigmoid")),
     "tan": Maker("fd", _unary("tan", bound="1")),
     "asin": Maker("fd", _unary("asin", bound="0.9")),
     "acos": Maker("fd", _unary("acos", bound="0.9")),
@@ -352,19 +297,19 @@ MAKERS: dict[str, Maker] = {
     "argmax": Maker("i", _reduction("argmax", "fdiub", jumps=True), lambda dims: len(dims) < 2),
     "argmin": Maker("i", _reduction("argmin", "fdiub", jumps=True), lambda dims: len(dims) < 2),
     "norm": Maker("fd", _reduction("norm"), lambda dims: len(dims) < 2),
-    "stack": Maker("fdiub", _stack, _ranked),
+    "stack": Maker("fdiub", _stack, ranked),
     "concat": Maker("fdiub", _concat, lambda dims: any(size >= 3 for size in dims)),
     "tile": Maker("fdiub", _tile, lambda dims: 3 in dims),
-    "narrow": Maker("fdiub", _narrow, _ranked),
+    "narrow": Maker("fdiub", _narrow, ranked),
     "size": Maker("i", _size),
-    "[]": Maker("fdiub", _index),
+    "[]": Maker("fdiub", make_index),
     "@": Maker("fdi", _product("@"), lambda dims: dims in ((), (3,), (3, 3), (3, 4))),
     "matmul": Maker("fdi", _product("matmul"), lambda dims: dims in ((), (3,), (3, 3), (3, 4))),
     "dot": Maker("fdi", _product("dot"), lambda dims: dims == ()),
-    "one_hot": Maker("i", _one_hot, _ranked),
+    "one_hot": Maker("i", _one_hot, ranked),
     "gather": Maker("fdiub", _gather, lambda dims: len(dims) < 2),
-    "zeros": Maker("fdiub", _filled("zeros"), _ranked),
-    "ones": Maker("fdiub", _filled("ones"), _ranked),
+    "zeros": Maker("fdiub", _filled("zeros"), ranked),
+    "ones": Maker("fdiub", _filled("ones"), ranked),
     "full": Maker("fdiub", _full),
     "zeros_like": Maker("fdiub", _like("zeros_like")),
     "ones_like": Maker("fdiub", _like("ones_like")),
@@ -375,7 +320,9 @@ MAKERS: dict[str, Maker] = {
     "uniform": Maker("fd", _draw("uniform({a}, p_f{shape}, dtype={dtype})")),
     "normal": Maker("fd", _draw("normal({a}, 0.5{shape}, dtype={dtype})")),
     "randint": Maker("i", _randint),
+    "exponential": Maker("fd", _draw("exponential(abs({a}){shape}, dtype={dtype})")),
     "bernoulli": Maker("b", _draw("bernoulli(0.4{shape})")),
+    **ARRAY_MAKERS,
     "rk4": Maker("f", _integrate("rk4"), lambda dims: dims == (3,)),
     "euler": Maker("f", _integrate("euler"), lambda dims: dims == (3,)),
 }  # fmt: skip

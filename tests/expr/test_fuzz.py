@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from specgen_runtime.functional import euler, rk4, vector_norm
+from specgen_runtime import functional
 
 from specgen.expr import Binding, Typed, to_torch
 from specgen.expr.builtins.table import TABLE
@@ -93,9 +93,7 @@ def _check(text: str, seed: int) -> None:
             "torch": torch,
             "math": math,
             "partial": partial,
-            "rk4": rk4,
-            "vector_norm": vector_norm,
-            "euler": euler,
+            **{name: getattr(functional, name) for name in functional.__all__},
             "spring": _spring_torch,
         }
         result = eval(printed, env)

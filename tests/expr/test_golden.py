@@ -75,6 +75,44 @@ PENDULUM_TEXTS = {
     "v[clip(i, 0, 2)]": "torch.gather(v, -1, torch.clamp(i, 0, 2).unsqueeze(-1)).squeeze(-1)",
     "v[arange(2)]": "v[..., torch.arange(2, dtype=torch.int64, device=v.device)]",
     "gather(v, clip(i, 0, 2))": ("torch.gather(v, -1, torch.clamp(i, 0, 2).unsqueeze(-1)).squeeze(-1)"),
+    "A[:, clip(i, 0, 3)]": (
+        "torch.gather(A, -1, torch.clamp(i, 0, 3)[..., None, None].expand(*i.shape, 3, 1)).squeeze(-1)"
+    ),
+    "A[clip(i, 0, 2), 1:]": (
+        "torch.gather(A[..., 1:], -2, torch.clamp(i, 0, 2)[..., None, None].expand(*i.shape, 1, 3)).squeeze(-2)"
+    ),
+    "A[:, argsort(v)]": (
+        "torch.gather(A, -1, v.argsort(dim=-1, stable=True)[..., None, :].expand(*v.shape[:-1], 3, -1))"
+    ),
+    "A[:, arange(2)]": "A[..., torch.arange(2, dtype=torch.int64, device=A.device)]",
+    "cumsum(v)": "v.cumsum(dim=-1)",
+    "cumprod(A, axis=0)": "A.cumprod(dim=-2)",
+    "sort(A)": "A.sort(dim=-1).values",
+    "argsort(A, axis=0)": "A.argsort(dim=-2, stable=True)",
+    "softmax(v)": "v.softmax(dim=-1)",
+    "softmax(pixels)": "pixels.to(torch.float32).softmax(dim=-1)",
+    "logsumexp(A)": "A.logsumexp(dim=(-2, -1))",
+    "var(v)": "v.var(dim=-1, correction=0)",
+    "std(A, axis=0, correction=1)": "A.std(dim=-2, correction=1)",
+    "sigmoid(th)": "expit(th)",
+    "sigmoid(g) * th": "(0.5 + 0.5 * math.tanh(0.5 * params.g)) * th",
+    "reshape(A, -1)": "A.flatten(-2, -1)",
+    "reshape(A, (2, -1))": "A.flatten(-2, -1).unflatten(-1, (2, 6))",
+    "reshape(v, (1, 3))": "v.unflatten(-1, (1, 3))",
+    "transpose(A)": "A.transpose(-2, -1)",
+    "transpose(outer(v, v)[:, :, None], (2, 0, 1))": (
+        "(v.unsqueeze(-1) * v.unsqueeze(-2)).unsqueeze(-1).movedim((-1, -3, -2), (-3, -2, -1))"
+    ),
+    "flip(A, axis=1)": "A.flip(-1)",
+    "roll(A, -1, axis=0)": "A.roll(-1, dims=-2)",
+    "exponential(1)": "-torch.log1p(-draw)",
+    "exponential(2)": "2 * -torch.log1p(-draw)",
+    "exponential(square(th), shape=3)": "torch.square(th).unsqueeze(-1) * -torch.log1p(-draw)",
+    "categorical(softmax(A))": "categorical_quantile(A.softmax(dim=-1), draw)",
+    "categorical(softmax(v), shape=(2,))": "categorical_quantile(v.softmax(dim=-1)[..., None, :], draw)",
+    "poisson(square(th))": "poisson_quantile(torch.square(th).to(torch.float64), draw)",
+    "permutation(4)": "draw.argsort(dim=-1, stable=True)",
+    "v[permutation(3)]": "torch.gather(v, -1, draw.argsort(dim=-1, stable=True))",
     "one_hot(i, 6)": "torch.nn.functional.one_hot(i, 6)",
     "stack(th, 0, g)": "torch.stack((th, torch.zeros_like(th), torch.full_like(th, params.g)), dim=-1)",
     "stack(v, th, axis=-1)": "torch.stack((v, th.unsqueeze(-1).expand(*th.shape, 3)), dim=-1)",
@@ -223,6 +261,26 @@ def test_cat_frames_of_known_rank() -> None:
 )
 def test_patterns_print_plainly(text: str, printed: str) -> None:
     assert to_torch(typed(text, NORM)) == printed
+
+
+def test_a_looked_up_value_does_not_share_the_table() -> None:
+    scope = {
+        "T": bound("consts.T", "float32", 2, 3, level="const"),
+        "i": bound("i", "int64", values=Interval(0, 1)),
+        "v": bound("v", "int64", 4, values=Interval(0, 1)),
+        "flag": bound("params.flag", "bool", level="ctor"),
+    }
+    for text, printed in {
+        "T[i]": "consts.T[i].clone()",
+        "T[i, 1]": "consts.T[i, 1].clone()",
+        "T[:, i]": "consts.T.movedim(-1, -2)[i].clone()",
+        "reshape(T[i][1:], (2, 1))": "consts.T[i][..., 1:].unflatten(-1, (2, 1)).clone()",
+        "where(flag, T[i], T[0])": "(consts.T[i] if params.flag else consts.T[0, :].expand(*i.shape, 3)).clone()",
+        "2 * T[i]": "2 * consts.T[i]",
+        "T[v]": "consts.T[v]",
+        "(2 * T)[i]": "(2 * consts.T)[i]",
+    }.items():
+        assert to_torch(typed(text, scope)) == printed
 
 
 def test_numbers_become_tensors_of_the_target() -> None:

@@ -33,6 +33,7 @@ SCOPE = {
     "u": bound("u", "uint8", values=Interval(0, 9)),
     "v": bound("v", "float32", 3, values=Interval(-1, 2)),
     "k": bound("k", "int64", 4, values=Interval(0, 2)),
+    "anys": bound("anys", "float32", 3),
     "free": Binding("free", Type("float32"), NUMBERS),
 }
 
@@ -75,6 +76,33 @@ SCOPE = {
         ("int64(any)", full("int64")),
         ("sum(k)", Interval(0, 8)),
         ("argmax(v)", Interval(0, 2)),
+        ("cumsum(k)", Interval(0, 8)),
+        ("cumsum(k - 1)", Interval(-4, 4)),
+        ("cumsum(k + 1)", Interval(1, 12)),
+        ("cumsum(k > 1)", Interval(0, 4)),
+        ("cumprod(k)", Interval(0, 16)),
+        ("cumprod(k - 2)", Interval(-8, 16)),
+        ("cumprod(k - 1)", Interval(-1, 1)),
+        ("prod(k + 1)", Interval(1, 81)),
+        ("prod(k - 3)", Interval(1, 81)),
+        ("sort(v)", Interval(-1, 2)),
+        ("argsort(v)", Interval(0, 2)),
+        ("softmax(v)", Interval(0, 1)),
+        ("softmax(anys)", Interval(0, 1, True)),
+        ("sigmoid(any)", Interval(0, 1, True)),
+        ("var(zeros(3))", Interval(0, 0)),
+        ("outer(v, v)", Interval(-2, 4)),
+        ("flip(v)", Interval(-1, 2)),
+        ("roll(v, 1)", Interval(-1, 2)),
+        ("reshape(k, (2, 2))", Interval(0, 2)),
+        ("exponential(p)", Interval(0, INF)),
+        ("exponential(0)", Interval(0, 0)),
+        ("categorical(k)", Interval(0, 3)),
+        ("permutation(5)", Interval(0, 4)),
+        ("poisson(p)", Interval(0, 2**53)),
+        ("poisson(0)", Interval(0, 0)),
+        ("k[permutation(4)]", Interval(0, 2)),
+        ("outer(v, k)[:, argsort(k)]", Interval(-2, 4)),
         ("max(v)", Interval(-1, 2)),
         ("stack(x, p)", Interval(-2, 4)),
         ("arange(4)", Interval(0, 3)),
@@ -93,6 +121,22 @@ def test_operations(text: str, expected: Interval) -> None:
 @pytest.mark.parametrize("text", ["sqrt(x)", "log(x)", "asin(x)", "acos(x)"])
 def test_outside_of_their_domain_functions_may_give_nan(text: str) -> None:
     assert typed(text, SCOPE).interval.nan
+
+
+def test_ends_of_rounded_functions_are_close() -> None:
+    for text, low, high in (
+        ("logsumexp(v)", -1 + math.log(3), 2 + math.log(3)),
+        ("sigmoid(x)", 1 / (1 + math.exp(2)), 1 / (1 + math.exp(-3))),
+        ("var(v)", 0, 2.25),
+        ("var(v, correction=1)", 0, 2.25 * 1.5),
+        ("std(v)", 0, 1.5),
+        ("cumsum(v)", -3, 6),
+        ("cumprod(v)", -4, 8),
+    ):
+        found = typed(text, SCOPE).interval
+        assert not found.nan, text
+        assert low - 1e-4 < found.low <= low, (text, found)
+        assert high <= found.high < high + 1e-4, (text, found)
 
 
 def test_a_proof_goes_through_a_chain_of_operations() -> None:

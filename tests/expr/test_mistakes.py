@@ -59,6 +59,8 @@ MISTAKES = {
     "np.sin(th)": ["SG804 1-7 unknown function `np.sin`"],
     "th(u)": ["SG804 1-3 `th` is a value, not a function"],
     "foo(thdo)": ["SG804 1-4 unknown function `foo`", "SG803 5-9 undefined name `thdo`"],
+    "stack(th, u)": ["SG842 1-6 `stack` is a value here, which hides the built-in function `stack`"],
+    "v[size(A)]": ["SG842 3-7 `size` is a dim here, which hides the built-in function `size`"],
     # arguments
     "clip(th, lo=3)": ["SG805 10-12 `lo` is no argument of `clip`"],
     "clip(th, 3)": ["SG805 1-12 `clip` needs `high`"],
@@ -92,9 +94,7 @@ MISTAKES = {
     "normal(th, -0.5)": ["SG805 12-16 a standard deviation is not negative, and `-0.5` is"],
     "randint(5, 5)": ["SG805 12-13 there is no integer from 5 up to 5 without it"],
     # shapes
-    "v + stack(th, u)": [
-        "SG807 1-17 shapes do not fit: `v` is float32[3] and `stack(th, u)` is float32[2]",
-    ],
+    "v + v[:2]": ["SG807 1-10 shapes do not fit: `v` is float32[3] and `v[:2]` is float32[2]"],
     "A * v": ["SG807 1-6 shapes do not fit: `A` is float32[3, 4] and `v` is float32[3]"],
     "pos + zeros((3, 1))": [
         "SG807 1-20 shapes do not fit: `pos` is int64[3, 2] and `zeros((3, 1))` is float32[3, 1]",
@@ -104,6 +104,47 @@ MISTAKES = {
     "concat(th, v)": ["SG807 8-10 `th` is one number"],
     "A @ v": ["SG807 1-6 the inner dimensions 4 and 3 differ: `A` is float32[3, 4] and `v` is float32[3]"],
     "loc + v": ["SG807 1-8 shapes do not fit: `loc` is float32[...] and `v` is float32[3]"],
+    "cumsum(th)": ["SG807 8-10 `th` is one number: it has no axis"],
+    "softmax(loc)": ["SG807 9-12 `loc` has an unknown rank; `softmax` needs to know its axes"],
+    "cumsum(A)": ["SG805 1-10 `A` is float32[3, 4]: `cumsum` needs to know along which axis"],
+    "roll(A, 1)": ["SG805 1-11 `A` is float32[3, 4]: `roll` needs to know along which axis"],
+    "roll(v, i)": ["SG805 9-10 `shift` is a whole number; `i` is int64 computed at run time"],
+    "sort(done)": ["SG806 6-10 `sort` is not defined for bool"],
+    "softmax(done)": ["SG806 9-13 `softmax` is not defined for bool"],
+    "std(v, correction=3)": [
+        "SG805 19-20 `correction` is a whole number known at build, from 0 to 2: it is taken from 3 values"
+    ],
+    "reshape(A, (5, 2))": ["SG807 1-19 `A` is float32[3, 4]: its 12 elements do not fit into [5, 2]"],
+    "reshape(A, (5, -1))": ["SG807 1-20 `A` is float32[3, 4]: its 12 elements do not fit into [5, -1]"],
+    "reshape(A, (-1, -1))": [
+        "SG805 17-19 `-1` is no positive whole number known at build, as a dimension is"
+    ],
+    "transpose(v)": ["SG807 11-12 `v` is float32[3]: `transpose` has nothing to arrange"],
+    "transpose(A, (0, 0))": ["SG805 1-21 `axes` names each of the 2 axes of `A` once, in their new order"],
+    "flip(3)": ["SG807 6-7 `3` is one number: `flip` has nothing to arrange"],
+    "outer(A, v)": ["SG807 1-12 `outer` is for two vectors: `A` is float32[3, 4] and `v` is float32[3]"],
+    "exponential(-1)": ["SG805 13-15 a mean waiting time is not negative, and `-1` is"],
+    "categorical(v)": ["SG841 13-14 `v` can be anything; a weight is at least 0"],
+    "categorical(0.5)": [
+        "SG807 13-16 `0.5` is one number; `categorical` takes a vector with a weight for each class"
+    ],
+    "categorical(zeros(3))": ["SG805 13-21 no weight of `zeros(3)` is above 0"],
+    "categorical(softmax(A), shape=2)": [
+        "SG807 1-33 shape=[2] does not fit weights of shape [3, 4]: the last are the classes"
+    ],
+    "poisson(done)": ["SG806 9-13 `done` is bool; rates are numbers"],
+    "poisson(i - 6)": ["SG841 9-14 `i - 6` is between -6 and -1; a rate is at least 0"],
+    "permutation(i)": ["SG805 13-14 `n` is a whole number; `i` is int64 computed at run time"],
+    "permutation(0)": [
+        "SG805 13-14 how many are put into an order must be a whole number from 1, known at build"
+    ],
+    "zeros((2, 3, 4))[permutation(2), :, permutation(2)]": [
+        "SG805 1-52 a slice or `None` separates indices that have dimensions, and it is not clear where these dimensions go"
+    ],
+    "zeros((2, 3, 4))[0, :, permutation(2)]": [
+        "SG805 1-39 a slice or `None` separates indices that have dimensions, and it is not clear where these dimensions go"
+    ],
+    "A[:, i]": ["SG808 6-7 `i` can be 5, outside 0 to 3 of a dimension of 4"],
     # ranges
     "v[3]": ["SG808 3-4 index 3 is outside a dimension of 3"],
     "v[i]": ["SG808 3-4 `i` can be 5, outside 0 to 2 of a dimension of 3"],
@@ -166,6 +207,19 @@ def test_mistake(text: str) -> None:
         ("v.sum()", "write sum(v)"),
         ("v[i]", "wrap it: clip(i, 0, 2)"),
         ("clip(th, lo=3)", "did you mean 'low'?"),
+        ("permute(v)", "did you mean 'transpose'?"),
+        ("categorical(v)", "of logits write softmax(v), of weights max(v, 0)"),
+        ("poisson(th)", "write max(th, 0)"),
+        ("cumsum(A)", "say axis=-1 for the last"),
+        ("transpose(v)", "a column is written x[:, None]"),
+        (
+            "zeros((2, 3, 4))[permutation(2), :, permutation(2)]",
+            "bring their axes side by side first: transpose(zeros((2, 3, 4)), (0, 2, 1))[i, j]",
+        ),
+        (
+            "zeros((2, 3, 4))[0, :, permutation(2)]",
+            "take the fixed ones first, in an index of their own: zeros((2, 3, 4))[0][:, i]",
+        ),
         ("done * 5", "write where(done, 1.0, 0.0)"),
         ("th if u else 3", "write where(condition, then, otherwise)"),
         ("clip(th", "add the missing `)`"),

@@ -286,3 +286,38 @@ takes another element in its place. `observe` is computed of the last state of a
     without="Another entry of the table is read, or torch raises, in the one episode in which the key "
     "leaves its domain.",
 )
+
+NEGATIVE_WEIGHT = Rule(
+    "SG841",
+    "weight or rate that may be negative",
+    """
+The weights of `categorical` and the rate of `poisson` are proven to be at least 0, as an index is proven to be in
+range: what they draw is a whole number, which can't be NaN where the distribution has no meaning. The usual slip is
+to pass logits where weights are expected.
+
+    move: categorical(logits)              # SG841, logits can be negative
+
+    move: categorical(softmax(logits))
+
+A state key or a parameter is known not to be negative by its domain: `float32[4] in [0, 1]`, `min: 0`.
+""",
+    without="Every row of a batch draws a class of other probabilities than were meant, and a negative rate draws 0.",
+)
+
+BUILTIN_HIDDEN = Rule(
+    "SG842",
+    "built-in function hidden by a name of one's own",
+    """
+Keys, parameters, sizes, constants, functions and intermediate values may be called like a built-in function. In the
+whole declaration the name is then theirs, and the built-in function can't be called.
+
+    step:
+      std: std(wind)                  # SG842, `std` is the value that this line assigns
+      next.x: x + std
+
+    step:
+      spread: std(wind)
+      next.x: x + spread
+""",
+    without="One name would mean two things, and which of them is decided by a parenthesis.",
+)

@@ -92,7 +92,8 @@ NAME_REFUSED = Rule(
     "name that can't be used",
     """\
 A name becomes a Python identifier in generated code and shares one flat namespace with the language's own
-words. Python's keywords, the built-in functions and `next`, `now`, `acc` are taken.
+words. Python's keywords, the dtypes and `next`, `now`, `acc` are taken, and the few functions that generated code
+calls by their bare names, such as `min` and `abs`.
 
 ```yaml
 state: {lambda: float32}

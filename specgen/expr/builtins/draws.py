@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
@@ -12,13 +13,14 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import FLOAT_RANGES, is_float, is_int
 from specgen.expr.interval import NUMBERS, Interval
-from specgen.expr.printer import ADD, COMPARE, MUL, Printed, Printer, number_text
+from specgen.expr.printer import ADD, COMPARE, MUL, UNARY, Printed, Printer, number_text
 from specgen.expr.types import Dims, DrawKind, Type, Typed
 
 
-def _site_node(
+def drawn_site(
     site: Site, kind: DrawKind, dims: Dims, dtype: str, low: int | None = None, high: int | None = None
 ) -> Typed:
+    """The node that reads a new draw."""
     drawn = site.draw(kind, dims, dtype, low, high)
     values = (
         Interval(low or 0, (high or 1) - 1)
@@ -38,7 +40,7 @@ def _site_node(
     )
 
 
-def _dims(site: Site, values: Sequence[Typed]) -> Dims | None:
+def drawn_dims(site: Site, values: Sequence[Typed]) -> Dims | None:
     """The shape of the draw: what `shape=` says, else the shape of the parameters."""
     given = site.options["shape"]
     shape = site.unified(values) if values else Type("bool", (), "lit")
@@ -58,9 +60,20 @@ def _dims(site: Site, values: Sequence[Typed]) -> Dims | None:
 
 
 def _infer_spread(site: Site) -> Typed | None:
-    """`uniform(low, high)` and `normal(mean, std)`: a standard draw, moved and scaled."""
-    dtype, dims = site.joined(site.values), _dims(site, site.values)
+    """`uniform(low, high)`, `normal(mean, std)`, `exponential(scale)`: a standard draw, moved and scaled."""
+    kind: DrawKind = "normal" if site.builtin.name == "normal" else "uniform"
+    dtype, dims = _float_dtype(site), drawn_dims(site, site.values)
     if dtype is None or dims is None:
+        return None
+    _parameters_make_sense(site)
+    args = (*site.cast(site.values, dtype), drawn_site(site, kind, dims, dtype))
+    return site.node(Type(dtype, dims, "batch"), args, operand_dtype=dtype)
+
+
+def _float_dtype(site: Site) -> str | None:
+    """The dtype of what is drawn: as said, else that of the tensors it depends on, else that of the target."""
+    dtype = site.joined(site.values)
+    if dtype is None:
         return None
     wanted = site.options["dtype"]
     if wanted is None:
@@ -73,22 +86,20 @@ def _infer_spread(site: Site) -> Typed | None:
             help="write randint(low, high)",
         )
         return None
-    kind: DrawKind = "uniform" if site.builtin.name == "uniform" else "normal"
-    _spread_makes_sense(site, kind)
-    args = (*site.cast(site.values, str(wanted)), _site_node(site, kind, dims, str(wanted)))
-    return site.node(Type(str(wanted), dims, "batch"), args, operand_dtype=str(wanted))
+    return str(wanted)
 
 
-def _spread_makes_sense(site: Site, kind: DrawKind) -> None:
-    """Report ends in the wrong order, and a deviation below zero."""
-    first, second = site.values
-    if kind == "uniform" and first.interval.low > second.interval.high:
-        low, high = site.written(first), site.written(second)
-        message = f"the draw is from `low` up to `high`, and `{low}` is greater than `{high}`"
-        site.fail(rules.WRONG_ARGUMENTS, message, at=second, help=f"write uniform({high}, {low})")
-    if kind == "normal" and second.interval.high < 0:
-        message = f"a standard deviation is not negative, and `{site.written(second)}` is"
-        site.fail(rules.WRONG_ARGUMENTS, message, at=second)
+def _parameters_make_sense(site: Site) -> None:
+    """Report ends in the wrong order, and a deviation or a scale below zero."""
+    first, last = site.values[0], site.values[-1]
+    text = site.written(last)
+    if site.builtin.name == "uniform" and first.interval.low > last.interval.high:
+        low = site.written(first)
+        message = f"the draw is from `low` up to `high`, and `{low}` is greater than `{text}`"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=last, help=f"write uniform({text}, {low})")
+    if site.builtin.name != "uniform" and last.interval.high < 0:
+        what = "standard deviation" if site.builtin.name == "normal" else "mean waiting time"
+        site.fail(rules.WRONG_ARGUMENTS, f"a {what} is not negative, and `{text}` is", at=last)
 
 
 def _show_uniform(node: Typed, printer: Printer) -> Printed:
@@ -134,6 +145,19 @@ def _show_normal(node: Typed, printer: Printer) -> Printed:
     return scaled if node.args[0].static == 0 else Printed(f"{mean.at(ADD)} + {scaled.at(ADD + 1)}", ADD)
 
 
+def _show_exponential(node: Typed, printer: Printer) -> Printed:
+    scale, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
+    # The draw is in [0, 1): the logarithm of 1 minus it is finite.
+    one = Printed(f"-torch.log1p(-{drawn.at(UNARY + 1)})", UNARY)
+    return one if node.args[0].static == 1 else Printed(f"{scale.at(MUL)} * {one.at(UNARY)}", MUL)
+
+
+def _exponential_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    scale, _ = args
+    low, high = (-math.inf if scale.low < 0 else 0.0), (math.inf if scale.high > 0 else 0.0)
+    return Interval(low, high, scale.nan or not scale.bounded)
+
+
 def _spread_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     low, high, _ = args
     # Rounding can carry the largest draw up to `high` itself.
@@ -149,7 +173,7 @@ def _infer_randint(site: Site) -> Typed | None:
                 rules.WRONG_DTYPE, f"`{text}` is {value.type}; the ends of randint are integers", at=value
             )
             return None
-    dims = _dims(site, site.values)
+    dims = drawn_dims(site, site.values)
     if dims is None:
         return None
     if high.interval.high <= low.interval.low:
@@ -166,10 +190,10 @@ def _infer_randint(site: Site) -> Typed | None:
         return None
     first, last = low.static, high.static
     if isinstance(first, int) and isinstance(last, int):
-        drawn = _site_node(site, "randint", dims, dtype, first, last)
+        drawn = drawn_site(site, "randint", dims, dtype, first, last)
         return site.node(Type(dtype, dims, "batch"), (drawn,))
     # Ends that depend on parameters or data: a uniform draw, scaled and rounded down.
-    drawn = _site_node(site, "uniform", dims, "float64")
+    drawn = drawn_site(site, "uniform", dims, "float64")
     return site.node(Type(dtype, dims, "batch"), (*site.cast(site.values, "int64"), drawn))
 
 
@@ -190,13 +214,13 @@ def _randint_range(args: tuple[Interval, ...], node: Typed) -> Interval:
 
 def _infer_bernoulli(site: Site) -> Typed | None:
     (p,) = site.values
-    dtype, dims = site.joined(site.values), _dims(site, site.values)
+    dtype, dims = site.joined(site.values), drawn_dims(site, site.values)
     if dtype is None or dims is None:
         return None
     if p.interval.low > 1 or p.interval.high < 0:
         site.fail(rules.WRONG_ARGUMENTS, f"`{site.written(p)}` is no probability", at=p)
         return None
-    drawn = _site_node(site, "uniform", dims, dtype if is_float(dtype) else "float32")
+    drawn = drawn_site(site, "uniform", dims, dtype if is_float(dtype) else "float32")
     return site.node(Type("bool", dims, "batch"), (drawn, *site.cast(site.values, drawn.type.dtype)))
 
 
@@ -205,7 +229,7 @@ def _show_bernoulli(node: Typed, printer: Printer) -> Printed:
     return Printed(f"{drawn.at(COMPARE + 1)} < {p.at(COMPARE + 1)}", COMPARE)
 
 
-_SHAPE = Param("shape", "shape", None)
+SHAPE = Param("shape", "shape", None)
 _DTYPE = Param("dtype", "dtype", None)
 
 
@@ -227,7 +251,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="uniform(low, high, shape=(), dtype=float32)",
         family="draw",
         doc="A number between `low` and `high`, every one as likely.",
-        params=(Param("low"), Param("high"), _SHAPE, _DTYPE),
+        params=(Param("low"), Param("high"), SHAPE, _DTYPE),
         infer=_infer_spread,
         interval=_spread_range,
         torch=_show_uniform,
@@ -239,7 +263,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="normal(mean, std, shape=(), dtype=float32)",
         family="draw",
         doc="A number of the normal distribution.",
-        params=(Param("mean"), Param("std"), _SHAPE, _DTYPE),
+        params=(Param("mean"), Param("std"), SHAPE, _DTYPE),
         infer=_infer_spread,
         interval=lambda args, node: NUMBERS,
         torch=_show_normal,
@@ -247,11 +271,23 @@ DRAWS: tuple[Builtin, ...] = (
         agreement="ulp",
     ),
     Builtin(
+        name="exponential",
+        signature="exponential(scale, shape=(), dtype=float32)",
+        family="draw",
+        doc="A waiting time whose mean is `scale`: 1 divided by the rate.",
+        params=(Param("scale"), SHAPE, _DTYPE),
+        infer=_infer_spread,
+        interval=_exponential_range,
+        torch=_show_exponential,
+        reference=lambda np, scale, drawn, **_: scale * -np.log1p(-drawn),
+        agreement="ulp",
+    ),
+    Builtin(
         name="randint",
         signature="randint(low, high, shape=(), dtype=int64)",
         family="draw",
         doc="An integer from `low` up to `high`, without `high`.",
-        params=(Param("low"), Param("high"), _SHAPE, _DTYPE),
+        params=(Param("low"), Param("high"), SHAPE, _DTYPE),
         infer=_infer_randint,
         interval=_randint_range,
         torch=_show_randint,
@@ -262,7 +298,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="bernoulli(p, shape=())",
         family="draw",
         doc="True with probability `p`.",
-        params=(Param("p"), _SHAPE),
+        params=(Param("p"), SHAPE),
         infer=_infer_bernoulli,
         interval=lambda args, node: Interval(0, 1),
         torch=_show_bernoulli,

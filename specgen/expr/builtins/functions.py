@@ -13,7 +13,10 @@ from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import CONCRETE, is_float
+from specgen.expr.interval import Interval, loose
 from specgen.expr.printer import (
+    ADD,
+    MUL,
     TERNARY,
     UNARY,
     Printed,
@@ -134,6 +137,25 @@ def _show_square(node: Typed, printer: Printer) -> Printed:
     return Printed(f"{printer.text(node.args[0], 14)} ** 2", 13)
 
 
+def _sigmoid(value: float) -> float:
+    if value >= 0:
+        return 1 / (1 + math.exp(-value))
+    return math.exp(value) / (1 + math.exp(value))
+
+
+def _sigmoid_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    (x,) = args
+    # The smallest value that is computed, of float32 too: the true one may be less.
+    return loose(Interval(_sigmoid(x.low), max(_sigmoid(x.high), 6.06e-39), x.nan), node.type.dtype, 0.0, 1.0)
+
+
+def _show_sigmoid(node: Typed, printer: Printer) -> Printed:
+    if not node.type.python:
+        return pointwise.function("expit", "")(node, printer)
+    # The same function, and it never overflows.
+    return Printed(f"0.5 + 0.5 * math.tanh(0.5 * {printer.text(node.args[0], MUL + 1)})", ADD)
+
+
 def infer_where(site: Site) -> Typed | None:
     """`where(condition, then, otherwise)`: a condition known at build leaves only one branch."""
     condition, then, otherwise = site.values
@@ -235,6 +257,16 @@ FUNCTIONS: tuple[Builtin, ...] = (
     _math("cos", "Cosine.", ranges.between(-1, 1)),
     _math("tan", "Tangent.", ranges.between(-math.inf, math.inf)),
     _math("tanh", "Hyperbolic tangent.", ranges.rising(math.tanh, -1.0, 1.0)),
+    _plain(
+        "sigmoid",
+        "`1 / (1 + exp(-x))`: a probability from a logit.",
+        _sigmoid_range,
+        _show_sigmoid,
+        lambda np, x: 1 / (1 + np.exp(-x)),
+        infer=pointwise.floating,
+        python=_sigmoid,
+        agreement="ulp",
+    ),
     _math(
         "asin",
         "Inverse sine; NaN outside [-1, 1].",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
@@ -41,7 +41,7 @@ def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
     items = _completed(site, value, raw)
     if items is None:
         return None
-    if any(isinstance(item, At) and not item.index.type.python for item in items):
+    if any(map(_is_computed, items)):
         return _computed(site, value, items)
     return _fixed(site, value, items)
 
@@ -124,38 +124,118 @@ def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
 
 
 def _computed(site: Site, value: Typed, items: list[IndexItem]) -> Typed | None:
-    dims = value.type.dims or ()
-    leading = 0
-    while leading < len(items) and isinstance(items[leading], At):
-        leading += 1
-    rest = items[leading:]
-    whole = zip(rest, dims[leading:], strict=False)
-    if len(items) != len(dims) or not all(isinstance(item, Cut) and item.whole(size) for item, size in whole):
-        help = "index with the computed ones first, in a line of its own, and cut the result"
-        site.fail(
-            rules.WRONG_ARGUMENTS, "computed indices come first, and whole dimensions follow", help=help
-        )
+    """First what is fixed, as one index, then the computed indices of what is left."""
+    shape = site.unified([item.index for item in items if _is_computed(item)])
+    if shape is None or (shape.dims and not _side_by_side(site, value, items)):
         return None
-    indices = [item.index for item in items[:leading] if isinstance(item, At)]
-    shape = site.unified(indices)
-    if shape is None:
-        return None
-    level = highest((value, *indices))
-    kind = Type(value.type.dtype, (*(shape.dims or ()), *dims[leading:]), level)
-    return replace(site.node(kind), items=tuple(items))
+    if value.type.level != "batch" and _all_in_front(value, items):
+        base, axes = value, {axis: item.index for axis, item in enumerate(items) if isinstance(item, At)}
+    else:
+        base, axes = _base(site, value, items)
+    dims: list[int] = []
+    stretch: set[int] = set()
+    taken: list[IndexItem] = []
+    for axis, size in enumerate(base.type.dims or ()):
+        if axis in axes:
+            taken.append(At(axes[axis]))
+            dims += (shape.dims or ()) if axis == min(axes) else ()
+            continue
+        if axis in base.type.stretch:
+            stretch.add(len(dims))
+        taken.append(Cut(0, size, 1))
+        dims.append(size)
+    kind = Type(value.type.dtype, tuple(dims), highest((value, *axes.values())), stretch=frozenset(stretch))
+    return replace(site.node(kind, (base,)), items=tuple(taken))
+
+
+def _is_computed(item: IndexItem) -> TypeGuard[At]:
+    return isinstance(item, At) and not item.index.type.python
+
+
+def _side_by_side(site: Site, value: Typed, items: Sequence[IndexItem]) -> bool:
+    """Whether no slice and no `None` separates the indices; NumPy would move their dimensions to the front."""
+    places = [place for place, item in enumerate(items) if isinstance(item, At)]
+    if places[-1] - places[0] == len(places) - 1:
+        return True
+    text = site.written(value)
+    help = f"take the fixed ones first, in an index of their own: {text}[0][:, i]"
+    if sum(map(_is_computed, items)) > 1:
+        own = [item for item in items if not isinstance(item, NewAxis)]
+        order = sorted(range(len(own)), key=lambda axis: not isinstance(own[axis], At))
+        help = f"bring their axes side by side first: transpose({text}, {tuple_text(map(str, order))})[i, j]"
+    message = "a slice or `None` separates indices that have dimensions, and it is not clear where these dimensions go"
+    site.fail(rules.WRONG_ARGUMENTS, message, help=help)
+    return False
+
+
+def _all_in_front(value: Typed, items: Sequence[IndexItem]) -> bool:
+    """Whether all that follows the first indices is whole: then torch takes fixed and computed ones together."""
+    count = sum(isinstance(item, At) for item in items)
+    behind = zip(items[count:], (value.type.dims or ())[count:], strict=False)
+    return len(items) == value.type.rank and all(
+        isinstance(item, Cut) and item.whole(size) for item, size in behind
+    )
+
+
+def _base(site: Site, value: Typed, items: Sequence[IndexItem]) -> tuple[Typed, dict[int, Typed]]:
+    """`value` indexed by all but the computed indices, and these by the axes that they have there."""
+    fixed: list[IndexItem] = []
+    axes: dict[int, Typed] = {}
+    sizes = iter(value.type.dims or ())
+    rank, plain = 0, True
+    for item in items:
+        size = 1 if isinstance(item, NewAxis) else next(sizes)
+        if _is_computed(item):
+            axes[rank] = item.index
+            fixed.append(Cut(0, size, 1))
+        else:
+            fixed.append(item)
+            plain &= isinstance(item, Cut) and item.whole(size)
+        rank += not isinstance(item, At) or _is_computed(item)
+    return (value if plain else _fixed(site, value, fixed)), axes
 
 
 def show_index(node: Typed, printer: Printer) -> Printed:
     """Prints `value[items]`."""
     (value,) = node.args
-    indices = [item.index for item in node.items if isinstance(item, At)]
-    if all(index.type.python for index in indices):
+    if not any(map(_is_computed, node.items)):
         return _show_fixed(node, printer)
-    if value.type.level == "const":
-        rank = _index_rank(indices)
-        texts = [printer.aligned(index, rank).text for index in indices]
-        return Printed(f"{printer.logical(value).at(ATOM)}[{', '.join(texts)}]")
+    indices = {axis: item.index for axis, item in enumerate(node.items) if isinstance(item, At)}
+    if all(index.type.level != "batch" for index in indices.values()):
+        return _show_for_all(node, indices, printer)
+    if value.type.level != "batch":
+        return _show_looked_up(node, indices, printer)
     return _show_taken(node, indices, printer)
+
+
+def _show_for_all(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> Printed:
+    """The same indices for all environments: torch's own indexing."""
+    (value,) = node.args
+    batched = value.type.level == "batch"
+    named = range(min(indices), value.type.rank) if batched else range(max(indices) + 1)
+    texts = [printer.text(indices[axis]) if axis in indices else ":" for axis in named]
+    return Printed(f"{printer.logical(value).at(ATOM)}[{', '.join([*(['...'] if batched else []), *texts])}]")
+
+
+def _show_looked_up(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> Printed:
+    """The indices of each environment into one table for all: with its axes in front, as the batch is."""
+    (value,) = node.args
+    axes, rank = list(indices), _index_rank(indices.values())
+    table = _moved(printer.logical(value), axes, range(len(axes)), value.type.rank)
+    texts = [printer.aligned(index, rank).text for index in indices.values()]
+    found = Printed(f"{table.at(ATOM)}[{', '.join(texts)}]")
+    kept = value.type.rank - len(axes)
+    return _moved(found, range(rank, rank + axes[0]), range(axes[0]), rank + kept) if rank else found
+
+
+def _moved(printed: Printed, axes: Iterable[int], places: Iterable[int], rank: int) -> Printed:
+    """The feature axes at other places; the rest stays in its order."""
+    sources, targets = ([axis - rank for axis in given] for given in (axes, places))
+    if sources == targets:
+        return printed
+    if len(sources) == 1:
+        return method(printed, "movedim", str(sources[0]), str(targets[0]))
+    return method(printed, "movedim", tuple_text(map(str, sources)), tuple_text(map(str, targets)))
 
 
 def _show_fixed(node: Typed, printer: Printer) -> Printed:
@@ -186,52 +266,48 @@ def _show_fixed(node: Typed, printer: Printer) -> Printed:
     return Printed(f"{printer.logical(value).at(ATOM)}[{', '.join([*front, *texts])}]")
 
 
-def _index_rank(indices: Sequence[Typed]) -> int:
+def _index_rank(indices: Iterable[Typed]) -> int:
     return max(index.type.rank for index in indices)
 
 
-def _show_taken(node: Typed, indices: list[Typed], printer: Printer) -> Printed:
+def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> Printed:
+    """The indices of each environment into its own table: one position in the axes made one."""
     (value,) = node.args
-    dims = value.type.dims or ()
-    used, rank = len(indices), _index_rank(indices)
-    left = len(dims) - used
-    table = printer.logical(value)
+    dims, axes = value.type.dims or (), list(indices)
+    first, used, rank = axes[0], len(axes), _index_rank(indices.values())
+    left = len(dims) - first - used
+    table = _moved(printer.logical(value), axes[1:], range(first + 1, first + used), len(dims))
     if used > 1:
-        ends = (str(-len(dims)),) if left == 0 else (str(-len(dims)), str(-left - 1))
+        ends = (str(-left - used),) if left == 0 else (str(-left - used), str(-left - 1))
         table = method(table, "flatten", *ends)
-    linear = _linear(indices, dims[:used], rank, printer)
-    if all(index.type.level != "batch" for index in indices):
-        whole = [":"] * left
-        return Printed(f"{table.at(ATOM)}[{', '.join(['...', linear.text, *whole])}]")
+    linear = _linear(list(indices.values()), [dims[axis] for axis in axes], rank, printer)
     if rank > 1:
         linear = method(linear, "flatten", str(-rank))
     dim = -1 - left
-    index = printer.behind(linear, left + (rank == 0))
-    if left:
+    if rank and first:
+        places = ", ".join([*["None"] * first, ":", *["None"] * left])
+        index = Printed(f"{linear.at(ATOM)}[..., {places}]")
+    else:
+        index = printer.behind(linear, left if rank else first + 1 + left)
+    if first or left:
         # `gather` takes an index for each element
-        batch = f"*{printer.batch_shape()}"
-        sizes = [-1 if rank else 1, *dims[used:]]
-        index = method(index, "expand", batch, *map(str, sizes))
+        kept = [str(size) for axis, size in enumerate(dims) if axis not in indices]
+        sizes = (*kept[:first], "-1" if rank else "1", *kept[first:])
+        index = method(index, "expand", f"*{printer.batch_shape()}", *sizes)
     taken = gathered(table, dim, index)
     if rank == 0:
         return method(taken, "squeeze", str(dim))
-    shape: Dims = (node.type.dims or ())[:rank]
+    shape: Dims = (node.type.dims or ())[first : first + rank]
     return method(taken, "unflatten", str(dim), tuple_text(map(str, shape))) if rank > 1 else taken
 
 
-def _linear(indices: Sequence[Typed], sizes: Dims, rank: int, printer: Printer) -> Printed:
+def _linear(indices: Sequence[Typed], sizes: Sequence[int], rank: int, printer: Printer) -> Printed:
     """The position in the flattened dimensions."""
-    total = _position(indices[0], sizes[0], rank, printer)
+    total = printer.aligned(indices[0], rank)
     for index, size in zip(indices[1:], sizes[1:], strict=True):
-        here = _position(index, size, rank, printer)
+        here = printer.aligned(index, rank)
         total = Printed(f"{total.at(MUL)} * {size} + {here.at(ADD + 1)}", ADD)
     return total
-
-
-def _position(index: Typed, size: int, rank: int, printer: Printer) -> Printed:
-    if isinstance(index.static, int) and index.static < 0:
-        return Printed(str(index.static + size))
-    return printer.aligned(index, rank)
 
 
 def _reference(np: Any, value: Any, items: tuple[Any, ...]) -> Any:
@@ -248,7 +324,9 @@ INDEX = Builtin(
     signature="x[i, a:b, None]",
     family="index",
     doc="Elements of `x`: at fixed positions, in slices, and with `None` a new dimension that broadcasts. A computed "
-    "index is an integer expression that is proven in range; computed indices come first: `table[i, j]`.",
+    "index is an integer expression that is proven in range, on any axis: `table[i, j]`, `x[:, i]`. Its dimensions "
+    "take the place of the axis; several computed indices go together, element by element, and those with dimensions "
+    "stand side by side.",
     params=(Param("x"),),
     infer=lambda site: infer_index(site, ()),
     interval=ranges.same,

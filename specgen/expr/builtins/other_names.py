@@ -40,6 +40,16 @@ _ALIASES: Final = {
     "detach": "stop_grad",
     "average": "mean",
     "range": "arange",
+    "expit": "sigmoid",
+    "choice": "categorical",
+    "multinomial": "categorical",
+    "randperm": "permutation",
+    "shuffle": "permutation",
+    "permute": "transpose",
+    "view": "reshape",
+    "flatten": "reshape",
+    "ravel": "reshape",
+    "variance": "var",
 }
 """What other libraries call a built-in."""
 _WRITTEN: Final = {
@@ -72,8 +82,8 @@ _WRITTEN: Final = {
 }
 """What is said without a function."""
 _KNOWN: Final = (
-    "sort argsort topk unique nonzero einsum solve inv det sinc sinh cosh erf median quantile diff interp histc cross "
-    "kron trace diag fft"
+    "topk unique nonzero einsum solve inv det sinc sinh cosh erf median quantile diff interp histc cross kron trace "
+    "diag fft"
 )
 _FOREIGN: Final = frozenset({*dir(builtins), *dir(math), *_KNOWN.split()})
 """Functions that people know by name, from Python or torch."""

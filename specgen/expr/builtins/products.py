@@ -50,6 +50,25 @@ def _show_product(node: Typed, printer: Printer) -> Printed:
             return Printed(f"{left.at(MUL)} @ {right.at(MUL + 1)}", MUL)
 
 
+def _infer_outer(site: Site) -> Typed | None:
+    a, b = site.values
+    dtype = site.joined(site.values)
+    if dtype is None:
+        return None
+    if a.type.rank != 1 or b.type.rank != 1:
+        written = f"`{site.written(a)}` is {a.type} and `{site.written(b)}` is {b.type}"
+        site.fail(rules.SHAPE_MISMATCH, f"`outer` is for two vectors: {written}")
+        return None
+    dims: Dims = (*(a.type.dims or ()), *(b.type.dims or ()))
+    return site.node(Type(dtype, dims, highest(site.values)), site.cast(site.values, dtype))
+
+
+def _show_outer(node: Typed, printer: Printer) -> Printed:
+    column, row = (printer.logical(arg) for arg in node.args)
+    left, right = method(column, "unsqueeze", "-1"), method(row, "unsqueeze", "-2")
+    return Printed(f"{left.text} * {right.text}", MUL)
+
+
 def _product_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     terms = (node.args[0].type.dims or (1,))[-1]
     one = multiply(args, node)
@@ -207,6 +226,17 @@ PRODUCTS: tuple[Builtin, ...] = (
     _product("@", "a @ b", _MATMUL),
     _product("matmul", "matmul(a, b)", f"`a @ b`. {_MATMUL}"),
     _product("dot", "dot(a, b)", "The sum of the products of two vectors."),
+    Builtin(
+        name="outer",
+        signature="outer(a, b)",
+        family="product",
+        doc="Each element of one vector times each of another: a matrix with a row for each element of `a`.",
+        params=_PAIR,
+        infer=_infer_outer,
+        interval=multiply,
+        torch=_show_outer,
+        reference=lambda np, a, b: np.multiply.outer(a, b),
+    ),
     Builtin(
         name="one_hot",
         signature="one_hot(index, n)",

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from specgen.expr.builtins.site import Site
     from specgen.expr.printer import Printed, Printer
 
-ParamKind = Literal["value", "axis", "new_axis", "axes", "shape", "dtype", "int", "function"]
+ParamKind = Literal[
+    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "dtype", "int", "function",
+]  # fmt: skip
 Family = Literal[
-    "operator", "elementwise", "condition", "reduction", "shape", "product", "index", "constant", "cast",
+    "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast",
     "draw", "integrator",
 ]  # fmt: skip
 Agreement = Literal["bit", "ulp", "statistical"]
@@ -26,7 +28,10 @@ REQUIRED = object()
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter: `value` takes an expression, the others what is known when specgen builds."""
+    """A parameter: `value` takes an expression, the others what is known when specgen builds.
+
+    `axes` are several in any order, `order` is one of all axes; a `new_shape` may leave one size open, as -1.
+    """
 
     name: str
     kind: ParamKind = "value"

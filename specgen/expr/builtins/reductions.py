@@ -12,7 +12,7 @@ from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
-from specgen.expr.interval import BOOLS, Interval, loose, of_values
+from specgen.expr.interval import BOOLS, Interval, loose
 from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.types import Type, Typed
 
@@ -37,7 +37,8 @@ def reduced(site: Site, x: Typed) -> Type | None:
     return Type(x.type.dtype, kept, x.type.level)
 
 
-def _axes(site: Site, x: Typed) -> tuple[int, ...]:
+def axes_of(site: Site, x: Typed) -> tuple[int, ...]:
+    """The axes that this call reduces, counted from the front."""
     given = cast("tuple[int, ...] | None", site.options.get("axis"))
     return tuple(range(x.type.rank)) if given is None else given
 
@@ -49,18 +50,19 @@ def _reduce(
         (x,) = site.values
         dtype = result(x.type.dtype)
         if dtype is None:
-            _refuse(site, x)
+            refuse_dtype(site, x)
             return None
         kind = reduced(site, x)
         if kind is None:
             return None
         inner = convert(x, operand(x.type.dtype))
-        return site.node(replace(kind, dtype=dtype), (inner,), axis=_axes(site, x))
+        return site.node(replace(kind, dtype=dtype), (inner,), axis=axes_of(site, x))
 
     return infer
 
 
-def _refuse(site: Site, x: Typed) -> None:
+def refuse_dtype(site: Site, x: Typed) -> None:
+    """Report that this function is not defined for the dtype of `x`."""
     text = site.written(x)
     if site.builtin.name in ("any", "all"):
         site.fail(rules.WRONG_DTYPE, f"`{text}` is {x.type}, not truth values", at=x, help="compare it first")
@@ -73,17 +75,20 @@ def _refuse(site: Site, x: Typed) -> None:
         )
 
 
-def _sum_dtype(dtype: str) -> str | None:
+def sum_dtype(dtype: str) -> str | None:
+    """The dtype of sums: int64 of integers and truth values, else the same; None for what is no number."""
     if is_int(dtype) or dtype == "bool":
         return "int64"
     return dtype if is_number(dtype) else None
 
 
-def _mean_dtype(dtype: str) -> str | None:
+def mean_dtype(dtype: str) -> str | None:
+    """The dtype of means: a float; None for what is no number."""
     return COMPUTE if is_int(dtype) or dtype == "bool" else dtype if is_float(dtype) else None
 
 
-def _number_dtype(dtype: str) -> str | None:
+def number_dtype(dtype: str) -> str | None:
+    """The dtype itself; None for what is no number."""
     return dtype if is_number(dtype) else None
 
 
@@ -91,7 +96,8 @@ def _bool_dtype(dtype: str) -> str | None:
     return "bool" if dtype == "bool" else None
 
 
-def _float_of(dtype: str) -> str:
+def float_of(dtype: str) -> str:
+    """The float dtype in which values of `dtype` are computed with."""
     return COMPUTE if is_int(dtype) or dtype == "bool" else dtype
 
 
@@ -101,11 +107,17 @@ def dims_text(node: Typed) -> tuple[int, ...]:
     return tuple(axis - rank for axis in cast("tuple[int, ...]", node.options["axis"]))
 
 
-def _show(name: str) -> Callable[[Typed, Printer], Printed]:
+def dims_option(node: Typed) -> str:
+    """The argument of torch's functions that names the reduced axes: `dim=-1`, `dim=(-2, -1)`."""
+    axes = dims_text(node)
+    return f"dim={axes[0] if len(axes) == 1 else tuple_text(map(str, axes))}"
+
+
+def show_reduction(name: str) -> Callable[[Typed, Printer], Printed]:
+    """Printing as the method `name` of the operand, `x.sum(dim=-1)`."""
+
     def show(node: Typed, printer: Printer) -> Printed:
-        axes = dims_text(node)
-        dim = str(axes[0]) if len(axes) == 1 else tuple_text(map(str, axes))
-        return method(printer.logical(node.args[0]), name, f"dim={dim}")
+        return method(printer.logical(node.args[0]), name, dims_option(node))
 
     return show
 
@@ -128,9 +140,7 @@ def _show_flat(name: str) -> Callable[[Typed, Printer], Printed]:
 
 
 def _show_norm(node: Typed, printer: Printer) -> Printed:
-    axes = dims_text(node)
-    dim = str(axes[0]) if len(axes) == 1 else tuple_text(map(str, axes))
-    return Printed(f"vector_norm({printer.logical(node.args[0]).text}, dim={dim})")
+    return Printed(f"vector_norm({printer.logical(node.args[0]).text}, {dims_option(node)})")
 
 
 def count_of(node: Typed) -> int:
@@ -142,10 +152,7 @@ def count_of(node: Typed) -> int:
 
 
 def _sum_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    (x,), n = args, count_of(node)
-    nan = x.nan or (x.low == float("-inf") and x.high == float("inf"))
-    total = of_values(x.low * n, x.high * n, nan)
-    return total if is_int(node.type.dtype) else loose(total, node.type.dtype)
+    return ranges.sums(args[0], (count_of(node),), node.type.dtype)
 
 
 def _mean_range(args: tuple[Interval, ...], node: Typed) -> Interval:
@@ -165,7 +172,7 @@ def _norm_range(args: tuple[Interval, ...], node: Typed) -> Interval:
 def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | None]:
     def infer(site: Site) -> Typed | None:
         (x,) = site.values
-        axes = _axes(site, x)
+        axes = axes_of(site, x)
         if len(axes) > 1 and len(axes) < x.type.rank:
             site.fail(rules.WRONG_ARGUMENTS, f"`{site.builtin.name}` takes one axis, or none for all")
             return None
@@ -211,7 +218,7 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
 
     def infer(site: Site) -> Typed | None:
         if len(site.values) == 1:
-            return _reduce(_number_dtype, lambda dtype: dtype)(site)
+            return _reduce(number_dtype, lambda dtype: dtype)(site)
         if site.options.get("axis") is not None:
             site.fail(
                 rules.WRONG_ARGUMENTS, f"`{name}` of several values takes no axis", help="reduce each first"
@@ -224,7 +231,7 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
 
     def show(node: Typed, printer: Printer) -> Printed:
         return (
-            _show(f"a{name}")(node, printer)
+            show_reduction(f"a{name}")(node, printer)
             if len(node.args) == 1
             else pointwise.extreme(name)(node, printer)
         )
@@ -281,26 +288,26 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "sum",
         "The sum over an axis, several axes, or all. Of truth values it counts; of integers it is int64.",
-        _reduce(_sum_dtype, _same),
+        _reduce(sum_dtype, _same),
         _sum_range,
-        _show("sum"),
+        show_reduction("sum"),
         _sum_reference,
         "ulp",
     ),
     _builtin(
         "mean",
         "The mean; of integers and truth values it is float32.",
-        _reduce(_mean_dtype, _float_of),
+        _reduce(mean_dtype, float_of),
         _mean_range,
-        _show("mean"),
+        show_reduction("mean"),
         lambda np, x, axis=None: np.mean(x, axis=axis, dtype=x.dtype),
         "ulp",
     ),
     _builtin(
         "prod",
         "The product over one axis or all.",
-        _one_axis(_reduce(lambda dtype: None if dtype == "bool" else _sum_dtype(dtype), _same)),
-        ranges.whatever,
+        _one_axis(_reduce(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same)),
+        lambda args, node: ranges.products(args[0], count_of(node), node.type.dtype, partial=False),
         _show_flat("prod"),
         _prod_reference,
         "ulp",
@@ -310,7 +317,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "Whether any is true.",
         _reduce(_bool_dtype, _same),
         lambda args, node: BOOLS,
-        _show("any"),
+        show_reduction("any"),
         lambda np, x, axis=None: np.any(x, axis=axis),
     ),
     _builtin(
@@ -318,7 +325,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "Whether all are true.",
         _reduce(_bool_dtype, _same),
         lambda args, node: BOOLS,
-        _show("all"),
+        show_reduction("all"),
         lambda np, x, axis=None: np.all(x, axis=axis),
     ),
     _extreme(
@@ -352,7 +359,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "norm",
         "The Euclidean norm over an axis or all.",
-        _reduce(_mean_dtype, _float_of),
+        _reduce(mean_dtype, float_of),
         _norm_range,
         _show_norm,
         _norm_reference,

@@ -6,15 +6,19 @@ import math
 from typing import Final
 
 from specgen.expr.builtins.constants import CONSTANTS
+from specgen.expr.builtins.discrete_draws import DISCRETE_DRAWS
 from specgen.expr.builtins.draws import DRAWS
 from specgen.expr.builtins.functions import FUNCTIONS
 from specgen.expr.builtins.indexing import INDEX
 from specgen.expr.builtins.integrators import INTEGRATORS
+from specgen.expr.builtins.layouts import LAYOUTS
 from specgen.expr.builtins.operators import OPERATORS
 from specgen.expr.builtins.products import PRODUCTS
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.reductions import REDUCTIONS
+from specgen.expr.builtins.scans import SCANS
 from specgen.expr.builtins.shapes import SHAPES
+from specgen.expr.builtins.statistics import STATISTICS
 
 TABLE: Final[dict[str, Builtin]] = {
     builtin.name: builtin
@@ -22,11 +26,15 @@ TABLE: Final[dict[str, Builtin]] = {
         *OPERATORS,
         *FUNCTIONS,
         *REDUCTIONS,
+        *STATISTICS,
+        *SCANS,
         *SHAPES,
+        *LAYOUTS,
         INDEX,
         *PRODUCTS,
         *CONSTANTS,
         *DRAWS,
+        *DISCRETE_DRAWS,
         *INTEGRATORS,
     )
 }
@@ -39,8 +47,3 @@ CALLABLE: Final[frozenset[str]] = frozenset(
     name for name in TABLE if name.isidentifier() and name not in ("and", "or", "not", "neg")
 )
 """The names that can be called."""
-
-RESERVED: Final[frozenset[str]] = (
-    CALLABLE | NUMBERS.keys() | {"next", "now", "acc", "math", "torch", "params"}
-)
-"""Names that a declaration cannot give to anything of its own."""

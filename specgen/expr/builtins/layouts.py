@@ -1,0 +1,179 @@
+"""Functions that put the elements of one array into another order or shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import ranges
+from specgen.expr.builtins.record import Builtin, Param
+from specgen.expr.builtins.scans import ONLY, axis_of
+from specgen.expr.builtins.shapes import axis_text
+from specgen.expr.builtins.site import Site
+from specgen.expr.printer import Printed, Printer, method, tuple_text
+from specgen.expr.types import Type, Typed
+
+
+def _known(site: Site, x: Typed, least: int, help: str | None = None) -> bool:
+    """Whether `x` is an array of `least` dimensions or more; reports when it is not."""
+    text = site.written(x)
+    if x.type.dims is None:
+        site.fail(rules.SHAPE_MISMATCH, f"`{text}` has an unknown rank", at=x)
+        return False
+    if x.type.python or x.type.rank < least:
+        kind = "one number" if x.type.rank == 0 else f"{x.type}"
+        message = f"`{text}` is {kind}: `{site.builtin.name}` has nothing to arrange"
+        site.fail(rules.SHAPE_MISMATCH, message, at=x, help=help)
+        return False
+    return True
+
+
+def _infer_reshape(site: Site) -> Typed | None:
+    (x,) = site.values
+    shape = site.options["shape"]
+    assert isinstance(shape, tuple)
+    if not _known(site, x, 0):
+        return None
+    count = math.prod(x.type.dims or ())
+    known = math.prod(size for size in shape if size != -1)
+    if -1 in shape and count % known == 0:
+        shape = tuple(count // known if size == -1 else size for size in shape)
+    if math.prod(shape) != count:
+        left = f"{count} element{'s' if count != 1 else ''}"
+        message = f"`{site.written(x)}` is {x.type}: its {left} do not fit into {list(shape)}"
+        site.fail(rules.SHAPE_MISMATCH, message)
+        return None
+    return site.node(Type(x.type.dtype, shape, x.type.level), shape=shape)
+
+
+def _show_reshape(node: Typed, printer: Printer) -> Printed:
+    x, rank = printer.logical(node.args[0]), node.args[0].type.rank
+    dims = node.type.dims or ()
+    if dims == node.args[0].type.dims:
+        return x
+    # By way of one axis: the batch dimensions in front are never named.
+    line = (
+        method(x, "flatten", str(-rank), "-1")
+        if rank > 1
+        else method(x, "unsqueeze", "-1")
+        if rank == 0
+        else x
+    )
+    if len(dims) == 1:
+        return line
+    return (
+        method(line, "unflatten", "-1", tuple_text(map(str, dims))) if dims else method(line, "squeeze", "-1")
+    )
+
+
+def _infer_transpose(site: Site) -> Typed | None:
+    (x,) = site.values
+    if not _known(site, x, 2, help="a column is written x[:, None]"):
+        return None
+    rank = x.type.rank
+    given = site.options["axes"]
+    axes = tuple(reversed(range(rank))) if given is None else given
+    assert isinstance(axes, tuple)
+    if sorted(axes) != list(range(rank)):
+        message = f"`axes` names each of the {rank} axes of `{site.written(x)}` once, in their new order"
+        site.fail(rules.WRONG_ARGUMENTS, message)
+        return None
+    dims = tuple((x.type.dims or ())[axis] for axis in axes)
+    return site.node(Type(x.type.dtype, dims, x.type.level), axes=axes)
+
+
+def _show_transpose(node: Typed, printer: Printer) -> Printed:
+    x, rank = printer.logical(node.args[0]), node.type.rank
+    axes = node.options["axes"]
+    assert isinstance(axes, tuple)
+    moved = [(axis - rank, place - rank) for place, axis in enumerate(axes) if axis != place]
+    if not moved:
+        return x
+    if len(moved) == 2:
+        return method(x, "transpose", *map(str, moved[0][::-1]))
+    sources, places = zip(*moved, strict=True)
+    return method(x, "movedim", tuple_text(map(str, sources)), tuple_text(map(str, places)))
+
+
+def _infer_flip(site: Site) -> Typed | None:
+    (x,) = site.values
+    if not _known(site, x, 1):
+        return None
+    given = site.options["axis"]
+    axes = tuple(range(x.type.rank)) if given is None else given
+    return site.node(replace(x.type, col=False), axis=axes)
+
+
+def _show_flip(node: Typed, printer: Printer) -> Printed:
+    axes = node.options["axis"]
+    assert isinstance(axes, tuple)
+    return method(printer.logical(node.args[0]), "flip", *(str(axis - node.type.rank) for axis in axes))
+
+
+def _infer_roll(site: Site) -> Typed | None:
+    (x,) = site.values
+    axis = axis_of(site, x)
+    if axis is None:
+        return None
+    return site.node(replace(x.type, col=False), axis=axis, shift=site.options["shift"])
+
+
+def _show_roll(node: Typed, printer: Printer) -> Printed:
+    shift = node.options["shift"]
+    assert isinstance(shift, Typed)
+    x = printer.logical(node.args[0])
+    return method(x, "roll", printer.text(shift), f"dims={axis_text(node, printer)}")
+
+
+_X = Param("x")
+
+LAYOUTS: tuple[Builtin, ...] = (
+    Builtin(
+        name="reshape",
+        signature="reshape(x, shape)",
+        family="shape",
+        doc="The elements of `x`, row by row, in another shape; one size may be -1, which is what remains: "
+        "`reshape(x, -1)` is a vector.",
+        params=(_X, Param("shape", "new_shape")),
+        infer=_infer_reshape,
+        interval=ranges.same,
+        torch=_show_reshape,
+        reference=lambda np, x, shape: np.reshape(x, shape),
+    ),
+    Builtin(
+        name="transpose",
+        signature="transpose(x, axes=None)",
+        family="shape",
+        doc="The axes of `x` in another order, the opposite one when none is said: `transpose(x, (1, 2, 0))` puts "
+        "the first axis last.",
+        params=(_X, Param("axes", "order", None)),
+        infer=_infer_transpose,
+        interval=ranges.same,
+        torch=_show_transpose,
+        reference=lambda np, x, axes: np.transpose(x, axes),
+    ),
+    Builtin(
+        name="flip",
+        signature="flip(x, axis=None)",
+        family="shape",
+        doc="The elements in the opposite order along an axis, several axes, or all.",
+        params=(_X, Param("axis", "axes", None)),
+        infer=_infer_flip,
+        interval=ranges.same,
+        torch=_show_flip,
+        reference=lambda np, x, axis: np.flip(x, axis),
+    ),
+    Builtin(
+        name="roll",
+        signature="roll(x, shift, axis=None)",
+        family="shape",
+        doc="The elements moved by `shift` places along an axis; what leaves at one end enters at the other. The axis "
+        "may be left out of a vector only. A shift that is computed is an index: `x[(arange(n) - shift) % n]`.",
+        params=(_X, Param("shift", "int"), ONLY),
+        infer=_infer_roll,
+        interval=ranges.same,
+        torch=_show_roll,
+        reference=lambda np, x, shift, axis: np.roll(x, shift, axis),
+    ),
+)

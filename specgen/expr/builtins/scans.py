@@ -1,0 +1,175 @@
+"""Functions that keep the shape and work along one axis: running sums and products, sorting, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr import ranges
+from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
+from specgen.expr.builtins.reductions import float_of, mean_dtype, number_dtype, refuse_dtype, sum_dtype
+from specgen.expr.builtins.shapes import axis_text
+from specgen.expr.builtins.site import Site, convert
+from specgen.expr.interval import Interval
+from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.types import Typed
+
+LAST = Param("axis", "axis", -1)
+ONLY = Param("axis", "axis", None)
+"""An axis that is left out only where there is no other; libraries differ in what they take for it."""
+
+
+def axis_of(site: Site, x: Typed) -> int | None:
+    """The axis of this call, or None after reporting that `x` has none, or several to choose from."""
+    axis = site.options.get("axis")
+    name, text = site.builtin.name, site.written(x)
+    if x.type.dims is None:
+        message = f"`{text}` has an unknown rank; `{name}` needs to know its axes"
+        site.fail(rules.SHAPE_MISMATCH, message, at=x)
+        return None
+    if x.type.rank == 0:
+        site.fail(rules.SHAPE_MISMATCH, f"`{text}` is one number: it has no axis", at=x)
+        return None
+    if axis is None and x.type.rank > 1:
+        message = f"`{text}` is {x.type}: `{name}` needs to know along which axis"
+        site.fail(rules.WRONG_ARGUMENTS, message, help="say axis=-1 for the last")
+        return None
+    assert axis is None or isinstance(axis, int)
+    return axis or 0
+
+
+def length_of(node: Typed) -> int:
+    """How many elements the axis of `node` has."""
+    axis = node.options["axis"]
+    assert isinstance(axis, int)
+    return (node.type.dims or (1,))[axis]
+
+
+def _rule(
+    result: Callable[[str], str | None], operand: Callable[[str], str]
+) -> Callable[[Site], Typed | None]:
+    def infer(site: Site) -> Typed | None:
+        (x,) = site.values
+        dtype = result(x.type.dtype)
+        if dtype is None:
+            refuse_dtype(site, x)
+            return None
+        axis = axis_of(site, x)
+        if axis is None:
+            return None
+        # Stored with a trailing 1 or not, the axis counts those of the declaration.
+        kind = replace(x.type, dtype=dtype, col=False)
+        return site.node(kind, (convert(x, operand(x.type.dtype)),), axis=axis)
+
+    return infer
+
+
+def _show(name: str, *options: str, attribute: str = "") -> Callable[[Typed, Printer], Printed]:
+    def show(node: Typed, printer: Printer) -> Printed:
+        x = printer.logical(node.args[0])
+        printed = method(x, name, f"dim={axis_text(node, printer)}", *options)
+        return Printed(f"{printed.text}{attribute}")
+
+    return show
+
+
+def _softmax_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    return Interval(0, 1, args[0].nan or not args[0].bounded)
+
+
+def _running(name: str) -> Callable[..., Any]:
+    def reference(np: Any, x: Any, axis: int) -> Any:
+        dtype = x.dtype if x.dtype.kind == "f" else np.int64
+        return getattr(np, name)(x, axis=axis, dtype=dtype)
+
+    return reference
+
+
+def _softmax_reference(np: Any, x: Any, axis: int) -> Any:
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _scan(
+    name: str,
+    doc: str,
+    axis: Param,
+    infer: Callable[[Site], Typed | None],
+    interval: IntervalRule,
+    show: Callable[[Typed, Printer], Printed],
+    reference: Callable[..., Any],
+    agreement: Agreement = "bit",
+) -> Builtin:
+    return Builtin(
+        name=name,
+        signature=f"{name}(x, axis={axis.default})",
+        family="scan",
+        doc=doc,
+        params=(Param("x"), axis),
+        infer=infer,
+        interval=interval,
+        torch=show,
+        reference=reference,
+        agreement=agreement,
+    )
+
+
+def _same(dtype: str) -> str:
+    return dtype
+
+
+_NEEDED = "The axis may be left out of a vector only."
+
+SCANS: tuple[Builtin, ...] = (
+    _scan(
+        "cumsum",
+        f"The sum of each element and all before it along an axis; of integers and truth values it is int64. {_NEEDED}",
+        ONLY,
+        _rule(sum_dtype, _same),
+        lambda args, node: ranges.sums(args[0], (1, length_of(node)), node.type.dtype),
+        _show("cumsum"),
+        _running("cumsum"),
+        "ulp",
+    ),
+    _scan(
+        "cumprod",
+        f"The product of each element and all before it along an axis; of integers it is int64. {_NEEDED}",
+        ONLY,
+        _rule(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same),
+        lambda args, node: ranges.products(args[0], length_of(node), node.type.dtype, partial=True),
+        _show("cumprod"),
+        _running("cumprod"),
+        "ulp",
+    ),
+    _scan(
+        "sort",
+        "The elements in rising order along an axis, NaN last; in falling order they are `flip(sort(x), axis=-1)`.",
+        LAST,
+        _rule(number_dtype, _same),
+        ranges.same,
+        _show("sort", attribute=".values"),
+        lambda np, x, axis: np.sort(x, axis=axis),
+    ),
+    _scan(
+        "argsort",
+        "The positions of the elements in rising order along an axis, equal ones in the order in which they stand; "
+        "in falling order `argsort(-x)`.",
+        LAST,
+        _rule(lambda dtype: None if number_dtype(dtype) is None else "int64", _same),
+        lambda args, node: Interval(0, length_of(node) - 1),
+        _show("argsort", "stable=True"),
+        lambda np, x, axis: np.argsort(x, axis=axis, kind="stable"),
+    ),
+    _scan(
+        "softmax",
+        "`exp(x)` divided by its sum along an axis: probabilities from logits; of integers it is float32.",
+        LAST,
+        _rule(lambda dtype: None if dtype == "bool" else mean_dtype(dtype), float_of),
+        _softmax_range,
+        _show("softmax"),
+        _softmax_reference,
+        "ulp",
+    ),
+)

@@ -1,0 +1,144 @@
+"""Reductions that describe how values spread: `var`, `std` and `logsumexp`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.record import Builtin, Param
+from specgen.expr.builtins.reductions import (
+    axes_of,
+    count_of,
+    dims_option,
+    float_of,
+    mean_dtype,
+    reduced,
+    refuse_dtype,
+    show_reduction,
+)
+from specgen.expr.builtins.site import Site, convert
+from specgen.expr.dtypes import FLOAT_RANGES
+from specgen.expr.interval import Interval, loose, precision
+from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.types import Typed
+
+
+def _operand(site: Site) -> Typed | None:
+    """The operand as floats, or None after reporting that it is no number."""
+    (x,) = site.values
+    if x.type.dtype == "bool" or mean_dtype(x.type.dtype) is None:
+        refuse_dtype(site, x)
+        return None
+    return convert(x, float_of(x.type.dtype))
+
+
+def _infer_spread(site: Site) -> Typed | None:
+    x = _operand(site)
+    kind = None if x is None else reduced(site, x)
+    if x is None or kind is None:
+        return None
+    said = site.options["correction"]
+    correction = said.static if isinstance(said, Typed) else said
+    axes = axes_of(site, x)
+    count = math.prod((x.type.dims or ())[axis] for axis in axes)
+    if not isinstance(correction, int) or not 0 <= correction < count:
+        message = f"`correction` is a whole number known at build, from 0 to {count - 1}: it is taken from {count} values"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=said if isinstance(said, Typed) else None)
+        return None
+    return site.node(replace(kind, dtype=x.type.dtype), (x,), axis=axes, correction=correction)
+
+
+def _var_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    (x,), count = args, count_of(node)
+    correction = node.options["correction"]
+    assert isinstance(correction, int)
+    furthest, dtype = max(abs(x.low), abs(x.high)), node.type.dtype
+    if x.nan or not 4 * count * furthest * furthest < FLOAT_RANGES[dtype]:
+        return Interval(0, math.inf, True)
+    # Half of the values at each end spread furthest; the mean they are measured from is rounded.
+    width = x.high - x.low + furthest * precision(dtype) * max(1.0, count / 16)
+    largest = width * width / 4 * count / (count - correction)
+    return loose(Interval(0, largest), dtype, operations=count)
+
+
+def _std_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    variance = _var_range(args, node)
+    return loose(Interval(0, math.sqrt(variance.high), variance.nan), node.type.dtype)
+
+
+def _show_spread(name: str) -> Callable[[Typed, Printer], Printed]:
+    def show(node: Typed, printer: Printer) -> Printed:
+        x = printer.logical(node.args[0])
+        return method(x, name, dims_option(node), f"correction={node.options['correction']}")
+
+    return show
+
+
+def _spread(name: str, doc: str, interval: Callable[[tuple[Interval, ...], Typed], Interval]) -> Builtin:
+    def reference(np: Any, x: Any, axis: Any, correction: int) -> Any:
+        return getattr(np, name)(x, axis=axis, ddof=correction, dtype=x.dtype)
+
+    return Builtin(
+        name=name,
+        signature=f"{name}(x, axis=None, correction=0)",
+        family="reduction",
+        doc=doc,
+        params=(Param("x"), Param("axis", "axes", None), Param("correction", "int", 0)),
+        infer=_infer_spread,
+        interval=interval,
+        torch=_show_spread(name),
+        reference=reference,
+        agreement="ulp",
+    )
+
+
+def _infer_logsumexp(site: Site) -> Typed | None:
+    x = _operand(site)
+    kind = None if x is None else reduced(site, x)
+    if x is None or kind is None:
+        return None
+    return site.node(replace(kind, dtype=x.type.dtype), (x,), axis=axes_of(site, x))
+
+
+def _logsumexp_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    (x,), more = args, math.log(count_of(node))
+    slack = precision(node.type.dtype) * max(1.0, count_of(node) / 16)
+    low, high = x.low + more, x.high + more
+    # The logarithm is added to the largest value: what is lost is measured by these, not by their sum.
+    return Interval(low - slack * _size(x.low, more), high + slack * _size(x.high, more), x.nan)
+
+
+def _size(end: float, more: float) -> float:
+    return 0.0 if math.isinf(end) else max(abs(end), more, 1.0)
+
+
+def _logsumexp_reference(np: Any, x: Any, axis: Any) -> Any:
+    largest = np.max(x, axis=axis, keepdims=True)
+    base = np.where(np.isfinite(largest), largest, 0)
+    return np.log(np.sum(np.exp(x - base), axis=axis)) + np.squeeze(base, axis)
+
+
+STATISTICS: tuple[Builtin, ...] = (
+    _spread(
+        "var",
+        "The mean squared distance from the mean over an axis or all: of these values, as in NumPy. "
+        "`correction=1` estimates it for what they are a sample of, as torch does when it is told nothing.",
+        _var_range,
+    ),
+    _spread("std", "The square root of `var`.", _std_range),
+    Builtin(
+        name="logsumexp",
+        signature="logsumexp(x, axis=None)",
+        family="reduction",
+        doc="`log(sum(exp(x)))` over an axis or all, which neither overflows nor loses small numbers.",
+        params=(Param("x"), Param("axis", "axes", None)),
+        infer=_infer_logsumexp,
+        interval=_logsumexp_range,
+        torch=show_reduction("logsumexp"),
+        reference=_logsumexp_reference,
+        agreement="ulp",
+    ),
+)
