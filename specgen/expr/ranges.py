@@ -230,8 +230,9 @@ def products(x: Interval, most: int, dtype: str, *, partial: bool) -> Interval:
     counts = {1, 2, most - 1, most} & set(range(1, most + 1)) if partial else {most}
     furthest = max(abs(x.low), abs(x.high))
     limit = INT_RANGES[dtype][1] if is_int(dtype) else FLOAT_RANGES.get(dtype, 0.0)
-    if x.nan or not x.bounded or (furthest > 1 and most * math.log(furthest) > math.log(limit or 1.0)):
-        return full(dtype)  # it may overflow, and infinity times zero is NaN
+    overflows = furthest > 1 and most * math.log(furthest) > math.log(limit or 1.0) - 1e-3
+    if x.nan or not x.bounded or overflows:
+        return full(dtype)  # infinity times zero is NaN
     ends = [
         x.low**lows * x.high ** (count - lows)
         for count in counts
