@@ -308,8 +308,9 @@ BUILTIN_HIDDEN = Rule(
     "SG842",
     "built-in function hidden by a name of one's own",
     """
-Keys, parameters, sizes, constants, functions and intermediate values may be called like a built-in function. In the
-whole declaration the name is then theirs, and the built-in function can't be called.
+Keys, parameters, sizes, constants, functions and intermediate values may be called like a built-in function. In all
+sections of the declaration the name is then theirs, and the built-in function can't be called. (Declared functions
+see no keys: there it can.)
 
     step:
       std: std(wind)                  # SG842, `std` is the value that this line assigns
