@@ -55,6 +55,8 @@ READS = (
     "f_0", "next.f_0", "f_3[2]", "f_3[clip(i_0, 0, 2)]",
     "f_3[i_0]", "f_3x4[i_0, i_3[1]]", "k_f_3x4[1, i_0]", "f_3[i_3][2]", "f_3x4[clip(int64(f_0), 0, 2), i_0]",
     "float32(one_hot(i_0, 3)[1])", "gather(f_3, i_0)", "k_f_3x4[i_3, i_0][1]", "k_f_3x4[i_0][3]",
+    "f_3x4[:, i_0][1]", "k_f_3x4[:, i_0][2]", "f_3x4[:, i_3][1, 2]", "k_f_3x4[:, i_3][0, 1]", "f_3x4[i_0, 1:][2]",
+    "stack(f_3x4, f_3x4)[i_0, :, i_0][1]", "cumsum(f_3)[i_0]", "f_3[argsort(f_3)[i_0]]",
 )  # fmt: skip
 """Indices that are proved, and those that rely on a domain, of batched and of constant tables."""
 OUT = r"index -?\d+ is out of bounds|index out of range"
