@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4fa45c566813fa696ea1d347458f44083d4ec0c9a9a45b6131d2055fe0dad2ca
+# specgen: sha256=73d9888bd0ce0b140fde2ce62bfe06c2b5785af2743330dd32b95a2a7bb1cc8d
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def taxi_advance(
         (action == 3) & consts.open_west[row, column]
     ).to(torch.int64)
     # envs.Taxi.step.stand
-    stand = consts.stand_at[row, column]
+    stand = consts.stand_at[row, column].clone()
     # envs.Taxi.step.boards
     boards = (action == 4) & (passenger < 4) & (stand == passenger)
     # envs.Taxi.step.alights
@@ -174,7 +174,7 @@ def taxi_reward(
         float32 [*batch, 1].
     """
     # envs.Taxi.step.stand
-    stand = consts.stand_at[row, column]
+    stand = consts.stand_at[row, column].clone()
     # envs.Taxi.step.boards
     boards = (action == 4) & (passenger < 4) & (stand == passenger)
     # envs.Taxi.step.alights

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9ef88ad3fad86a810ea0ac864f2ce66fa56d2b377582fdc0b6095d8f2775c2af
+# specgen: sha256=8decfef735b84f3b5aa040d6bc2c008c8d60ba4525b862ae924c662062cb397a
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, TensorDictBase
+from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 
 if TYPE_CHECKING:
-    from typing import Literal, Self, overload
+    from typing import Literal, Never
 
     from jaxtyping import Bool, Float32, Int64
-    from specgen_runtime.typing import Index, TensorDict
+    from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.typed import TypedComposite, TypedTensorDict
 
 __all__ = [
     "Dice",
     "DiceConsts",
+    "DiceData",
     "DiceNext",
+    "DiceNextData",
     "DiceObservation",
     "DiceParams",
     "DiceRoot",
@@ -167,14 +170,9 @@ def dice_observe(roll: Tensor, std: Tensor) -> DiceObservation:
     return DiceObservation(permutation=permutation, var=var)
 
 
-class Dice(GeneratedEnv["DiceData"]):
+class Dice(GeneratedEnv["DiceData", "DiceSpecs"]):
     """Keys, parameters, sizes, constants, functions and values of its own that are called like built-in
     functions.
-
-    Args:
-        sigmoid: float (default 0.5)
-        batch_size: how many instances run side by side, any shape.
-        device: where the tensors live.
 
     Keys:
         permutation: float32 [*batch, 3]
@@ -194,6 +192,14 @@ class Dice(GeneratedEnv["DiceData"]):
     def __init__(
         self, *, sigmoid: float = 0.5, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None
     ) -> None:
+        """Keys, parameters, sizes, constants, functions and values of its own that are called like built-in
+        functions.
+
+        Args:
+            sigmoid: float (default 0.5)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
         super().__init__(batch_size=batch_size, device=device)
         self.params = DiceParams(sigmoid=self._float("sigmoid", sigmoid))
         self._build()
@@ -227,7 +233,7 @@ class Dice(GeneratedEnv["DiceData"]):
             ),
         )
 
-    def _read(self, tensordict: TensorDictBase) -> DiceRoot:
+    def _read(self, tensordict: Entries) -> DiceRoot:
         return DiceRoot(
             roll=tensordict.get("roll"),
             std=tensordict.get("std"),
@@ -277,134 +283,59 @@ class Dice(GeneratedEnv["DiceData"]):
 
 if TYPE_CHECKING:
 
-    class DiceNextData(TensorDict):  # type: ignore[misc]
+    class DiceNextData(
+        TypedTensorDict[
+            Never,
+            Literal["permutation"],
+            Float32[Tensor, "*batch 3"],
+            Literal["var", "std"],
+            Float32[Tensor, "*batch"],
+            Literal["roll"],
+            Int64[Tensor, "*batch 3"],
+            Literal["done", "terminated", "truncated"],
+            Bool[Tensor, "*batch 1"],
+            Literal["reward"],
+            Float32[Tensor, "*batch 1"],
+        ]
+    ):
         """The `"next"` part of `DiceData`."""
 
-        @overload
-        def __getitem__(self, key: Literal["permutation"]) -> Float32[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(self, key: Literal["var", "std"]) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Literal["roll"]) -> Int64[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["reward"]) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        @overload
-        def get(self, key: Literal["permutation"], default: Any = ...) -> Float32[Tensor, "*batch 3"]: ...
-        @overload
-        def get(self, key: Literal["var", "std"], default: Any = ...) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(self, key: Literal["roll"], default: Any = ...) -> Int64[Tensor, "*batch 3"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["reward"], default: Any = ...) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal["permutation", "var", "roll", "std", "done", "terminated", "truncated", "reward"],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
-
-    class DiceData(TensorDict):  # type: ignore[misc]
+    class DiceData(
+        TypedTensorDict[
+            Literal["reward"],
+            Literal["permutation"] | tuple[Literal["next"], Literal["permutation"]],
+            Float32[Tensor, "*batch 3"],
+            Literal["var", "std"] | tuple[Literal["next"], Literal["var", "std"]],
+            Float32[Tensor, "*batch"],
+            Literal["roll"] | tuple[Literal["next"], Literal["roll"]],
+            Int64[Tensor, "*batch 3"],
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
+            Bool[Tensor, "*batch 1"],
+            Literal["stack"],
+            Bool[Tensor, "*batch 3"],
+            tuple[Literal["next"], Literal["reward"]],
+            Float32[Tensor, "*batch 1"],
+            Literal["next"],
+            DiceNextData,
+        ]
+    ):
         """The tensordicts of `Dice`, with their keys."""
 
-        @overload
-        def __getitem__(self, key: Literal["permutation"]) -> Float32[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(self, key: Literal["var", "std"]) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Literal["roll"]) -> Int64[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(
-            self, key: Literal["done", "terminated", "truncated"]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Literal["stack"]) -> Bool[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(self, key: Literal["next"]) -> DiceNextData: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["permutation"]]
-        ) -> Float32[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["var", "std"]]
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: tuple[Literal["next"], Literal["roll"]]) -> Int64[Tensor, "*batch 3"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]]
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(
-            self, key: tuple[Literal["next"], Literal["reward"]]
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+    class DiceSpecs(KeyTypes[Literal["stack"], Literal["reward"], Literal["done"]]):
+        """The types of the specs and keys of `Dice`."""
 
-        @overload
-        def get(self, key: Literal["permutation"], default: Any = ...) -> Float32[Tensor, "*batch 3"]: ...
-        @overload
-        def get(self, key: Literal["var", "std"], default: Any = ...) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(self, key: Literal["roll"], default: Any = ...) -> Int64[Tensor, "*batch 3"]: ...
-        @overload
-        def get(
-            self, key: Literal["done", "terminated", "truncated"], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(self, key: Literal["stack"], default: Any = ...) -> Bool[Tensor, "*batch 3"]: ...
-        @overload
-        def get(self, key: Literal["next"], default: Any = ...) -> DiceNextData: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["permutation"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 3"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["var", "std"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["roll"]], default: Any = ...
-        ) -> Int64[Tensor, "*batch 3"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["done", "terminated", "truncated"]], default: Any = ...
-        ) -> Bool[Tensor, "*batch 1"]: ...
-        @overload
-        def get(
-            self, key: tuple[Literal["next"], Literal["reward"]], default: Any = ...
-        ) -> Float32[Tensor, "*batch 1"]: ...
-        def get(self, key: Any, default: Any = ...) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        action_spec: Binary
+        full_action_spec: TypedComposite[Literal["stack"], Binary]
+        observation_spec: TypedComposite[
+            Literal["permutation", "var"], Unbounded, Literal["roll", "std"], Bounded
+        ]
+        state_spec: TypedComposite[Literal["roll", "std"], Bounded]
+        reward_spec: Unbounded
+        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
+        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
+        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
 
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            key: Literal[
-                "permutation", "var", "roll", "std", "done", "terminated", "truncated", "stack", "next"
-            ]
-            | tuple[
-                Literal["next"],
-                Literal["permutation", "var", "roll", "std", "done", "terminated", "truncated", "reward"],
-            ],
-            item: Any,
-            inplace: bool = False,
-            *,
-            non_blocking: bool = False,
-        ) -> Self: ...
+else:
+    DiceNextData = TensorDict
+    DiceData = TensorDict

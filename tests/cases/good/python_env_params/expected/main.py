@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2809a2e7118c2b5da48413f490ef8638e13325b38d54def8de2d9b2824ca9710
+# specgen: sha256=1c3f7b3f5771046560ceccbb56184e02555abe338730e2f7924a1b341ee583ec
 """Parameters of each environment beside a class."""
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def slide_reset(
         draw_mass: int64 [*batch], uniform in 0..1.
     """
     # envs.Slide.params.mass
-    mass = consts.weights[draw_mass] if params.mass is None else params.mass.clone()
+    mass = consts.weights[draw_mass].clone() if params.mass is None else params.mass.clone()
     # envs.Slide.params.gains
     gains = params.gains.clone()
     (x,) = dynamics.reset(not_done, SlideEpisodeParams(mass=mass, gains=gains))
