@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from specgen.diagnostics import Rule, Sink, did_you_mean
+from specgen.diagnostics import Rule, Sink, asked, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.arguments import bind
@@ -18,6 +18,7 @@ from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.interval import Interval, point
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
+from specgen.literals import literal
 
 _ALIASES: Final = {
     "clamp": "clip",
@@ -157,7 +158,7 @@ class _Inferrer:
         meant = None
         if best is not None:
             what = self._scope[best].what if best in self._scope else ""
-            meant = f"did you mean {what} '{best}'?" if what else f"did you mean '{best}'?"
+            meant = asked(best, what)
         self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
 
     def _unary(self, expr: tree.Unary) -> Typed | None:
@@ -293,14 +294,14 @@ class _Inferrer:
             return
         alias = _ALIASES.get(name)
         best = alias or did_you_mean(name, (*self.functions, *CALLABLE))
-        help = f"did you mean '{best}'?" if best else None
+        help = asked(best) if best else None
         self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)
 
 
 def _literal(value: bool | int | float, text: str, start: int, end: int) -> Typed:
     dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
     if isinstance(value, bool):
-        text = repr(value)
+        text = literal(value)
     elif isinstance(value, int) and not INT_RANGES["int64"][0] <= value <= INT_RANGES["int64"][1]:
         dtype = "float32"
     kind = Type(dtype, (), "lit")

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=33dbea1f23f04e5e981eb7ddd59b57e0c80e4c411c59540370c9cae1433b7cd1
+# specgen: sha256=730ae8dac84065ce312d9ba997fa132e206fabaffc221a009b1527f9ddf52988
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class DQNLoss(LossModule):
         Args:
             value_network: one value for each action; a `QValueActor`, or a plain module from `observation`
                 to them.
-            loss_function: how the distance to the target is measured. Defaults to 'l2'.
+            loss_function: how the distance to the target is measured. Defaults to "l2".
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
             double_dqn: let the trained network choose the next action. Defaults to False.
