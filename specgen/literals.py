@@ -91,6 +91,8 @@ def _documented(line: str) -> str:
 
 def _printable(text: str) -> str:
     """The text with what ends a line, turns the reading direction or can't be seen written as an escape."""
+    if text.isprintable():
+        return text
     return "".join(char if unicodedata.category(char) == "Zs" else _shown(char) for char in text)
 
 

@@ -10,12 +10,12 @@ from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from specgen.imported import Import
 from specgen.literals import comment, docstring, literal
 from specgen.plan.model import (
     ClassPlan,
     Field,
     FunctionPlan,
-    Import,
     Item,
     Line,
     ModulePlan,

@@ -77,7 +77,7 @@ def gym_init(interface: EnvInterface, env: CheckedEnv) -> FunctionPlan:
         env: whose declared keywords come first.
     """
     declared = env.gymnasium.kwargs if env.gymnasium is not None else {}
-    given = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in sorted(declared.items()))
+    given = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in declared.items())
     kwargs = f"{{{given}, **gym_kwargs}}" if given else "gym_kwargs"
     return FunctionPlan(
         "__init__",

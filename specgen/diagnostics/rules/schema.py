@@ -86,7 +86,10 @@ NAME_REFUSED = Rule(
     "name that can't be used",
     """\
 A name becomes a Python identifier in generated code and shares one flat namespace with the language's own
-words. Python's keywords, the built-in functions and `next`, `now`, `acc` are taken.
+words. Python's keywords, the built-in functions and `next`, `now`, `acc` are taken, and so is what generated code
+reads itself: what it imports (`Tensor`, `partial`), `super`, for classes all of Python's own names. Names are
+letters, digits and `_`, start with a letter, and have at most 100 characters; only keys have dots, between the
+parts of a nested key.
 
 ```yaml
 state: {lambda: float32}
