@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=948aa6f9b628aedf22283acffd8fe370d79a276c2b1c011fd527873d88e02ef2
+# specgen: sha256=532ec3b1064a8ca3da974601000ab8f9d8d09d1a8c4d9e90f542bffae777a91b
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from specgen_runtime.objectives import LossModule, Reduction, next_key
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
-    from typing import Self, overload
+    from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.typing import Index
-    from tensordict import TensorDictParams
-    from tensordict.nn import TensorDictModuleBase
+    from specgen_runtime.typed import TypedTensorDict
+    from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
     "Plain",
+    "PlainOutput",
     "PlainTerms",
 ]
 
@@ -57,26 +57,14 @@ def plain(guessed: Tensor, reward: Tensor, *, gamma: float) -> PlainTerms:
 class Plain(LossModule):
     """Keys are the data's own: \"\"\", \\ and {x} stay text.
 
-    Args:
-        value: writes `guess`.
-        gamma: A \\ and \"\"\". Defaults to 0.9, >= 0.
-        reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
-            to "mean".
-        use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
-            data hold weights.
-
     Keys, by the name that `set_keys` takes:
         reward: ("next", "reward")
         priority: x" + str(__import__("os")) + "y; Ends with a "quote"
         guess: guess; written by value
-
-    Raises:
-        TypeError: if a network is not a module.
-        ValueError: if a keyword has a value that it does not take, or they contradict each other.
     """
 
     @dataclass
-    class _AcceptedKeys(LossModule._AcceptedKeys):
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         reward: NestedKey = "reward"
         priority: NestedKey = 'x" + str(__import__("os")) + "y'
         guess: NestedKey = "guess"
@@ -95,6 +83,20 @@ class Plain(LossModule):
         reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
     ) -> None:
+        """Keys are the data's own: \"\"\", \\ and {x} stay text.
+
+        Args:
+            value: writes `guess`.
+            gamma: A \\ and \"\"\". Defaults to 0.9, >= 0.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+
+        Raises:
+            TypeError: if a network is not a module.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
         super().__init__()
         if not gamma >= 0:
             raise ValueError(f"gamma must be >= 0, got {gamma}")
@@ -145,17 +147,9 @@ class Plain(LossModule):
 
 if TYPE_CHECKING:
 
-    class PlainOutput(TensorDict):  # type: ignore[misc]
+    class PlainOutput(TypedTensorDict[Never, Literal["loss"], Float[Tensor, "*batch"]]):
         """What `Plain` returns."""
 
-        @overload
-        def __getitem__(self, key: Literal["loss"]) -> Float[Tensor, "*batch"]: ...
-        @overload
-        def __getitem__(self, key: Index) -> Self: ...
-        def __getitem__(self, key: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
-        def get(self, key: Literal["loss"], default: Any = ...) -> Float[Tensor, "*batch"]: ...  # pyright: ignore[reportIncompatibleMethodOverride]
-
-        def set(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, key: Literal["loss"], item: Any, inplace: bool = False, *, non_blocking: bool = False
-        ) -> Self: ...
+else:
+    PlainOutput = TensorDict
