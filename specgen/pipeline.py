@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from specgen.check.files import check_files
 from specgen.check.project import check_project
 from specgen.diagnostics import Diagnostic, Rule, Sink
 from specgen.diagnostics.rules import yaml as yaml_rules
@@ -52,6 +53,7 @@ def compile_sources(
         It is a pure function: nothing is read, written or imported.
     """
     sink = Sink()
+    check_files(sources, config, sink)
     roots = parse_all(sources, library, sink)
     imports = resolve_imports(roots, sink, sources.keys() - roots.keys())
     files = {path: file for path in imports.order if (file := load(path, roots[path], sink)) is not None}

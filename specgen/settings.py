@@ -4,8 +4,32 @@ from __future__ import annotations
 
 import keyword
 import posixpath
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+LONGEST_NAME = 100
+"""How many characters a name has at most: classes, variables and files are called after it."""
+
+
+def identifier_fault(part: str) -> str | None:
+    """Why a text can't be a module, or a keyword of a function, in Python; ``None`` for one that can."""
+    if len(part) > LONGEST_NAME:
+        return f"a name has at most {LONGEST_NAME} characters, this one has {len(part):,}"
+    if not part.isidentifier() or not part.isprintable():
+        return "names are letters, digits and `_`, and do not start with a digit"
+    if unicodedata.normalize("NFKC", part) != part:
+        return "Python reads some of its letters as others"
+    if keyword.iskeyword(part):
+        return "it is a Python keyword"
+    if part.startswith("__"):
+        return "names that start with `__` are Python's own"
+    return None
+
+
+def package_fault(parts: Iterable[str]) -> str | None:
+    """Why the parts of a dotted name can't be a package, or ``None``."""
+    return next(filter(None, map(identifier_fault, parts)), None)
 
 
 @dataclass(frozen=True)
@@ -28,6 +52,15 @@ class Config:
     exclude: tuple[str, ...] = ()
     gymnasium_modules: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse a package that can't be imported.
+
+        Raises:
+            ValueError: a part of `package` is no name in Python.
+        """
+        if reason := package_fault(self.package.split(".")):
+            raise ValueError(f"`{self.package}` is no name of a Python package: {reason}")
+
     def output_path(self, source: str) -> str:
         """The file generated from a schema file: `schemas/a/b.yaml` gives `<output>/a/b.py`."""
         return posixpath.join(self.output, self.path_in_package(source))
@@ -38,14 +71,11 @@ class Config:
 
     def module_name(self, source: str) -> str:
         """The name that the generated module is imported by: `<package>.a.b`."""
-        return ".".join([self.package, *self._inner(source).split("/")])
+        return ".".join([self.package, *self.inner_parts(source)])
 
-    def bad_name(self, source: str) -> str | None:
-        """The first part of a schema's path that cannot be part of a module's name, if any."""
-        for part in self._inner(source).split("/"):
-            if not part.isidentifier() or keyword.iskeyword(part):
-                return part
-        return None
+    def inner_parts(self, source: str) -> list[str]:
+        """The folders and the name of a schema file, below `schemas`: the parts of the module's name."""
+        return self._inner(source).split("/")
 
     def _inner(self, source: str) -> str:
         return posixpath.splitext(posixpath.relpath(source, self.schemas))[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
+from specgen.check.chain_names import unusable_key
 from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.lints.chains import lint_instance
@@ -242,6 +243,7 @@ class _Binder:
                 )
                 made = cast_bounds(transform, output, entry, self._output(output, role, entry, key, written))
                 self._collision(made, entry, output, transform, span)
+                self._named(made, entry, output, transform, span)
                 written[output.name] = made
             rows.append(Row({role.name: entry}, written))
         return rows
@@ -264,15 +266,12 @@ class _Binder:
                     )
                 )
                 continue
-            written = {
-                output.name: cast_bounds(
-                    transform,
-                    output,
-                    entry,
-                    self._output(output, role, entry, self._key(output, entry, arguments), {}),
-                )
-                for output in transform.outputs_of(role)
-            }
+            written: dict[str, ChainKey] = {}
+            for output in transform.outputs_of(role):
+                key = self._key(output, entry, arguments)
+                made = cast_bounds(transform, output, entry, self._output(output, role, entry, key, {}))
+                self._named(made, entry, output, transform, span)
+                written[output.name] = made
             rows.append(Row({role.name: entry}, written))
         return rows
 
@@ -363,6 +362,16 @@ class _Binder:
             else SpecType("unbounded", dtype, shape)
         )
         return ChainKey(key, group, spec, type_, output.doc)
+
+    def _named(
+        self, made: ChainKey, entry: ChainKey, output: Output, transform: CheckedTransform, span: Span
+    ) -> None:
+        if made.key == entry.key or output.flag:
+            return
+        known = (*self.state.entries.values(), *self.state.actions.values())
+        names = (self.path[-1], self.state.env.name, transform.name)
+        if (fault := unusable_key(made.key, known, *names, span)) is not None:
+            self.sink.add(fault)
 
     def _collision(
         self, made: ChainKey, entry: ChainKey, output: Output, transform: CheckedTransform, span: Span

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specgen.check.model import Key
-from specgen.check.names import SPEC_ATTRIBUTES, key_refusal
+from specgen.check.names import key_refusal, short
 from specgen.check.transform_model import REQUIRED, CheckedTransform, TransformParam
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -107,13 +107,16 @@ def _keys(node: Node, name: str, sink: Sink) -> list[Key]:
         return []
     keys = []
     for item in node.items:
-        if not isinstance(item, Scalar) or any(not part.isidentifier() for part in item.text.split(".")):
+        if not isinstance(item, Scalar):
             sink.add(rules.WRONG_TYPE.at(item.span, "a key is a name, or names joined by dots"))
-        elif taken := SPEC_ATTRIBUTES.intersection(item.text.split(".")):
-            message = f"`{min(taken)}` can't be a key: every spec has an attribute of this name"
-            sink.add(rules.NAME_REFUSED.at(item.span, message))
+            continue
+        key = tuple(item.text.split("."))
+        for part in key:
+            if reason := key_refusal(part, foreign=True):
+                sink.add(rules.NAME_REFUSED.at(item.span, f"`{short(part)}` can't be a key: {reason}"))
+                break
         else:
-            keys.append(tuple(item.text.split(".")))
+            keys.append(key)
     return keys
 
 
@@ -121,8 +124,8 @@ def _name(node: Node, name: str, sink: Sink) -> str:
     if not isinstance(node, Scalar):
         sink.add(rules.WRONG_TYPE.at(node.span, f"`{name}` should be a name"))
         return ""
-    if reason := key_refusal(node.text):
-        sink.add(rules.NAME_REFUSED.at(node.span, f"`{node.text}` can't be a name: {reason}"))
+    if reason := key_refusal(node.text, foreign=True):
+        sink.add(rules.NAME_REFUSED.at(node.span, f"`{short(node.text)}` can't be a name: {reason}"))
     return node.text
 
 

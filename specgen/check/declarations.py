@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import keyword
 import posixpath
 from collections.abc import Iterator, Mapping
 
 from specgen.check.model import snake
-from specgen.check.names import MADE_FUNCTIONS, article, refusal
+from specgen.check.names import MADE_FUNCTIONS, article, refusal, refused
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
+from specgen.imported import READ
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 
@@ -36,69 +39,10 @@ SUFFIXES = (
 PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
 """What else they end with where a Python class is behind an environment."""
 
-USED = frozenset(
-    [
-        "ActionSpace",
-        "ActionSpaceName",
-        "Any",
-        "ArrayLike",
-        "Binary",
-        "Bool",
-        "Bounded",
-        "Callable",
-        "Categorical",
-        "ClassVar",
-        "Composite",
-        "DEVICE_TYPING",
-        "Entries",
-        "EnvBase",
-        "EnvSpecs",
-        "Float",
-        "Float32",
-        "Float64",
-        "GeneratedEnv",
-        "GeneratedGymEnv",
-        "GeneratedPythonEnv",
-        "GeneratedTransform",
-        "INPUTS",
-        "Index",
-        "Int16",
-        "Int32",
-        "Int64",
-        "Int8",
-        "KeyTypes",
-        "Literal",
-        "LossModule",
-        "Mapping",
-        "MultiCategorical",
-        "MultiOneHot",
-        "NamedTuple",
-        "NestedKey",
-        "Never",
-        "OneHot",
-        "Protocol",
-        "Reduction",
-        "Self",
-        "Sequence",
-        "Shaped",
-        "SimulatorDynamics",
-        "SupportsFloat",
-        "TYPE_CHECKING",
-        "Tensor",
-        "TensorDict",
-        "TensorDictBase",
-        "TensorDictModuleBase",
-        "TensorDictParams",
-        "TensorSpec",
-        "TypedComposite",
-        "TypedTensorDict",
-        "UInt8",
-        "Unbounded",
-        "ValueEstimators",
-        "VectorDynamics",
-    ]
+PYTHONS_OWN = frozenset(
+    name for name, value in vars(builtins).items() if type(value).__module__ != "_sitebuiltins"
 )
-"""What generated modules import; a class of such a name would hide it."""
+"""Python's own names, but for what it adds for interactive use."""
 
 _TYPES = frozenset(
     [
@@ -147,11 +91,13 @@ def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, st
             help = "declare them under `consts` of the environment that reads them"
             sink.add(rules.NOT_AVAILABLE.at(file.key_span("consts"), message, help=help))
         for name in file.module.specs:
-            _refuse(name, "spec", name in _TYPES and "it is a type", file.key_span("specs", name), sink)
+            _refuse(
+                name, "spec", "it is a type" if name in _TYPES else None, file.key_span("specs", name), sink
+            )
         _check_functions(file, sink)
         taken: dict[str, tuple[str, Span]] = {}
         for what, name, span in _declared(file):
-            if _refuse(name, what, name in USED and "generated code uses it", span, sink):
+            if _refuse(name, what, _hides(file, name), span, sink):
                 continue
             clash = next((taken[form] for form in _forms(file, name) if form in taken), None)
             clash = clash or shown.get((package, name))
@@ -228,9 +174,23 @@ def _forms(file: SchemaFile, name: str) -> list[str]:
     return [name, f"{snake(name)}()", *(name + suffix for suffix in (*SUFFIXES, *more))]
 
 
-def _refuse(name: str, what: str, used: str | bool, span: Span, sink: Sink) -> bool:
+def _hides(file: SchemaFile, name: str) -> str | None:
+    """What generated code reads that a name of the declaration would hide, or ``None``."""
+    for form in _forms(file, name):
+        made = form.removesuffix("()")
+        if made != form and name not in file.module.losses:
+            continue  # other functions have more to their name
+        if keyword.iskeyword(made):
+            return f"its function would be called `{made}`, which is a Python keyword"
+        if made in PYTHONS_OWN:
+            return f"`{made}` is a name of Python's own"
+        if made in READ:
+            return f"generated code imports `{made}`"
+    return None
+
+
+def _refuse(name: str, what: str, used: str | None, span: Span, sink: Sink) -> bool:
     reason = "a dot is for nested keys" if "." in name else refusal(name) or used
-    if reason:
-        message = f"`{name}` can't be a name: {reason}"
-        sink.add(rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name"))
+    if reason is not None:
+        sink.add(refused(name, reason, what, span))
     return bool(reason)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role, dotted
-from specgen.check.names import env_words, key_refusal
+from specgen.check.names import env_words, key_refusal, short
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
@@ -14,6 +14,7 @@ from specgen.expr import SpecType, Type
 from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES, INT_RANGES
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile, find
+from specgen.settings import identifier_fault
 from specgen.source import report_slips
 from specgen.source.spaces import Record, Space, Spaces, record_key
 
@@ -33,6 +34,9 @@ _NATIVE_ONLY = (
     "dims",
 )
 _RECORDED = ("action", "observation")
+_TAKEN = ("device", "id", "self")
+"""Keywords of the generated class and of `gymnasium.make`."""
+
 _OWN = dict.fromkeys(("action", "reward"), "each environment has one")
 """The keys that every environment has which Gymnasium steps, besides the done flags."""
 
@@ -56,6 +60,15 @@ def check_gym_env(
             )
     kwargs = find(file.root, (*path, "gymnasium", "kwargs"))
     if kwargs is not None and report_slips(kwargs, sink):
+        return None
+    unusable = False
+    for given in env.gymnasium.kwargs:
+        if reason := "every environment has it" if given in _TAKEN else identifier_fault(given):
+            span = file.key_span(*path, "gymnasium", "kwargs", given)
+            message = f"`{short(given)}` can't be a keyword: {reason}"
+            sink.add(rules.NAME_REFUSED.at(span, message, help="write a keyword that the environment takes"))
+            unusable = True
+    if unusable:
         return None
     record = records.get(record_key(env.gymnasium.id, env.gymnasium.kwargs))
     if record is None:

@@ -12,11 +12,12 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
 from specgen.expr.printer import Printed, Printer, call
+from specgen.literals import literal
 
 DISTANCES = ("l1", "l2", "smooth_l1")
 
 WORDS = {
-    word: Binding(f'"{word}"', Type("str", (), "lit"), ANYTHING, static=word, what="word")
+    word: Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")
     for word in DISTANCES
 }
 """The names of the distances, as expressions read them."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from specgen.check.attributes import OF_LOSSES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_model import LossNetwork, LossParam, LossRole, Size
+from specgen.check.loss_names import key_fault
 from specgen.check.loss_params import check_loss_params
-from specgen.check.names import Names
+from specgen.check.names import Names, refusal, refused, short
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -89,6 +91,9 @@ class Declared:
         made = []
         for index, (name, network) in enumerate(self.loss.networks.items()):
             here = (*self.path, "networks", name)
+            if name in OF_LOSSES:
+                self.sink.add(refused(name, "every loss has it", "network", self.file.key_span(*here)))
+                continue
             if not self.names.claim(name, "network", self.file.key_span(*here)) or network.policy is not None:
                 continue
             if len(network.out) != 1:
@@ -134,6 +139,9 @@ class Declared:
             if bracket
             else {}
         )
+        if wrong := next((size for size in sizes if refusal(size, foreign=True)), None):
+            self.sink.add(refused(wrong, refusal(wrong, foreign=True) or "", "size", source.span))
+            return None
         spec = parse_type(source, self.sink, sizes)
         if spec is None:
             return None
@@ -152,6 +160,11 @@ class Declared:
             if not self.names.claim(name, "key", self.file.key_span(*here)):
                 continue
             declared = given if isinstance(given, LossKey) else LossKey(key=given)
+            if reason := key_fault(declared.key):
+                place = (*here, "key") if isinstance(given, LossKey) else here
+                message = f"`{short(declared.key)}` can't be a key: {reason}"
+                self.sink.add(schema_rules.NAME_REFUSED.at(self.file.span(*place), message))
+                continue
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
                 type_ = self._type((*here, "type"), start=2_000_003)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from specgen.check.attributes import OF_LOSSES
 from specgen.check.loss_model import LossParam
-from specgen.check.names import Names
+from specgen.check.names import Names, refused
 from specgen.check.params import check_range, refused_text
 from specgen.check.transform_params import interval_of
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import ANYTHING, Binding, Type
+from specgen.literals import literal
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile
 
@@ -31,6 +33,9 @@ def check_loss_params(
     scope: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
+        if name in OF_LOSSES:
+            sink.add(refused(name, "every loss has it", "parameter", file.key_span(*here)))
+            continue
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue
         param = given if isinstance(given, Param) else Param(default=given)
@@ -41,7 +46,7 @@ def check_loss_params(
         scope[name] = Binding(name, made.type, made.interval, what="parameter")
         for word in made.choices:
             scope.setdefault(
-                word, Binding(f'"{word}"', Type("str", (), "lit"), ANYTHING, static=word, what="word")
+                word, Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")
             )
     return tuple(checked), scope
 
@@ -108,7 +113,7 @@ def _check_enum(
             )
         )
         return None
-    annotation = f"Literal[{', '.join(repr(word) for word in words)}]".replace("'", '"')
+    annotation = f"Literal[{', '.join(map(literal, words))}]"
     return LossParam(
         name, annotation, str(param.default), Type("str", (), "ctor"), ANYTHING, words, (), param.doc
     )

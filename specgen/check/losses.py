@@ -16,9 +16,10 @@ from specgen.check.loss_model import (
     NetworkValue,
     Requirement,
 )
+from specgen.check.loss_names import loss_words
 from specgen.check.loss_networks import NetworkCalls
-from specgen.check.model import Checked, Statement, identifier, snake
-from specgen.check.names import Names
+from specgen.check.model import Checked, Statement, identifier
+from specgen.check.names import Names, refused
 from specgen.check.specs import NamedSpec
 from specgen.check.statements import may_draw
 from specgen.check.unread import all_reads, report_unread
@@ -67,6 +68,10 @@ def check_loss(
     return None if mine.has_errors else Checked(loss)
 
 
+_KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
+"""What an entry of a section is called."""
+
+
 @dataclass
 class _Checker:
     file: SchemaFile
@@ -77,8 +82,7 @@ class _Checker:
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
-        words = {snake(self.name): "the generated function is called so"}
-        self.names = Names(self.sink, words)
+        self.names = Names(self.sink, loss_words(self.name))
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
         self.declared.check()
         self.scope = self.declared.scope
@@ -190,11 +194,7 @@ class _Checker:
             return True  # a value that is logged under its own name
         # a metric is only a key of the output: `entropy: -log_p` hides no function
         if section != "metrics" and (name in LOSS_BUILTINS or name in LATER):
-            self.sink.add(
-                schema_rules.NAME_REFUSED.at(
-                    key.span, f"`{name}` can't be a name: it is a function of losses"
-                )
-            )
+            self.sink.add(refused(name, "it is a function of losses", _KINDS[section], key.span))
             return False
         if section == "terms" and not name.startswith("loss"):
             self.sink.add(
@@ -203,9 +203,7 @@ class _Checker:
                 )
             )
             return False
-        return self.names.claim(
-            name, {"let": "value", "terms": "term", "metrics": "metric"}[section], key.span
-        )
+        return self.names.claim(name, _KINDS[section], key.span)
 
     def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
         expr = parse(source, self.sink)

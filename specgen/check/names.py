@@ -8,20 +8,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from specgen.check.model import snake
-from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics import Diagnostic, Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.dtypes import CONCRETE
-from specgen.expr.torch_text import FUNCTIONAL
+from specgen.imported import READ
+from specgen.settings import LONGEST_NAME
 
 RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
 )
 
-READ_BY_GENERATED = frozenset(
-    {"Tensor", "ArrayLike", "SupportsFloat", "NestedKey", "float", "int", "partial", *FUNCTIONAL}
-    | {"abs", "min", "max", "round"}
-)
-"""What records and pure functions read themselves, so that no field and no variable may hide it."""
 
 SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
 """What each part of a spec has as an attribute, so that no key of a `Composite` can be called that."""
@@ -29,6 +25,9 @@ SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
 _DRAWN = frozenset({"state key", "parameter key", "reward key", "local value"})
 _TENSORS = _DRAWN | {"action key", "observation key"}
 """What is a variable in generated functions; for those that may be drawn there is another, for the draw."""
+
+_NESTED = frozenset({"state key", "action key", "observation key", "reward key", "group", "local value"})
+"""What may be called a nested name, with dots."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
@@ -55,19 +54,9 @@ class Names:
 
         `note` is what to say of the place if something else is called the same later.
         """
-        for part in name.split("."):
-            if not part:
-                message = f"`{name}` can't be a name: a part of it is empty" if name else "a name is empty"
-                self._sink.add(rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name"))
-                return False
-            reason = key_refusal(part) if what.endswith(" key") else refusal(part)
-            if reason := reason or self._words.get(part):
-                self._sink.add(
-                    rules.NAME_REFUSED.at(
-                        span, f"`{part}` can't be a name: {reason}", help=f"give this {what} another name"
-                    )
-                )
-                return False
+        if fault := self._fault(name, what):
+            self._sink.add(refused(*fault, what, span))
+            return False
         clash = self._clash(name, what)
         if clash is not None:
             other, first, message = clash
@@ -83,6 +72,19 @@ class Names:
         self._taken[name] = (what, span)
         self._notes[span] = note
         return True
+
+    def _fault(self, name: str, what: str) -> tuple[str, str] | None:
+        """The part of a name that can't be used, or all of it, and why; ``None`` for a right one."""
+        parts = name.split(".")
+        if len(parts) > 1 and what not in _NESTED:
+            return name, "it is one word; a dot is for nested keys"
+        for part in parts:
+            if not part:
+                return name, "a part of it is empty"
+            reason = key_refusal(part) if what.endswith(" key") else refusal(part)
+            if reason := reason or self._words.get(part):
+                return part, reason
+        return None
 
     def _clash(self, name: str, kind: str) -> tuple[str, Span, str] | None:
         """What else has this name, or the same name in Python, or stands where it would be a group."""
@@ -143,8 +145,21 @@ def article(noun: str) -> str:
     return "an" if noun[:1] in "aeiou" else "a"
 
 
+def refused(name: str, reason: str, what: str, span: Span) -> Diagnostic:
+    """The diagnostic for a name that a `what` can't have."""
+    message = f"`{short(name)}` can't be a name: {reason}" if name else "a name is empty"
+    return rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name")
+
+
+def short(name: str) -> str:
+    """A name as messages show it: a long one by its beginning."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:40]}…"
+
+
 def refusal(part: str, *, foreign: bool = False) -> str | None:
     """Why one part of a name can't be used, or ``None``; no expression reads a `foreign` one."""
+    if len(part) > LONGEST_NAME:
+        return f"a name has at most {LONGEST_NAME} characters, this one has {len(part):,}"
     if not _IDENTIFIER.match(part):
         return "names are letters, digits and `_`, and start with a letter"
     if keyword.iskeyword(part):
@@ -153,7 +168,7 @@ def refusal(part: str, *, foreign: bool = False) -> str | None:
         return "it is a word of the language"
     if part in CONCRETE and not foreign:
         return "it is a dtype"
-    if part in READ_BY_GENERATED and (part == "Tensor" or not foreign):
+    if part in READ:
         return "generated code uses it"
     return None
 

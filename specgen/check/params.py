@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specgen.check.model import Constant, Parameter
-from specgen.check.names import Names
+from specgen.check.names import Names, refused
 from specgen.check.specs import parse_spec
 from specgen.check.value_faults import PARAM_TYPES, empty_range, misfit, range_of, refused_value, unusable
 from specgen.diagnostics import Sink, Span
@@ -21,9 +21,6 @@ from specgen.source import Scalar
 
 KEYWORDS = frozenset({"batch_size", "device"})
 """Keywords that the constructor of every environment has."""
-
-_READ_BY_CONSTRUCTOR = frozenset({"super", "ValueError"})
-"""What the constructor reads, so that no keyword may hide it."""
 
 
 def check_params(
@@ -41,17 +38,8 @@ def check_params(
         here = (*path, "params", name)
         param = given if isinstance(given, Param) else Param(default=given)
         per_env = param.per_env or param.draw is not None
-        reason = "every environment has this keyword" if name in KEYWORDS else None
-        reason = reason or ("generated code uses it" if name in _READ_BY_CONSTRUCTOR else None)
-        reason = reason or ("a keyword is one word" if "." in name else None)
-        if reason is not None:
-            sink.add(
-                rules.NAME_REFUSED.at(
-                    file.key_span(*here),
-                    f"`{name}` can't be a name: {reason}",
-                    help="give this parameter another name",
-                )
-            )
+        if name in KEYWORDS:
+            sink.add(refused(name, "every environment has this keyword", "parameter", file.key_span(*here)))
             continue
         # what differs between environments is also a key of the tensordict: see `check_per_env`
         what = "parameter key" if per_env else "parameter"

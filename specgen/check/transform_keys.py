@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from specgen.check.names import Names
+from specgen.check.attributes import OF_TRANSFORMS
+from specgen.check.names import Names, refused
 from specgen.check.transform_model import FLAG_NAMES, Output, Role, TransformParam
-from specgen.check.transform_names import TAKEN_ATTRIBUTES, TAKEN_VARIABLES, key_refusal
+from specgen.check.transform_names import TAKEN_VARIABLES, key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -54,15 +55,8 @@ class _Keys:
 
     def _claim(self, name: str, what: str, span: Span) -> bool:
         """Take a name for a role or an output; it becomes a variable of the generated methods."""
-        if name in TAKEN_VARIABLES or "." in name:
-            reason = (
-                "generated methods use it" if name in TAKEN_VARIABLES else "it is one word, not a nested key"
-            )
-            self.sink.add(
-                rules.NAME_REFUSED.at(
-                    span, f"`{name}` can't be a name: {reason}", help=f"give this {what} another name"
-                )
-            )
+        if name in TAKEN_VARIABLES:
+            self.sink.add(refused(name, "generated methods use it", what, span))
             return False
         return self.names.claim(name, what, span)
 
@@ -196,13 +190,9 @@ class _Keys:
             return False
         if out.keyword is None:
             return True
-        if out.keyword in TAKEN_ATTRIBUTES:
-            self.sink.add(
-                rules.NAME_REFUSED.at(
-                    self.file.span(*here, "keyword"),
-                    f"`{out.keyword}` can't be a name: every transform has it",
-                )
-            )
+        if out.keyword in OF_TRANSFORMS:
+            span = self.file.span(*here, "keyword")
+            self.sink.add(refused(out.keyword, "every transform has it", "keyword", span))
             return False
         return self.names.claim(out.keyword, "keyword", self.file.span(*here, "keyword"))
 

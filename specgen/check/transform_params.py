@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from specgen.check.names import Names
+from specgen.check.attributes import OF_TRANSFORMS
+from specgen.check.names import Names, refused
 from specgen.check.params import check_range, refused_text
 from specgen.check.transform_model import REQUIRED, ParamKind, TransformParam
-from specgen.check.transform_names import TAKEN_ATTRIBUTES
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Interval, Type, full
@@ -33,14 +33,8 @@ def check_transform_params(
     scope: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
-        if name in TAKEN_ATTRIBUTES or "." in name:
-            sink.add(
-                rules.NAME_REFUSED.at(
-                    file.key_span(*here),
-                    f"`{name}` can't be a name: {'every transform has it' if name in TAKEN_ATTRIBUTES else 'it is one word'}",
-                    help="give this parameter another name",
-                )
-            )
+        if name in OF_TRANSFORMS:
+            sink.add(refused(name, "every transform has it", "parameter", file.key_span(*here)))
             continue
         if not names.claim(name, "parameter", file.key_span(*here)):
             continue

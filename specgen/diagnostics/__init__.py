@@ -2,7 +2,7 @@
 
 from specgen.diagnostics.diagnostic import Diagnostic, Note, Rule, Severity
 from specgen.diagnostics.render import render_human, summary
-from specgen.diagnostics.similar import did_you_mean, suggestion
+from specgen.diagnostics.similar import asked, did_you_mean, suggestion
 from specgen.diagnostics.sink import Sink, tidy
 from specgen.diagnostics.span import Span
 
@@ -13,6 +13,7 @@ __all__ = [
     "Severity",
     "Sink",
     "Span",
+    "asked",
     "did_you_mean",
     "render_human",
     "suggestion",

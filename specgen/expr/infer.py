@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from specgen.diagnostics import Note, Rule, Sink, did_you_mean
+from specgen.diagnostics import Note, Rule, Sink, asked, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.arguments import bind
@@ -20,6 +20,7 @@ from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.interval import Interval, point
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
+from specgen.literals import literal
 
 _MODULES: Final = frozenset(
     {"os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib"}
@@ -143,7 +144,7 @@ class _Inferrer:
         meant = None
         if best is not None:
             what = self._scope[best].what if best in self._scope else ""
-            meant = f"did you mean {what} '{best}'?" if what else f"did you mean '{best}'?"
+            meant = asked(best, what)
         self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
 
     def _unary(self, expr: tree.Unary) -> Typed | None:
@@ -301,7 +302,7 @@ class _Inferrer:
 def _literal(value: bool | int | float, text: str, start: int, end: int) -> Typed:
     dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
     if isinstance(value, bool):
-        text = repr(value)
+        text = literal(value)
     elif isinstance(value, int) and not INT_RANGES["int64"][0] <= value <= INT_RANGES["int64"][1]:
         dtype = "float32"
     kind = Type(dtype, (), "lit")

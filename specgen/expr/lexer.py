@@ -83,7 +83,7 @@ def tokenize_all(
             continue
         kind, word, end = match.lastgroup, match.group(), match.end()
         if kind == "string":
-            if not _dunder(tokens):
+            if words or not _dunder(tokens):
                 _syntax(source, sink, position, end, "text is not a value in an expression", _STRING_HELP)
             sound = False
             tokens.append(Token("name", "_text", position, end))
@@ -159,7 +159,7 @@ def _unknown(source: SourceText, sink: Sink, position: int) -> int:
 
 
 def _dunder(tokens: list[Token]) -> bool:
-    # `__import__('os')` is one mistake, and the parser names it.
+    # `__import__('os')` is one mistake, and the parser of expressions names it.
     return any(token.kind == "name" and token.text.startswith("__") for token in tokens)
 
 

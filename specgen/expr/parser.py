@@ -184,7 +184,8 @@ class _Parser:
 
     def _number(self, token: Token) -> Expr:
         text = token.text.replace("_", "")
-        value: int | float = float(text) if any(char in text for char in ".eE") else int(text)
+        # Python reads integers of a few thousand digits only; 25 are too many already
+        value: int | float = float(text) if any(char in text for char in ".eE") else int(text[:25])
         if isinstance(value, int) and value >= 2**63:
             self._report(
                 token.start, token.end, "the number is larger than int64 holds", "write it with a dot"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from specgen.expr.dtypes import is_float
 from specgen.expr.types import Binding, Dims, Static, Typed
+from specgen.literals import literal
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -59,13 +59,7 @@ def dtype_text(dtype: str) -> str:
 
 def number_text(value: Static) -> Printed:
     """A Python number, bool or enum member as source text."""
-    if isinstance(value, str):
-        return Printed('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"')
-    if isinstance(value, float) and math.isnan(value):
-        return Printed("math.nan")
-    if isinstance(value, float) and math.isinf(value):
-        return Printed("math.inf") if value > 0 else Printed("-math.inf", UNARY)
-    text = repr(value)
+    text = literal(value)
     return Printed(text, UNARY if text.startswith("-") else ATOM)
 
 

@@ -9,11 +9,7 @@ from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Binding, Dims, Typed
-
-FUNCTIONAL: Final = (
-    "categorical_quantile", "euler", "expit", "index_in_range", "poisson_quantile", "rk4", "vector_norm",
-)  # fmt: skip
-"""The functions of `specgen_runtime.functional` that printed text calls by their bare names."""
+from specgen.imported import FUNCTIONAL
 
 _MODULES: Final = re.compile(rf"(?<![\w.\"])(math|torch|partial|{'|'.join(FUNCTIONAL)})(?=[.(])")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
+from specgen.literals import literal
 from specgen.plan.chain_lift import Lift
 from specgen.plan.docs import env_doc
 from specgen.plan.env_class import (
@@ -51,7 +52,7 @@ def chain_class(
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     return ClassPlan(
         name,
-        (f'{base}["{name}Data", "{name}Specs"]',),
+        (f"{base}[{literal(f'{name}Data')}, {literal(f'{name}Specs')}]",),
         env_doc(interface, lead, ""),
         attributes,
         (

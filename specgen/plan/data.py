@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from specgen.check.model import Key
 from specgen.expr import Type
+from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import Item
 from specgen.plan.spec_groups import spec_types
@@ -27,7 +28,7 @@ def annotation(type: Type, batch: str = "*batch") -> str:
     """`Float32[Tensor, "*batch 3"]`; `batch` is the name of the batch dimensions, if there are any."""
     dims = [*(type.dims or ()), *([1] if type.col else [])]
     shape = " ".join([*([batch] if batch else []), *map(str, dims)])
-    return f'{_JAXTYPING[type.dtype]}[Tensor, "{shape}"]'
+    return f"{_JAXTYPING[type.dtype]}[Tensor, {literal(shape)}]"
 
 
 def data_plan(interface: EnvInterface) -> list[Item]:

@@ -8,6 +8,7 @@ from functools import partial
 
 from specgen.check.model import AgentGroup
 from specgen.expr import SpecType, Type
+from specgen.literals import literal
 from specgen.plan.interface import FLAGS, EnvInterface
 from specgen.plan.per_env import param_doc
 from specgen.plan.writer import domain_text, shape_text
@@ -72,7 +73,7 @@ def key_line(
     batched: bool = True,
 ) -> str:
     """`("next", "reward"): float32 [*batch, 1]`."""
-    name = key[0] if len(key) == 1 else repr(key).replace("'", '"')
+    name = key[0] if len(key) == 1 else literal(key)
     domain = domain_text(spec) if spec is not None else ""
     dims = shape_text("*batch", shape) if batched else str(list(shape))
     text = f"{name}: {spec.dtype if spec is not None else dtype} {dims}{domain}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from specgen.check.model import CheckedEnv, Key, dotted
+from specgen.literals import literal
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.interface import Call, EnvInterface, Output
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
@@ -30,7 +31,7 @@ def env_class(interface: EnvInterface) -> ClassPlan:
     attributes += [*group_attribute(interface.env), *mask_attribute(interface.env)]
     return ClassPlan(
         name,
-        (f'GeneratedEnv["{name}Data", "{name}Specs"]',),
+        (f"GeneratedEnv[{literal(f'{name}Data')}, {literal(f'{name}Specs')}]",),
         env_doc(interface),
         tuple(attributes),
         (
@@ -76,10 +77,8 @@ def group_attribute(env: CheckedEnv) -> list[str]:
     """The agents of each group."""
     if not env.groups:
         return []
-    groups = ", ".join(
-        f'"{group.name}": [{", ".join(f"{agent!r}" for agent in group.agents)}]' for group in env.groups
-    )
-    return [f"group_map: ClassVar[dict[str, list[str]]] = {{{groups}}}"]
+    groups = {group.name: list(group.agents) for group in env.groups}
+    return [f"group_map: ClassVar[dict[str, list[str]]] = {literal(groups)}"]
 
 
 def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
@@ -92,7 +91,7 @@ def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
         )
     lines.append("self._build()")
     keywords = (
-        *(Argument(p.name, p.annotation, repr(p.default)) for p in params),
+        *(Argument(p.name, p.annotation, literal(p.default)) for p in params),
         Argument("batch_size", "Sequence[int]", "()"),
         Argument("device", "DEVICE_TYPING | None", "None"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specgen.check.model import Checked, CheckedEnv
 from specgen.expr import Type, full
+from specgen.literals import literal
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method, specs_method, unpacked
@@ -40,7 +41,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
         _record(env, "Next", interface.next, "What a step returned."),
         ClassPlan(
             env.name,
-            (f'GeneratedGymEnv["{env.name}Data", "{env.name}Specs"]',),
+            (f"GeneratedGymEnv[{literal(f'{env.name}Data')}, {literal(f'{env.name}Specs')}]",),
             env_doc(interface),
             (*gym_attributes(env), *(("_gym_lifts = True",) if len(env.observation) == 1 else ())),
             (
@@ -63,8 +64,8 @@ def gym_attributes(env: CheckedEnv) -> tuple[str, ...]:
     if source is None:
         raise AssertionError("no Gymnasium environment")
     return (
-        f'_gym_id = "{source.id}"',
-        f"_gym_max_episode_steps = {source.max_episode_steps!r}",
+        f"_gym_id = {literal(source.id)}",
+        f"_gym_max_episode_steps = {literal(source.max_episode_steps)}",
     )
 
 
@@ -76,7 +77,7 @@ def gym_init(interface: EnvInterface, env: CheckedEnv) -> FunctionPlan:
         env: whose declared keywords come first.
     """
     declared = env.gymnasium.kwargs if env.gymnasium is not None else {}
-    given = ", ".join(f"{key!r}: {value!r}" for key, value in sorted(declared.items()))
+    given = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in declared.items())
     kwargs = f"{{{given}, **gym_kwargs}}" if given else "gym_kwargs"
     return FunctionPlan(
         "__init__",

@@ -17,6 +17,7 @@ from specgen.check.model import Statement, identifier
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, SourceText, infer, to_torch
 from specgen.expr.tree import Expr, Logic
+from specgen.literals import formatted, listed, literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_parts import LossParts, params_scope
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
@@ -45,7 +46,7 @@ def _doc(loss: CheckedLoss) -> Iterator[str]:
     yield "Keys, by the name that `set_keys` takes:"
     for role in loss.roles:
         key = ("next", *role.key) if role.after else role.key
-        text = key[0] if len(key) == 1 else repr(key).replace("'", '"')
+        text = key[0] if len(key) == 1 else literal(key)
         yield from hanging(f"{role.name}: {text}" + (f"; {role.doc}" if role.doc else ""))
 
 
@@ -58,7 +59,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for param in loss.params:
         limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
         yield from hanging(
-            f"{param.name}: {param.doc or param.annotation} Defaults to {param.default!r}{limits}."
+            f"{param.name}: {param.doc or param.annotation} Defaults to {literal(param.default)}{limits}."
         )
     if _actions(loss):
         yield from hanging(
@@ -94,8 +95,8 @@ def _attributes(loss: CheckedLoss) -> Iterator[str]:
         member = f"ValueEstimators.{_ESTIMATORS[loss.estimator]}"
         yield f"default_value_estimator = {member}"
         yield f"supported_value_estimators = ({member},)"
-    names = ", ".join(f'"{s.name}"' for s in (*loss.terms, *loss.metrics))
-    yield f"out_keys: ClassVar[list[str]] = [{names}]"
+    names = [statement.name for statement in (*loss.terms, *loss.metrics)]
+    yield f"out_keys: ClassVar[list[str]] = {literal(names)}"
     yield ""
     for network in loss.networks:
         yield f"{network.name}: TensorDictModuleBase"
@@ -115,7 +116,7 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
     for requirement in loss.require:
         broken = negated(requirement.condition.expr)
         condition = _python(broken, requirement.condition.source, params_scope(loss))
-        lines.append(Line(f"if {condition}:\n    raise ValueError({_string(requirement.message)})"))
+        lines.append(Line(f"if {condition}:\n    raise ValueError({literal(requirement.message)})"))
     lines += [Line(f"self.{param.name} = {param.name}") for param in loss.params]
     lines.append(Line("self.reduction = reduction"))
     lines.append(Line("self.use_prioritized_weights = use_prioritized_weights"))
@@ -125,9 +126,8 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
             source = "network"
             lines.append(Line(f"network, self.action_space = qvalue_network({network.name}, action_space)"))
         target = str(network.target)
-        lines.append(
-            Line(f'self.convert_to_functional({source}, "{network.name}", create_target_params={target})')
-        )
+        name = literal(network.name)
+        lines.append(Line(f"self.convert_to_functional({source}, {name}, create_target_params={target})"))
     keywords = [Argument(param.name, param.annotation, _default(param)) for param in loss.params]
     if _actions(loss):
         keywords.append(Argument("action_space", "ActionSpaceName | TensorSpec | None", "None"))
@@ -141,17 +141,12 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
 
 def _checks(param: LossParam) -> Iterator[str]:
     if param.choices:
-        words = ", ".join(f'"{word}"' for word in param.choices)
-        listed = ", ".join(f"'{word}'" for word in param.choices)
-        yield (
-            f"if {param.name} not in ({words}{',' if len(param.choices) == 1 else ''}):\n"
-            f'    raise ValueError(f"{param.name} must be one of {listed}, got {{{param.name}!r}}")'
-        )
+        said = formatted(f"{param.name} must be one of {listed(param.choices)}, got ", f"{param.name}!r")
+        yield f"if {param.name} not in {literal(param.choices)}:\n    raise ValueError({said})"
     for sign, bound in param.range:
-        yield (
-            f"if not {param.name} {sign} {bound!r}:\n"
-            f'    raise ValueError(f"{param.name} must be {sign} {bound!r}, got {{{param.name}}}")'
-        )
+        limit = literal(bound)
+        said = formatted(f"{param.name} must be {sign} {limit}, got ", param.name)
+        yield f"if not {param.name} {sign} {limit}:\n    raise ValueError({said})"
 
 
 def _in_keys(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
@@ -173,7 +168,7 @@ def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     after = any(role.after for role in parts.roles)
     if after or any("next" in _records(made.value) for made in loss.forward):
         lines.append(Line("next_tensordict = self._next(tensordict)"))
-    lines += [Line(f'{n.name} = self.functional_network("{n.name}")') for n in loss.networks]
+    lines += [Line(f"{n.name} = self.functional_network({literal(n.name)})") for n in loss.networks]
     scope = params_scope(loss, "self.")
     outputs = {network.name: network.output for network in loss.networks}
     for made in loss.forward:
@@ -185,8 +180,8 @@ def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     call += [f"{param.name}=self.{param.name}" for param in parts.params]
     lines.append(Line(f"terms = {parts.function}({', '.join(call)})"))
     lines += [Line(f"self._write(tensordict, keys.{s.target}, terms.{s.name})") for s in loss.writes]
-    entries = [f'"{s.name}": self._reduce_loss(terms.{s.name}, tensordict)' for s in loss.terms]
-    entries += [f'"{s.name}": {_metric(loss, s)}' for s in loss.metrics]
+    entries = [f"{literal(s.name)}: self._reduce_loss(terms.{s.name}, tensordict)" for s in loss.terms]
+    entries += [f"{literal(s.name)}: {_metric(loss, s)}" for s in loss.metrics]
     lines.append(Line(f"return TensorDict({{{', '.join(entries)}}})"))
     writes = ", ".join(f"`{s.target}`" for s in loss.writes)
     doc = (
@@ -223,7 +218,7 @@ def _records(value: NetworkValue) -> set[str]:
 
 def _read(loss: CheckedLoss, role: LossRole) -> str:
     record = "next_tensordict" if role.after else "tensordict"
-    text = f'self._read({record}, keys.{role.name}, "{role.name}")'
+    text = f"self._read({record}, keys.{role.name}, {literal(role.name)})"
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return text
@@ -263,11 +258,7 @@ def _actions(loss: CheckedLoss) -> bool:
 
 
 def _default(param: LossParam) -> str:
-    return f'"{param.default}"' if param.choices else repr(param.default)
-
-
-def _string(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return literal(param.default)
 
 
 def _python(expr: Expr, source: SourceText, scope: dict[str, Binding]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_model import CheckedLoss, Forward, LossParam, LossRole
 from specgen.expr import ANYTHING, Binding, Type, Typed, to_torch
+from specgen.literals import literal
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def params_scope(loss: CheckedLoss, prefix: str = "") -> dict[str, Binding]:
     for param in loss.params:
         scope[param.name] = Binding(f"{prefix}{param.name}", param.type, param.interval)
         for word in param.choices:
-            scope.setdefault(word, Binding(f'"{word}"', Type("str", (), "lit"), ANYTHING, static=word))
+            scope.setdefault(word, Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word))
     return scope
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specgen.imported import Import
+
 
 @dataclass(frozen=True)
 class Line:
@@ -114,15 +116,6 @@ class TypingPlan:
 
 
 Item = RecordPlan | FunctionPlan | ClassPlan | TypingPlan
-
-
-@dataclass(frozen=True)
-class Import:
-    """`from module import name`, or `import module` when there is no name."""
-
-    module: str
-    name: str | None = None
-    typing_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from specgen.imported import Import
 from specgen.plan.imports import imports_of
-from specgen.plan.model import ClassPlan, Import, Item, ModulePlan, RecordPlan, TypingPlan
+from specgen.plan.model import ClassPlan, Item, ModulePlan, RecordPlan, TypingPlan
 
 
 def plan_module(

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.project import CheckedFile
+from specgen.imported import Import
 from specgen.plan.chain import plan_chain
 from specgen.plan.env import plan_env
 from specgen.plan.gym_env import plan_gym_env
 from specgen.plan.interface import EnvInterface
 from specgen.plan.losses import plan_loss
-from specgen.plan.model import Import, Item, ModulePlan
+from specgen.plan.model import Item, ModulePlan
 from specgen.plan.module import plan_module
 from specgen.plan.python_env import plan_python_env
 from specgen.plan.specs import plan_spec

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from specgen.check.model import Checked, CheckedEnv, Entry, Key, PythonSource, snake
 from specgen.expr import DrawSite, Type, full
+from specgen.literals import literal
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc, items_doc
 from specgen.plan.env import consts_record, params_record
@@ -89,7 +90,7 @@ def python_attributes(env: CheckedEnv) -> tuple[str, ...]:
     form = ("_python_form = SimulatorDynamics",) if source.stateful else ()
     return (
         f"dynamics: {dynamics_type(env)}",
-        f'_python_class = "{source.text}"',
+        f"_python_class = {literal(source.text)}",
         f"_python_records = ({env.name}Reset, {env.name}Step)",
         *form,
     )
@@ -299,7 +300,7 @@ def _class(interface: EnvInterface) -> ClassPlan:
     attributes += [*python_attributes(env), *group_attribute(env), *mask_attribute(env)]
     return ClassPlan(
         env.name,
-        (f'GeneratedPythonEnv["{env.name}Data", "{env.name}Specs"]',),
+        (f"GeneratedPythonEnv[{literal(f'{env.name}Data')}, {literal(f'{env.name}Specs')}]",),
         env_doc(interface),
         tuple(attributes),
         (

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from specgen.check.model import CheckedEnv, Entry, Parameter, PythonSource
 from specgen.expr import SpecType, Type
+from specgen.literals import literal
 from specgen.plan.data import annotation
 from specgen.plan.docs import hanging, items_doc, wrapped
 from specgen.plan.interface import FLAG_DOCS, FLAGS
@@ -45,7 +46,7 @@ class _Writer:
         state = [self._returned(entry) for entry in of_class(env, env.state)]
         items: list[Item] = []
         if env.dims:
-            sizes = tuple(Field(size, "int", repr(value)) for size, value in env.dims.items())
+            sizes = tuple(Field(size, "int", literal(value)) for size, value in env.dims.items())
             items.append(RecordPlan(f"{env.name}Dims", (f"The named sizes of `{env.name}`.",), sizes))
         if env.differing and setup_params(env):
             kept = "Constructor keywords that are one value for all environments."

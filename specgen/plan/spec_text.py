@@ -8,6 +8,7 @@ from typing import Any
 
 from specgen.check.model import Key
 from specgen.expr import SpecType, Type
+from specgen.literals import literal
 from specgen.plan.writer import TORCH_DTYPES
 
 _COMPOSITE_KEYWORDS = frozenset({"batch_size", "data_cls", "names", "step_mdp_static"})
@@ -31,7 +32,7 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str = "device") -> S
     """The constructor call that builds a spec, without batch dimensions."""
     dims = spec.dims or ()
     shape = (*dims, 1) if col else dims
-    rest = f"shape={tuple_text(shape)}, dtype={TORCH_DTYPES[spec.dtype]}, device={device}"
+    rest = f"shape={literal(shape)}, dtype={TORCH_DTYPES[spec.dtype]}, device={device}"
     match spec.kind:
         case "bounded":
             return _made("Bounded", f"low={number_text(spec.low)}", f"high={number_text(spec.high)}", rest)
@@ -40,9 +41,9 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str = "device") -> S
         case "onehot":
             return _made("OneHot", f"{spec.n}", rest)
         case "multi_categorical":
-            return _made("MultiCategorical", f"{list(spec.nvec)}", rest)
+            return _made("MultiCategorical", literal(list(spec.nvec)), rest)
         case "multi_onehot":
-            return _made("MultiOneHot", f"{list(spec.nvec)}", rest)
+            return _made("MultiOneHot", literal(list(spec.nvec)), rest)
         case "binary" | "unbounded" if spec.dtype == "bool" and (col or not shape):
             return _made("Categorical", "2", rest)  # one truth value, as done flags are
         case "binary":
@@ -55,7 +56,7 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str = "device") -> S
 
 def flag_code(type: Type, device: str = "device") -> SpecCode:
     """The spec of a done flag."""
-    shape = tuple_text((*(type.dims or ()), 1))
+    shape = literal((*(type.dims or ()), 1))
     return _made("Categorical", "2", f"shape={shape}", "dtype=torch.bool", f"device={device}")
 
 
@@ -85,10 +86,10 @@ def _composite(
         else value
         for name, value in tree.items()
     }
-    keywords = [f"shape={tuple_text(shape)}"] if shape else []
+    keywords = [f"shape={literal(shape)}"] if shape else []
     keywords.append(f"device={device}")
     if parts.keys() & _COMPOSITE_KEYWORDS:
-        entries = ", ".join(f'"{name}": {text}' for name, text in parts.items())
+        entries = ", ".join(f"{literal(name)}: {text}" for name, text in parts.items())
         return f"Composite({{{entries}}}, {', '.join(keywords)})"
     return f"Composite({', '.join([*(f'{name}={text}' for name, text in parts.items()), *keywords])})"
 
@@ -106,20 +107,15 @@ def nested_dict_text(entries: Iterable[tuple[Key, str]]) -> str:
 
 def _display(tree: Mapping[str, Any]) -> str:
     parts = [
-        f'"{name}": {_display(value) if isinstance(value, dict) else value}' for name, value in tree.items()
+        f"{literal(name)}: {_display(value) if isinstance(value, dict) else value}"
+        for name, value in tree.items()
     ]
     return "{" + ", ".join(parts) + "}"
 
 
 def key_text(key: Key) -> str:
     """A key as the argument of `tensordict.get`."""
-    return f'"{key[0]}"' if len(key) == 1 else "(" + ", ".join(f'"{part}"' for part in key) + ")"
-
-
-def tuple_text(values: Iterable[int]) -> str:
-    """`(3,)`."""
-    values = list(values)
-    return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"
+    return literal(key[0] if len(key) == 1 else key)
 
 
 def number_text(value: Any) -> str:
@@ -132,7 +128,7 @@ def number_text(value: Any) -> str:
         return "-math.inf"
     if value in _LIMITS:
         return _LIMITS[value]
-    return repr(value)
+    return literal(value)
 
 
 _LIMITS = {2**63 - 1: "2**63 - 1", -(2**63): "-(2**63)"}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from specgen.check.transform_model import Output, TransformParam
+from specgen.literals import formatted, literal
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.spec_text import number_text
 from specgen.plan.writer import TORCH_DTYPES
@@ -16,17 +17,16 @@ def param_lines(param: TransformParam) -> Iterator[str]:
     name = param.name
     value = name
     if param.kind == "tensor":
-        yield f'self.register_buffer("{name}", as_float_tensor({name}, "{name}"))'
+        yield f"self.register_buffer({literal(name)}, as_float_tensor({name}, {literal(name)}))"
         value = f"self.{name}"
     for sign, bound in param.range:
+        limit = literal(bound)
         holds = (
-            f"bool(({value} {sign} {bound!r}).all())"
-            if param.kind == "tensor"
-            else f"{value} {sign} {bound!r}"
+            f"bool(({value} {sign} {limit}).all())" if param.kind == "tensor" else f"{value} {sign} {limit}"
         )
         given = f"{name} is not None and " if param.optional else ""
         yield f"if {given}not {holds}:"
-        yield f'    raise ValueError(f"{name} must be {sign} {bound!r}, got {{{name}}}")'
+        yield f"    raise ValueError({formatted(f'{name} must be {sign} {limit}, got ', name)})"
     if param.kind != "tensor":
         yield f"self.{name} = {name}"
 
@@ -72,24 +72,14 @@ def joined(lines: Iterable[str]) -> tuple[Line, ...]:
     return tuple(map(Line, blocks))
 
 
-def names_text(names: Iterable[str]) -> str:
-    """A tuple of string literals."""
-    return tuple_text(quoted(name) for name in names)
-
-
 def tuple_text(texts: Iterable[str]) -> str:
     """A tuple of finished texts."""
     items = list(texts)
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
-def quoted(text: str) -> str:
-    """A string literal in double quotes; names and key patterns hold nothing that needs escaping."""
-    return f'"{text}"'
-
-
 def key_literal(entry: str) -> str:
     """A key, or a group of keys, as the generated class writes it."""
     if entry.startswith("env.") or "." not in entry:
-        return quoted(entry)
-    return tuple_text(quoted(part) for part in entry.split("."))
+        return literal(entry)
+    return literal(tuple(entry.split(".")))

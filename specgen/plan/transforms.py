@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specgen.check.model import Checked, identifier
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.expr.tree import Call, Name
+from specgen.literals import literal
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
@@ -14,9 +15,7 @@ from specgen.plan.transform_text import (
     by_condition,
     joined,
     key_literal,
-    names_text,
     param_lines,
-    quoted,
     spec_like,
     spec_method,
     tuple_text,
@@ -94,13 +93,13 @@ class _Planner:
     def _attributes(self) -> Iterator[str]:
         transform = self.transform
         if self.forward is not None and not self.forward.structural:
-            yield f"_reads = {names_text([self.forward.name])}"
+            yield f"_reads = {literal((self.forward.name,))}"
         for attribute, names in self._groups():
             always = [name for name in names if self._when(name) is None]
             # `__init__` adds to what is conditional, so its type must be said.
             declared = ": tuple[str, ...]" if len(always) < len(names) else ""
             if always:
-                yield f"{attribute}{declared} = {names_text(always)}"
+                yield f"{attribute}{declared} = {literal(tuple(always))}"
         if self.sequential:
             yield "_sequential = True"
         if self.backward is not None:
@@ -127,12 +126,14 @@ class _Planner:
         lines = [f"super().__init__({', '.join(f'{name}={name}' for name in keys)})"]
         for output in transform.outputs:
             if output.keyword is not None:
-                lines.append(f'self.{output.keyword} = leaf_name({output.keyword}, "{output.keyword}")')
+                lines.append(
+                    f"self.{output.keyword} = leaf_name({output.keyword}, {literal(output.keyword)})"
+                )
         for param in transform.params:
             lines += param_lines(param)
         for param in transform.params:
             added = [
-                (attribute, [quoted(name) for name in names if self._when(name) == param.name])
+                (attribute, [literal(name) for name in names if self._when(name) == param.name])
                 for attribute, names in self._groups()
             ]
             if any(names for _, names in added):
@@ -149,14 +150,14 @@ class _Planner:
             return Argument(name, "Sequence[NestedKey] | None", "None")
         for output in self.transform.outputs:
             if output.keyword == name:
-                return Argument(name, "str", quoted(output.key))
+                return Argument(name, "str", literal(output.key))
         param = self.transform.param(name)
         annotation = "ArrayLike" if param.kind == "tensor" else param.kind
         if param.optional:
             return Argument(
-                name, f"{annotation} | None", "None" if param.default is None else repr(param.default)
+                name, f"{annotation} | None", "None" if param.default is None else literal(param.default)
             )
-        return Argument(name, annotation, None if param.required else repr(param.default))
+        return Argument(name, annotation, None if param.required else literal(param.default))
 
     # -------------------------------------------------------------------- keys
 
@@ -171,7 +172,8 @@ class _Planner:
         for output in outputs:
             named = self._default_keys(role, output)
             if output.keyword is None and not role.structural:
-                named = f'self._named(self._out_keys{suffix}, {named}, "out_keys{suffix}")'
+                keyword = f"out_keys{suffix}"
+                named = f"self._named(self._{keyword}, {named}, {literal(keyword)})"
             lines.append(f"{output.name} = {named}")
         zipped = ", ".join([role.name, *(output.name for output in outputs)])
         if outputs:
@@ -194,7 +196,7 @@ class _Planner:
             return f"[{make}(key, self.{output.keyword}) for key in {role.name}]"
         if output.same:
             return role.name
-        return f"[rename_leaf(key, {quoted(output.key)}) for key in {role.name}]"
+        return f"[rename_leaf(key, {literal(output.key)}) for key in {role.name}]"
 
     # ------------------------------------------------------------------- specs
 

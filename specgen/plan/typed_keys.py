@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Key
+from specgen.literals import literal
 from specgen.plan.model import TypingPlan
 
 MOST_TYPES = 16
@@ -15,10 +16,10 @@ def key_type(keys: Iterable[Key]) -> str:
     """The type of some keys: a union of `Literal`s and of tuples of them."""
     by_prefix: dict[Key, list[str]] = {}
     for key in keys:
-        by_prefix.setdefault(key[:-1], []).append(f'"{key[-1]}"')
+        by_prefix.setdefault(key[:-1], []).append(literal(key[-1]))
     texts = []
     for prefix, names in by_prefix.items():
-        parts = [*(f'Literal["{part}"]' for part in prefix), f"Literal[{', '.join(names)}]"]
+        parts = [*(f"Literal[{literal(part)}]" for part in prefix), f"Literal[{', '.join(names)}]"]
         texts.append(f"tuple[{', '.join(parts)}]" if prefix else parts[0])
     return " | ".join(texts)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import posixpath
 import re
 import tomllib
@@ -14,7 +13,7 @@ from typing import Any
 
 from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules.project import CONFIG_KEY, CONFIG_VALUE, PACKAGE_FOLDER
-from specgen.settings import Config
+from specgen.settings import LONGEST_NAME, Config, package_fault
 
 NAME = "pyproject.toml"
 _TEXTS = ("schemas", "output", "package")
@@ -112,8 +111,9 @@ def _config(table: Any, text: str, root: Path | None) -> Config:
     if schemas and output and _inside(schemas, output):
         message = f"`schemas` ({schemas}) and `output` ({output}) must not contain each other"
         sink.add(CONFIG_VALUE.at(where.value("output"), message))
-    if package and not _is_package(package.split(".")):
-        sink.add(CONFIG_VALUE.at(where.value("package"), f"`{package}` is no name of a Python package"))
+    if package and (reason := package_fault(package.split("."))):
+        message = f"`{package}` is no name of a Python package: {reason}"
+        sink.add(CONFIG_VALUE.at(where.value("package"), message))
     elif package and output and not f"/{output}".endswith(f"/{package.replace('.', '/')}"):
         message = f"`{package}` is not what the folder `{output}` is imported by"
         help = _package_remedies(output.split("/"), package.split("."))
@@ -149,6 +149,12 @@ def _folder(value: str, key: str, root: Path | None, where: _Places, sink: Sink)
     if not value:
         return ""
     path = posixpath.normpath(value.replace("\\", "/"))
+    if not path.isprintable() or any(len(part) > LONGEST_NAME for part in path.split("/")):
+        message = (
+            f"`{key}` names a folder with characters that can't be seen, or with more than {LONGEST_NAME}"
+        )
+        sink.add(CONFIG_VALUE.at(where.value(key), message))
+        return ""
     if path == "." or path.startswith(("../", "/")) or path == ".." or re.match(r"[A-Za-z]:", path):
         message = f"`{key}` ({value}) must be a folder below the one of {NAME}"
         sink.add(CONFIG_VALUE.at(where.value(key), message, help=f'write {key} = "{key}"'))
@@ -158,10 +164,6 @@ def _folder(value: str, key: str, root: Path | None, where: _Places, sink: Sink)
             CONFIG_VALUE.at(where.value(key), f"there is no folder `{path}`", help="make it, or name another")
         )
     return path
-
-
-def _is_package(parts: list[str]) -> bool:
-    return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
 
 
 def _package_remedies(folders: list[str], package: list[str]) -> str:
@@ -177,7 +179,7 @@ def _package_remedies(folders: list[str], package: list[str]) -> str:
         above = folders[: max(len(folders) - max(right, 1), source)]
         below = folders[1:] if source else folders[-1:]
     output = f'output = "{"/".join([*above, *package])}"'
-    if not below or not _is_package(below):
+    if not below or package_fault(below):
         return f"write {output}"
     return f'write package = "{".".join(below)}", or {output}'
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from specgen.diagnostics import Sink, Span
-from specgen.diagnostics.rules.project import MODULE_NAME, PYTHON_SCHEMA, SAME_OUTPUT, UNREADABLE
+from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.project.config import Project
-from specgen.settings import Config
 from specgen.source import PythonSchema, decode, shown_path, to_yaml
 
 # Larger than any declaration; a file of this size in the folder of schemas is there by mistake.
@@ -58,9 +56,7 @@ def read_sources(project: Project, sink: Sink) -> Sources:
     A file that cannot be read is a diagnostic in `sink` and is left out.
     """
     sources = Sources({}, {})
-    paths = find_schemas(project)
-    _check_names(project.config, paths, sink)
-    for path in paths:
+    for path in find_schemas(project):
         text = _read(project.root / path, path, sink)
         if text is None:
             continue
@@ -71,36 +67,6 @@ def read_sources(project: Project, sink: Sink) -> Sources:
             sources.schemas[path] = schema
             sources.shown[shown_path(path)] = schema.text
     return sources
-
-
-def _check_names(config: Config, paths: list[str], sink: Sink) -> None:
-    taken: dict[str, str] = {}
-    folders = {parent for path in paths for parent in _parents(config.output_path(path))}
-    for path in paths:
-        top = Span(path, 1, 1, 1, 1)
-        output = config.output_path(path)
-        bad = config.bad_name(path)
-        if bad is not None:
-            better = re.sub(r"\W", "_", bad)
-            better = better if better.isidentifier() and better != bad else f"{better}_"
-            message = f"`{bad}` cannot be part of the name of a Python module"
-            sink.add(MODULE_NAME.at(top, message, help=f"rename it, say to `{better}`"))
-        if output in taken:
-            message = f"this file and `{taken[output]}` would both be written to `{output}`"
-            sink.add(SAME_OUTPUT.at(top, message, help="rename one of them"))
-        elif output.removesuffix(".py") in folders:
-            message = f"the folder `{path.rsplit('.', 1)[0]}/` would become a package of the same name"
-            sink.add(SAME_OUTPUT.at(top, message, help="rename the file or the folder"))
-        elif path.rsplit("/", 1)[-1].rsplit(".", 1)[0] == "__init__":
-            sink.add(
-                SAME_OUTPUT.at(top, f"`{output}` is written for the package itself", help="rename the file")
-            )
-        taken.setdefault(output, path)
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:i]) for i in range(1, len(parts))]
 
 
 def _read(file: Path, path: str, sink: Sink) -> str | None:

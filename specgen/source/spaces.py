@@ -6,11 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Bound = float | list["Bound"]
 Spaces = Mapping[str, "Space | Spaces"]
 """The spaces of a Dict by key; a Dict may hold others."""
+
+
+Kind = Literal["box", "discrete", "multi_discrete", "multi_binary"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Space:
         start: first value of a discrete space.
     """
 
-    kind: Literal["box", "discrete", "multi_discrete", "multi_binary"]
+    kind: Kind
     dtype: str
     shape: tuple[int, ...] = ()
     low: Bound | None = None
@@ -61,7 +64,7 @@ def records_from_json(text: str) -> dict[str, Record]:
     try:
         data = json.loads(text)
         return {key: _record(value) for key, value in data["environments"].items()}
-    except (KeyError, TypeError, AttributeError) as fault:
+    except (KeyError, TypeError, AttributeError, OverflowError) as fault:
         raise ValueError(f"not a lock file of Gymnasium environments: {fault!r}") from fault
 
 
@@ -75,7 +78,10 @@ def records_to_json(records: Mapping[str, Record]) -> str:
 
 
 def _record(data: Mapping[str, Any]) -> Record:
-    return Record(_spaces(data["observation"]), _space(data["action"]), data.get("max_episode_steps"))
+    most = data.get("max_episode_steps")
+    return Record(
+        _spaces(data["observation"]), _space(data["action"]), None if most is None else _whole(most, 1)
+    )
 
 
 def _spaces(data: Mapping[str, Any]) -> Space | Spaces:
@@ -86,17 +92,34 @@ def _spaces(data: Mapping[str, Any]) -> Space | Spaces:
 
 def _space(data: Mapping[str, Any]) -> Space:
     values = dict(data)
+    if values.get("kind") not in get_args(Kind):
+        raise ValueError(f"there is no space of kind {values.get('kind')!r}")
+    if not isinstance(values.get("dtype"), str) or not values["dtype"].isidentifier():
+        raise ValueError(f"{values.get('dtype')!r} is no dtype")
     for name in ("shape", "nvec"):
         if values.get(name) is not None:
-            values[name] = tuple(values[name])
+            values[name] = tuple(_whole(size, 0) for size in values[name])
+    for name in ("n", "start"):
+        if values.get(name) is not None:
+            values[name] = _whole(values[name], 1 if name == "n" else None)
     for name in ("low", "high"):
-        if name in values:
+        if values.get(name) is not None:
             values[name] = _bound(values[name], float if values["dtype"].startswith("float") else int)
     return Space(**values)
 
 
+def _whole(value: Any, least: int | None) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
+        raise ValueError(f"{value!r} stands where a whole number is meant")
+    return value
+
+
 def _bound(value: Any, number: type[int | float]) -> Any:
-    return [_bound(item, number) for item in value] if isinstance(value, list) else number(value)
+    if isinstance(value, list):
+        return [_bound(item, number) for item in value]
+    if isinstance(value, bool) or (isinstance(value, str) and value.lstrip("-") != "inf"):
+        raise ValueError(f"{value!r} stands where a bound is meant")
+    return number(value)
 
 
 def _plain_record(record: Record) -> dict[str, Any]:

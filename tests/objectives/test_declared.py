@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.objectives import SoftUpdate
+from specgen_runtime.objectives import LossModule, SoftUpdate
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
+from specgen.check.attributes import OF_LOSSES
 from specgen.diagnostics import render_human
 from specgen.pipeline import compile_sources
 from specgen.settings import Config
@@ -197,3 +198,7 @@ def test_contract(generated: ModuleType) -> None:
     )
     assert isinstance(values, tuple)
     assert len(values) == 5
+
+
+def test_names_of_the_base_class_are_refused_by_the_compiler() -> None:
+    assert {name for name in dir(LossModule) if not name.startswith("_")} - OF_LOSSES == set()

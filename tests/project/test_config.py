@@ -153,7 +153,4 @@ def test_where_modules_go() -> None:
     config = Config("schemas", "src/made", "made")
     assert config.output_path("schemas/a/b.yaml") == "src/made/a/b.py"
     assert config.module_name("schemas/a/b.yaml") == "made.a.b"
-    assert config.bad_name("schemas/a/b.yaml") is None
-    assert config.bad_name("schemas/half-cheetah.yaml") == "half-cheetah"
-    assert config.bad_name("schemas/class/b.yaml") == "class"
-    assert config.bad_name("schemas/2d/b.yaml") == "2d"
+    assert config.inner_parts("schemas/a/b.yaml") == ["a", "b"]

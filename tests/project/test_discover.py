@@ -94,38 +94,6 @@ def test_python_files_that_declare_nothing(tmp_path: Path, text: str, line: int,
     assert said.startswith(f"SG057 {message}")
 
 
-def test_names_that_no_module_can_have(tmp_path: Path) -> None:
-    project = make(
-        tmp_path, {"schemas/half-cheetah.yaml": "", "schemas/class/a.yaml": "", "schemas/ok.yaml": ""}
-    )
-    sink = Sink()
-    read_sources(project, sink)
-    assert [(item.code, item.span.file, item.help) for item in sink.items] == [
-        ("SG058", "schemas/class/a.yaml", "rename it, say to `class_`"),
-        ("SG058", "schemas/half-cheetah.yaml", "rename it, say to `half_cheetah`"),
-    ]
-
-
-def test_two_files_for_one_module(tmp_path: Path) -> None:
-    project = make(
-        tmp_path,
-        {
-            "schemas/a.yaml": "",
-            "schemas/a.yml": "",
-            "schemas/b.yaml": "",
-            "schemas/b/c.yaml": "",
-            "schemas/__init__.yaml": "",
-        },
-    )
-    sink = Sink()
-    read_sources(project, sink)
-    assert [(item.code, item.span.file) for item in sink.items] == [
-        ("SG054", "schemas/__init__.yaml"),
-        ("SG054", "schemas/a.yml"),
-        ("SG054", "schemas/b.yaml"),
-    ]
-
-
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     project = make(tmp_path, {"schemas/a.yaml": b"x: \xff", "schemas/b.yaml": b"#" * (5 * 2**20)})
     os.symlink(tmp_path / "nowhere", tmp_path / "schemas" / "c.yaml")

@@ -7,7 +7,8 @@
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
 environments", NeurIPS 2017; constants, names, order of integration and rewards as in the Farama Foundation's
-`mpe2.simple_tag_v3`."""
+`mpe2.simple_tag_v3`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bea20e5dbbf6a98a9387f34b03f6fe985eaeda97cccb3c66a382b2af4b1414c6
+# specgen: sha256=a63cf77933ba04b62cceffedc31101a21202b3903790ff602dc1efb1d8bdf999
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class DQNLoss(LossModule):
         Args:
             value_network: one value for each action; a `QValueActor`, or a plain module from `observation`
                 to them.
-            loss_function: how the distance to the target is measured. Defaults to 'l2'.
+            loss_function: how the distance to the target is measured. Defaults to "l2".
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
             double_dqn: let the trained network choose the next action. Defaults to False.

@@ -50,7 +50,8 @@ SAME_OUTPUT = Rule(
     "two schema files for one module",
     """
 Each schema file becomes one Python module of the same name. Two files differ only in their suffix (or
-one has the name of a folder beside it), so both would be written to the same place.
+one has the name of a folder beside it), so both would be written to the same place. Names that differ only in
+upper and lower case are one name for many file systems, and one of the two modules would be lost there.
 
     schemas/pendulum.yaml
     schemas/pendulum.py       # SG054
@@ -83,7 +84,7 @@ MODULE_NAME = Rule(
     "file name that is no Python module name",
     """
 The name of a schema file, and of each folder above it, becomes part of the name of a Python module:
-letters, digits and `_`, not starting with a digit, and no keyword of Python.
+letters, digits and `_`, not starting with a digit, no keyword of Python, at most 100 characters.
 
     schemas/half-cheetah.yaml      # SG058
 

@@ -92,8 +92,10 @@ NAME_REFUSED = Rule(
     "name that can't be used",
     """\
 A name becomes a Python identifier in generated code and shares one flat namespace with the language's own
-words. Python's keywords, the dtypes and `next`, `now`, `acc` are taken, and the few functions that generated code
-calls by their bare names, such as `min` and `abs`.
+words. Python's keywords, the dtypes and `next`, `now`, `acc` are taken, and so is what generated code reads itself:
+what it imports (`Tensor`, `partial`), Python's functions that it calls (`super`, `min`, `abs`), for classes all of
+Python's own names. Names are letters, digits and `_`, start with a letter, and have at most 100 characters; only keys
+have dots, between the parts of a nested key.
 
 ```yaml
 state: {lambda: float32}

@@ -133,7 +133,7 @@ def _span(node: Typed, low: Printed, high: Printed) -> Printed | None:
 def _difference(last: float, first: float, dtype: str) -> float:
     """`last - first`; as it is written on paper (0.2, not 0.19999999999999996) where `dtype` can't tell the two."""
     exact = last - first
-    neat = type(exact)(Decimal(repr(last)) - Decimal(repr(first)))
+    neat = type(exact)(Decimal(str(last)) - Decimal(str(first)))
     if dtype != "float32" or abs(exact) > FLOAT_RANGES[dtype]:
         return exact
     return neat if struct.pack("f", neat) == struct.pack("f", exact) else exact

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from specgen.diagnostics import did_you_mean
+from specgen.diagnostics import asked, did_you_mean
 from specgen.expr.builtins.table import CALLABLE
 
 _ALIASES: Final = {
@@ -93,9 +93,9 @@ _LISTED: Final = "specgen's manual lists the built-in functions, in docs/languag
 def meant_function(name: str, own: Iterable[str]) -> str:
     """What to say of a call of `name`, which is neither a built-in nor one of the declared functions `own`."""
     if (near := did_you_mean(name, own)) is not None:
-        return f"did you mean '{near}'?"
+        return asked(near)
     if name in _WRITTEN:
         return f"write `{_WRITTEN[name]}`"
     # a function that Python or torch has is no misspelling of another
     best = _ALIASES.get(name) or (None if name in _FOREIGN else did_you_mean(name, CALLABLE))
-    return f"did you mean '{best}'?" if best else _LISTED
+    return asked(best) if best else _LISTED

@@ -1,0 +1,109 @@
+"""What generated modules read without declaring it: what they import, and Python's own functions.
+
+The planner finds the imports of a module here; the checker, what no declaration may be called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Import:
+    """`from module import name`, or `import module` when there is no name."""
+
+    module: str
+    name: str | None = None
+    typing_only: bool = False
+
+
+FUNCTIONAL = (
+    "categorical_quantile",
+    "euler",
+    "expit",
+    "index_in_range",
+    "poisson_quantile",
+    "rk4",
+    "vector_norm",
+)
+"""The functions of `specgen_runtime.functional` that expressions call by their bare names."""
+
+_RUNTIME_SPECS = (
+    "Binary",
+    "Bounded",
+    "Categorical",
+    "Composite",
+    "MultiCategorical",
+    "MultiOneHot",
+    "OneHot",
+    "TensorSpec",
+    "Unbounded",
+)
+_RUNTIME_TRANSFORMS = {
+    "arguments": ("as_float_tensor",),
+    "generated": ("INPUTS", "GeneratedTransform"),
+    "keys": ("leaf_name", "rename_leaf", "sibling"),
+    "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
+}
+_RUNTIME_ENVS = (
+    "EnvBase",
+    "EnvSpecs",
+    "GeneratedEnv",
+    "GeneratedGymEnv",
+    "GeneratedPythonEnv",
+    "SimulatorDynamics",
+    "VectorDynamics",
+)
+_RUNTIME_LIFTING = ("counts_before", "sums_before")
+_RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "Entries", "NestedKey", "TensorDict", "TensorDictBase")
+_RUNTIME_TYPED = ("TypedComposite", "TypedTensorDict")
+_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
+_JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
+
+KNOWN: dict[str, Import] = {
+    "math": Import("math"),
+    "torch": Import("torch"),
+    "Tensor": Import("torch", "Tensor"),
+    "nn": Import("torch", "nn"),
+    "NamedTuple": Import("typing", "NamedTuple"),
+    "Protocol": Import("typing", "Protocol"),
+    "SupportsFloat": Import("typing", "SupportsFloat"),
+    "abstractmethod": Import("abc", "abstractmethod"),
+    "Any": Import("typing", "Any"),
+    "Literal": Import("typing", "Literal"),
+    "Never": Import("typing", "Never"),
+    "overload": Import("typing", "overload", typing_only=True),
+    "ClassVar": Import("typing", "ClassVar"),
+    "Callable": Import("collections.abc", "Callable"),
+    "Sequence": Import("collections.abc", "Sequence"),
+    "Mapping": Import("collections.abc", "Mapping"),
+    "dataclass": Import("dataclasses", "dataclass"),
+    "partial": Import("functools", "partial"),
+    **{name: Import("specgen_runtime.functional", name) for name in FUNCTIONAL},
+    **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
+    **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
+    **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
+    **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
+    **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
+    **{
+        name: Import(f"specgen_runtime.transforms.{module}", name)
+        for module, names in _RUNTIME_TRANSFORMS.items()
+        for name in names
+    },
+    **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
+    **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
+    "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),
+    "TensorDictModuleBase": Import("specgen_runtime.typing", "TensorDictModuleBase", typing_only=True),
+    **{name: Import("jaxtyping", name, typing_only=True) for name in _JAXTYPING},
+}
+"""Names that generated code may use, and where each comes from."""
+
+BUILTINS = frozenset(
+    {"ValueError", "abs", "bool", "dict", "float", "int", "max", "min", "round", "super", "zip"}
+)
+"""Python's own names that generated functions read (`tests/build/test_names.py` compares them with it)."""
+
+READ = BUILTINS | KNOWN.keys() | {"TYPE_CHECKING"}
+"""Every name that generated code reads without declaring it."""
