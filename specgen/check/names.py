@@ -51,6 +51,10 @@ class Names:
         names._notes = self._notes
         return names
 
+    def copy(self) -> Names:
+        """The same names; what is taken here is not taken there."""
+        return self.inner(self._taken)
+
     def claim(self, name: str, what: str, span: Span, note: str = "first declared here") -> bool:
         """Take `name` for a `what`; a clash or an unusable name is reported and refused.
 
