@@ -86,7 +86,8 @@ class Versions:
         yield dotted((*level, "done"))
         for deeper in self._done:
             if len(deeper) > len(level) and deeper[: len(level)] == level:
-                yield dotted((*deeper, name))
+                if (flag := dotted((*deeper, name))) in self._entries:
+                    yield flag
                 yield dotted((*deeper, "done"))
 
     def _append(self, time: Time, write: Write) -> None:

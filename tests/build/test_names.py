@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from specgen.check.declarations import SECTIONS, SUFFIXES, USED
 from specgen.diagnostics import Sink
+from specgen.header import is_generated
 from specgen.plan.imports import KNOWN
 from specgen.source import Mapping, parse_yaml
+from tests.support import assert_names_resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = [path for path in sorted((ROOT / "generated").rglob("*.py")) if path.name != "__init__.py"]
@@ -18,6 +21,33 @@ GENERATED = [path for path in sorted((ROOT / "generated").rglob("*.py")) if path
 
 def test_no_declaration_can_hide_what_generated_code_imports() -> None:
     assert {name for name in KNOWN if name[0].isupper()} <= USED
+
+
+def test_names_resolve_in_what_is_committed() -> None:
+    folders = ("generated/specgen_std", "examples/warehouse/warehouse_rl", "tests/typing")
+    files = {str(path): path for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    made = {name: text for name, text in texts.items() if is_generated(text)}
+    assert len(made) > 20
+    assert_names_resolve(made)
+
+
+@pytest.mark.parametrize("text", ["x = y\n", "import os\n", "def f(a):\n    b = a\n", "__all__ = ['gone']\n"])
+def test_a_name_that_does_not_resolve_is_found(text: str) -> None:
+    with pytest.raises(AssertionError, match=r"F[48]"):
+        assert_names_resolve({"a.py": text})
+
+
+def test_every_test_compiles_where_names_are_resolved() -> None:
+    compiling = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(
+            r"from specgen\.pipeline import .*compile_sources|pipeline\.compile_sources\(",
+            path.read_text("utf-8"),
+        )
+    }
+    assert compiling == {"tests/support.py", "tests/build/test_internal_errors.py"}
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)

@@ -15,8 +15,8 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from specgen.diagnostics import render_human
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
+from tests.support import compile_sources
 
 SCHEMA = """\
 specgen: 1

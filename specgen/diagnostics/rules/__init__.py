@@ -11,6 +11,7 @@ from specgen.diagnostics.rules import (
     expressions,
     flow,
     gymnasium,
+    internal,
     llm,
     losses,
     project,
@@ -34,6 +35,7 @@ MODULES: tuple[ModuleType, ...] = (
     devices,
     agents,
     gymnasium,
+    internal,
     expressions,
 )
 
