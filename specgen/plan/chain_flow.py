@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -91,4 +92,5 @@ class Versions:
                 yield dotted((*deeper, "done"))
 
     def _append(self, time: Time, write: Write) -> None:
-        self._writes.setdefault((time, write.entry.dotted), []).append(write)
+        # what a flag raises comes behind all that the transform writes itself, of other keys too
+        insort(self._writes.setdefault((time, write.entry.dotted), []), write, key=lambda other: other.place)
