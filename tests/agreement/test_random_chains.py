@@ -20,7 +20,7 @@ from tensordict import TensorDictBase
 from tests.agreement.random_chains import draw_sample
 from tests.support import compile_texts, imported
 
-EXAMPLES = 40 if settings.default.derandomize else 1000
+EXAMPLES = 30 if settings.default.derandomize else 1000
 STEPS = 20
 CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362"}
 """Keys that clash: the drawn names may."""
