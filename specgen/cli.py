@@ -48,7 +48,9 @@ def main(context: click.Context, root: Path | None, traceback: bool) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     if traceback:
-        os.environ["SPECGEN_TRACEBACK"] = "1"
+        from specgen.diagnostics import TRACEBACK
+
+        os.environ[TRACEBACK] = "1"
 
 
 @main.command()
@@ -177,11 +179,12 @@ def _misconfigured(error: ConfigError) -> NoReturn:
 
 def _diagnose(outcome: Outcome) -> None:
     from specgen.diagnostics import render_human, summary
+    from specgen.diagnostics.rules.internal import INTERNAL
 
     if outcome.diagnostics:
         click.echo(render_human(outcome.diagnostics, outcome.shown, color=_color()), color=_color())
         click.echo(summary(outcome.diagnostics))
-    if any(item.code == "SG991" for item in outcome.diagnostics):
+    if any(item.rule is INTERNAL for item in outcome.diagnostics):
         sys.exit(FAULT)
 
 

@@ -194,6 +194,7 @@ def _compile(
         return outcome, None
     if core is None and not found:
         remember(key, compiled.files)
+    working_on("pyproject.toml")
     say("comparing")
     report = compare(compiled.files, project.root, config.output)
     return Outcome(found, shown, len(sources.schemas), report), report
