@@ -1,7 +1,7 @@
 """The commands: read arguments, call, print.
 
 Exit codes: 0 all is well; 1 the schemas have errors, or (check) generated files are out of date;
-2 wrong usage or configuration; 3 refused to overwrite a file.
+2 wrong usage or configuration; 3 refused to overwrite a file; 4 specgen itself is at fault (SG991).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from specgen.project import ConfigError, Project, RefusedError, Report
     from specgen.project.build import Outcome
 
-OK, FOUND, USAGE, REFUSED = 0, 1, 2, 3
+OK, FOUND, USAGE, REFUSED, FAULT = 0, 1, 2, 3, 4
 
 _ROOT = click.option(
     "--root",
@@ -35,18 +35,23 @@ _STRICT = click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 all is well; 1 errors in schemas, or generated files out of date; "
-    "2 wrong usage or configuration; 3 refused to overwrite a file.",
+    "2 wrong usage or configuration; 3 refused to overwrite a file; 4 specgen itself is at fault (SG991).",
 )
 @click.version_option(__version__)
+@click.option("--traceback", is_flag=True, help="Show where specgen itself failed, for those who debug it.")
 @_ROOT
 @click.pass_context
-def main(context: click.Context, root: Path | None) -> None:
+def main(context: click.Context, root: Path | None, traceback: bool) -> None:
     """Declare RL environments, transforms and losses; check them; generate typed PyTorch code."""
     context.obj = root or Path()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets a replacement, not a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    if traceback:
+        from specgen.diagnostics import TRACEBACK
+
+        os.environ[TRACEBACK] = "1"
 
 
 @main.command()
@@ -177,10 +182,13 @@ def _misconfigured(error: ConfigError) -> NoReturn:
 
 def _diagnose(outcome: Outcome) -> None:
     from specgen.diagnostics import render_human, summary
+    from specgen.diagnostics.rules.internal import INTERNAL
 
     if outcome.diagnostics:
         click.echo(render_human(outcome.diagnostics, outcome.shown, color=_color()), color=_color())
         click.echo(summary(outcome.diagnostics))
+    if any(item.rule is INTERNAL for item in outcome.diagnostics):
+        sys.exit(FAULT)
 
 
 def _stale(report: Report) -> None:

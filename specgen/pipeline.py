@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from specgen.check.files import check_files
 from specgen.check.project import check_project
-from specgen.diagnostics import Diagnostic, Rule, Sink
+from specgen.diagnostics import Diagnostic, Rule, Sink, internal_error, working_on
 from specgen.diagnostics.rules import yaml as yaml_rules
 from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.emit import render_project
@@ -50,15 +50,33 @@ def compile_sources(
 
     Returns:
         The generated files, or the diagnostics that stand in the way (or both, when there are only warnings).
-        It is a pure function: nothing is read, written or imported.
+        It is a pure function: nothing is read, written or imported. What goes wrong in specgen itself is one
+        more diagnostic (SG991), unless the environment variable `SPECGEN_TRACEBACK` is set.
     """
     sink = Sink()
+    try:
+        return _compiled(sources, config, gymnasium or {}, library, sink)
+    except Exception as error:
+        return Compiled(diagnostics=settled([*sink.items, internal_error(error)]))
+
+
+def _compiled(
+    sources: Mapping[str, str | PythonSchema],
+    config: Config,
+    gymnasium: Mapping[str, Record],
+    library: Library | None,
+    sink: Sink,
+) -> Compiled:
     check_files(sources, config, sink)
     roots = parse_all(sources, library, sink)
     imports = resolve_imports(roots, sink, sources.keys() - roots.keys())
-    files = {path: file for path in imports.order if (file := load(path, roots[path], sink)) is not None}
+    files: dict[str, SchemaFile] = {}
+    for path in imports.order:
+        working_on(path)
+        if (file := load(path, roots[path], sink)) is not None:
+            files[path] = file
     sound = sound_imports(imports, files, roots)
-    checked = check_project(files, sound, modules_of(files, config, library), gymnasium or {}, sink)
+    checked = check_project(files, sound, modules_of(files, config, library), gymnasium, sink)
     if sink.has_errors or len(sound.order) < len(roots):
         return Compiled(diagnostics=settled(sink.items))
     own = {path: config.path_in_package(path) for path in imports.order if not is_library(path, library)}
@@ -72,6 +90,7 @@ def parse_all(
     """The nodes of every source that can be parsed; what can't is in `sink`."""
     roots: dict[str, MappingNode] = {}
     for path, source in sorted(sources.items()):
+        working_on(path)
         root = (
             parse_yaml(path, source, sink)
             if isinstance(source, str)

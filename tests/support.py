@@ -1,27 +1,81 @@
-"""Building and importing packages of generated code in tests."""
+"""Compiling schemas, and importing packages of generated code, in tests.
+
+Tests compile through `compile_sources` of this module: it resolves every name in what comes out.
+"""
 
 from __future__ import annotations
 
 import importlib
+import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from ruff import find_ruff_bin  # type: ignore[import-untyped]
+
+from specgen import pipeline
 from specgen.diagnostics import render_human
-from specgen.pipeline import compile_sources
+from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config, Library
+from specgen.source import PythonSchema
 from specgen.source.spaces import Record, records_from_json
 
 LIBRARY = Library(PACKAGE, library_schemas())
 
 
-def generate(
+_SHAPES = re.compile(r'\[Tensor, "[^"]*"\]')
+"""What jaxtyping reads as a shape, and a linter as the name of a type."""
+
+_RESOLVED: set[str] = set()
+"""Generated texts whose names are known to resolve."""
+
+
+def compile_sources(
+    sources: Mapping[str, str | PythonSchema],
+    config: Config,
+    *,
+    gymnasium: Mapping[str, Record] | None = None,
+    library: Library | None = None,
+) -> Compiled:
+    """`specgen.pipeline.compile_sources`; every name in the generated modules stands for something."""
+    made = pipeline.compile_sources(sources, config, gymnasium=gymnasium, library=library)
+    assert_names_resolve(made.files)
+    return made
+
+
+def assert_names_resolve(files: Mapping[str, str]) -> None:
+    """No module reads a name that nothing defines, or defines or imports one that nothing reads (ruff's F rules).
+
+    Args:
+        files: the text of each module, by its path.
+    """
+    new = {path: text for path, text in files.items() if path.endswith(".py") and text not in _RESOLVED}
+    if not new:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in new.items():
+            file = Path(folder, path.lstrip("/"))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_SHAPES.sub("[Tensor, 0]", text), encoding="utf-8")
+        command = [find_ruff_bin(), "check", "--isolated", "--no-cache", "--quiet", "--select", "F", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    _RESOLVED.update(new.values())
+
+
+def compile_texts(
     texts: Mapping[str, str], package: str, gymnasium: Mapping[str, Record] | None = None
-) -> dict[str, str]:
-    """The generated files of schemas, by their paths below the package; schemas may import the library."""
+) -> tuple[dict[str, str], str, set[str]]:
+    """Compile schemas, which may import the library.
+
+    Returns:
+        The generated files by their paths below the package, what is said of the schemas, and the codes of that.
+    """
     sources = {f"schemas/{path}": text for path, text in texts.items()}
     uses_library = any(f"{PACKAGE}/" in text for text in texts.values())
     made = compile_sources(
@@ -30,8 +84,17 @@ def generate(
         gymnasium={**(library_records() if uses_library else {}), **(gymnasium or {})},
         library=LIBRARY if uses_library else None,
     )
-    assert not made.diagnostics, render_human(made.diagnostics, sources)
-    return {path.removeprefix(f"{package}/"): text for path, text in made.files.items()}
+    files = {path.removeprefix(f"{package}/"): text for path, text in made.files.items()}
+    return files, render_human(made.diagnostics, sources), {item.code for item in made.diagnostics}
+
+
+def generate(
+    texts: Mapping[str, str], package: str, gymnasium: Mapping[str, Record] | None = None
+) -> dict[str, str]:
+    """The generated files of schemas, by their paths below the package; schemas may import the library."""
+    files, said, _ = compile_texts(texts, package, gymnasium)
+    assert not said, said
+    return files
 
 
 def library_records() -> dict[str, Record]:

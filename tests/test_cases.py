@@ -16,11 +16,11 @@ from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, GeneratedPythonE
 from specgen_runtime.testing import check_env
 
 from specgen.diagnostics import render_human
-from specgen.pipeline import Compiled, compile_sources
+from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE
 from specgen.settings import Config
 from specgen.source.spaces import Record, records_from_json
-from tests.support import LIBRARY, imported, library_records
+from tests.support import LIBRARY, compile_sources, imported, library_records
 
 ROOT = Path(__file__).parent / "cases"
 LOCK = "gymnasium.lock.json"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
-from specgen.check.chain_names import unusable_key
 from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
+from specgen.check.chain_writes import Places, written_entry
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv, Key, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
@@ -17,7 +17,6 @@ from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import SpecType, Type
-from specgen.expr.dtypes import INT_RANGES
 from specgen.schema.load import SchemaFile
 
 __all__ = ["CheckedChain", "check_chain"]
@@ -59,7 +58,7 @@ def check_chain(
         return None
     mine = Sink()
     env = envs[chain.env]
-    state = _Position(env.value)
+    state = _Position(name, env.value, file.span(*path, "env"), mine)
     binder = _Binder(file, path, state, mine)
     instances: list[Instance] = []
     complete = True
@@ -126,10 +125,10 @@ def check_chain(
 class _Position:
     """The entries at the present position of a chain."""
 
-    def __init__(self, env: CheckedEnv) -> None:
+    def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
         self.env = env
+        self.places = Places(name, env, span, sink)
         self.entries: dict[str, ChainKey] = {}
-        self.writers: dict[str, tuple[str, Span]] = {}
         for entry in (*env.observation, *env.state, *env.reward):
             group: Group = entry.role if entry.role in ("state", "reward") else "observation"
             self.entries[entry.dotted] = ChainKey(entry.key, group, entry.spec, entry.type, entry.doc)
@@ -187,24 +186,20 @@ class _Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        before = len(self.sink), len(self.missing)
-        rows = [
-            row
-            for role in transform.forward
-            for row in self._rows(position, transform, role, arguments, span)
-        ]
+        before = self._faults()
+        rows = [row for role in transform.forward for row in self._rows(transform, role, arguments)]
         inverse_rows = [
             row for role in transform.backward for row in self._inverse_rows(transform, role, arguments, span)
         ]
-        if (len(self.sink), len(self.missing)) > before:
-            return None
         instance = Instance(position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
-        for row in (*rows, *inverse_rows):
+        for row in (*rows, *inverse_rows) if self._faults() == before else ():
             check_row(instance, row, self.state.entries, arguments.span, self.sink)
+        sound = self._faults() == before
         for row in rows:
             for entry in row.outputs.values():
-                self.state.entries[entry.dotted] = entry
-                self.state.writers[entry.dotted] = (transform.name, span)
+                # a new key is there for the transforms behind even if it is a mistake, so that it is reported once
+                if sound or entry.dotted not in self.state.entries:
+                    self.state.entries[entry.dotted] = entry
         for row in inverse_rows:
             for entry in row.outputs.values():
                 inner = next(iter(row.inputs.values()))
@@ -214,12 +209,17 @@ class _Binder:
                     )
                     for name, action in self.state.actions.items()
                 }
-        return instance
+        return instance if sound else None
 
-    def _rows(
-        self, position: int, transform: CheckedTransform, role: Role, arguments: Arguments, span: Span
-    ) -> list[Row]:
+    def _faults(self) -> int:
+        """How many mistakes have been found."""
+        return len(self.sink) + len(self.missing)
+
+    def _rows(self, transform: CheckedTransform, role: Role, arguments: Arguments) -> list[Row]:
+        before = self._faults()
         inputs = self._inputs(transform, role, arguments.in_keys, arguments, self.state.entries)
+        if self._faults() > before:
+            return []
         renamed = arguments.out_keys
         outputs = [output for output in transform.outputs_of(role) if not self._absent(output, arguments)]
         free = [output for output in outputs if output.keyword is None and not output.flag]
@@ -231,20 +231,20 @@ class _Binder:
                 )
             )
             return []
-        names = iter(renamed or ())
+        names = iter(enumerate(renamed or ()))
         rows = []
         for entry in inputs:
             written: dict[str, ChainKey] = {}
             for output in outputs:
-                key = (
+                chosen, key = (
                     next(names)
                     if renamed is not None and output in free
-                    else self._key(output, entry, arguments)
+                    else (None, self._key(output, entry, arguments))
                 )
-                made = cast_bounds(transform, output, entry, self._output(output, role, entry, key, written))
-                self._collision(made, entry, output, transform, span)
-                self._named(made, entry, output, transform, span)
-                written[output.name] = made
+                made = written_entry(transform, output, entry, key, written)
+                where = self._span_of(output, arguments, chosen)
+                self.state.places.take(made, entry, output, transform, where, written.values())
+                written[output.name] = cast_bounds(transform, output, entry, made)
             rows.append(Row({role.name: entry}, written))
         return rows
 
@@ -268,10 +268,9 @@ class _Binder:
                 continue
             written: dict[str, ChainKey] = {}
             for output in transform.outputs_of(role):
-                key = self._key(output, entry, arguments)
-                made = cast_bounds(transform, output, entry, self._output(output, role, entry, key, {}))
-                self._named(made, entry, output, transform, span)
-                written[output.name] = made
+                made = written_entry(transform, output, entry, self._key(output, entry, arguments), {})
+                self.state.places.rename_action(made, span)
+                written[output.name] = cast_bounds(transform, output, entry, made)
             rows.append(Row({role.name: entry}, written))
         return rows
 
@@ -295,6 +294,15 @@ class _Binder:
             [dotted(key) for key in chosen] if chosen is not None else role.default
         ):
             place = arguments.span("in_keys", index) if chosen is not None else arguments.span()
+            if chosen is not None and chosen.index(chosen[index]) < index:
+                self.sink.add(
+                    rules.KEY_COLLISION.at(
+                        place,
+                        f"`{transform.name}` is given `{selector}` twice",
+                        help="list each key once; an entry of its own transforms it once more",
+                    )
+                )
+                continue
             if selector.startswith("env."):
                 found += [
                     e for e in self.state.group(selector) if role.structural or e.spec.dtype in role.dtypes
@@ -312,21 +320,20 @@ class _Binder:
                 )
             else:
                 found.append(entry)
-        return found
+        return list({entry.dotted: entry for entry in found}.values())
 
     def report_missing(self) -> None:
         """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
+        writers = self.state.places.transforms
         for one in self.missing:
             last = one.key.rsplit(".", 1)[-1]
             nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
             where = f"; the environment writes `{nested[0]}`" if nested else ""
             help = (
-                f"write `in_keys: [{nested[0]}]`"
-                if nested
-                else suggestion(one.key, {*one.known, *self.state.writers})
+                f"write `in_keys: [{nested[0]}]`" if nested else suggestion(one.key, {*one.known, *writers})
             )
             notes: list[str | Note] = []
-            if (writer := self.state.writers.get(one.key)) is not None:
+            if (writer := writers.get(one.key)) is not None:
                 where = f" yet: `{writer[0]}` writes it, behind this one"
                 help = f"move `{one.transform.name}` behind `{writer[0]}`"
                 notes = [Note(f"`{writer[0]}` comes later", writer[1])]
@@ -335,6 +342,12 @@ class _Binder:
             message = f"no key `{one.key}` for `{one.transform.name}`{where}"
             self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help, notes=notes))
 
+    def _span_of(self, output: Output, arguments: Arguments, chosen: int | None) -> Span:
+        """Where the key of an output was chosen: in `out_keys`, by its keyword, or nowhere."""
+        if chosen is not None:
+            return arguments.span("out_keys", chosen)
+        return arguments.span(output.keyword) if output.keyword in arguments.names else arguments.span()
+
     def _absent(self, output: Output, arguments: Arguments) -> bool:
         return output.when is not None and arguments.params.get(output.when) is None
 
@@ -342,50 +355,3 @@ class _Binder:
         if output.keyword is not None and output.keyword in arguments.names:
             return (*entry.key[:-1], arguments.names[output.keyword])
         return (*entry.key[:-1], output.key.replace("{}", entry.key[-1]))
-
-    def _output(
-        self, output: Output, role: Role, entry: ChainKey, key: Key, written: Mapping[str, ChainKey]
-    ) -> ChainKey:
-        source = entry if output.like in (None, role.name) else written.get(output.like or "", entry)
-        dtype = output.dtype or source.spec.dtype
-        type_ = Type(dtype, entry.type.dims, col=entry.type.col)
-        group: Group = "done" if output.flag else entry.group if key == entry.key else "observation"
-        low, high = output.interval or (float("-inf"), float("inf"))
-        if dtype in INT_RANGES:
-            low, high = max(low, INT_RANGES[dtype][0]), min(high, INT_RANGES[dtype][1])
-        bounded = output.interval is not None and (low, high) != (float("-inf"), float("inf"))
-        shape = entry.type.dims or ()
-        # what an expression does to bounds is not followed: the result is known by dtype and shape alone
-        spec = (
-            SpecType("bounded", dtype, shape, low=low, high=high)
-            if bounded
-            else SpecType("unbounded", dtype, shape)
-        )
-        return ChainKey(key, group, spec, type_, output.doc)
-
-    def _named(
-        self, made: ChainKey, entry: ChainKey, output: Output, transform: CheckedTransform, span: Span
-    ) -> None:
-        if made.key == entry.key or output.flag:
-            return
-        known = (*self.state.entries.values(), *self.state.actions.values())
-        names = (self.path[-1], self.state.env.name, transform.name)
-        if (fault := unusable_key(made.key, known, *names, span)) is not None:
-            self.sink.add(fault)
-
-    def _collision(
-        self, made: ChainKey, entry: ChainKey, output: Output, transform: CheckedTransform, span: Span
-    ) -> None:
-        if made.key == entry.key or output.flag or made.dotted not in self.state.entries:
-            return
-        other, first = self.state.writers.get(made.dotted, ("the environment", None))
-        self.sink.add(
-            rules.KEY_COLLISION.at(
-                span,
-                f"`{made.dotted}` is written by `{transform.name}` and by {other if first is None else f'`{other}`'}",
-                notes=[Note("the first one", first)] if first is not None else [],
-                help=f"set `{output.keyword}` on one of them"
-                if output.keyword
-                else "set `out_keys` on one of them",
-            )
-        )

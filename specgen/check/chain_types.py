@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from specgen.check.chain_model import ChainKey, Instance, Row
-from specgen.check.model import identifier
+from specgen.check.model import Statement, identifier
+from specgen.check.reads import names_in
 from specgen.check.transform_model import CheckedTransform, Output
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -35,6 +36,8 @@ def check_row(
             if phase == "step":
                 scope[f"next.{name}"] = entry_binding(entry, identifier(f"next.{name}"))
         for statement in instance.statements(phase, row):
+            if _reads_reward_too_early(instance, phase, row, statement, span, sink):
+                return
             found = Sink()
             typed = infer(statement.expr, scope, statement.source, found)
             target = row.entry(statement.target.removeprefix("next."))
@@ -62,6 +65,30 @@ def check_row(
                     typed.interval,
                     static=None if target else typed.static,
                 )
+
+
+def _reads_reward_too_early(
+    instance: Instance, phase: Phase, row: Row, statement: Statement, span: Callable[..., Span], sink: Sink
+) -> bool:
+    """Report a statement that reads a reward where there is none: at a reset, or before the step."""
+    if phase not in ("reset", "step"):
+        return False
+    for name in names_in(statement.expr):
+        entry = row.inputs.get(name.path)
+        if entry is not None and entry.group == "reward":
+            where = "at a reset" if phase == "reset" else "before a step"
+            sink.add(
+                rules.NO_REWARD_YET.at(
+                    span(),
+                    f"`{instance.transform.name}` can't be applied to the reward `{entry.dotted}`: "
+                    f"it reads its value {where}",
+                    notes=[Note(f"in `{statement.path}`", statement.source.span_of(name.start, name.end))],
+                    help="there is a reward behind each step only: read `next."
+                    f"{name.path}`, or the shape of an output",
+                )
+            )
+            return True
+    return False
 
 
 def cast_bounds(transform: CheckedTransform, output: Output, source: ChainKey, made: ChainKey) -> ChainKey:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
+from specgen.check.call_cycles import calling_order
 from specgen.check.model import CheckedFunction, Statement, identifier, snake
 from specgen.check.names import MADE_FUNCTIONS, Names
-from specgen.check.reads import broken_reads, misplaced_reads
+from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.specs import parse_spec
-from specgen.check.statements import Section, called, check_section, may_draw
+from specgen.check.statements import Section, SectionResult, called, check_section, may_draw
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, Type, free_names, full, infer, parse
@@ -30,7 +32,7 @@ def check_functions(
     broken: frozenset[str] = frozenset(),
     absent: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[CheckedFunction, ...], dict[str, Function]]:
-    """Check the `functions:` of a declaration; each may call those before it.
+    """Check the `functions:` of a declaration; they may call each other, in whatever order they stand.
 
     What reads names of `broken`, whose mistakes have been reported, is passed over. `absent` are names that a
     function can't read, with what to say.
@@ -38,119 +40,124 @@ def check_functions(
     Returns:
         The functions to print, and how expressions call them.
     """
-    checked: list[CheckedFunction] = []
-    callables: dict[str, Function] = {}
-    order = list(declared)
-    for index, (name, function) in enumerate(declared.items()):
-        here = (*path, "functions", name)
+    claimed = [
+        name for name in declared if _claimed(file, (*path, "functions", name), names, snake(path[-1]), sink)
+    ]
+    inner = names.inner([*fixed, *claimed])
+    checked: dict[str, CheckedFunction] = {}
+    for name in calling_order(file, (*path, "functions"), declared, sink):
         # what calls a function with a mistake is passed over, as what reads a broken name is
-        broken |= frozenset(order[:index]) - callables.keys()
-        absent = {**absent, **_not_callable(order, index)}
-        if name in MADE_FUNCTIONS:
-            sink.add(
-                rules.NAME_REFUSED.at(
-                    file.key_span(*here),
-                    f"`{name}` can't be a name: generated code has a function `{snake(path[-1])}_{name}`",
-                    help="give this function another name",
-                )
-            )
-            continue
-        if not names.claim(name, "function", file.key_span(*here)):
-            continue
-        inner = names.inner([*fixed, *callables, name])
-        args: dict[str, Type] = {}
-        for arg in function.args:
-            spec = parse_spec(file.scalar(*here, "args", arg), sink, dims)
-            if inner.claim(arg, "argument", file.key_span(*here, "args", arg)) and spec is not None:
-                args[arg] = spec.type()
-        if len(args) != len(function.args):
-            continue
-        scope = {
-            **fixed,
-            **{arg: Binding(arg, type_, full(type_.dtype), what="argument") for arg, type_ in args.items()},
-        }
-        source = file.scalar(*here, "returns")
-        let = check_section(
-            Section(
-                file,
-                (*here, "let"),
-                scope,
-                callables,
-                inner,
-                "a local value",
-                broken,
-                absent,
-                _UNDRAWN,
-                (source,),
-            ),
-            {},
-            {},
-            sink,
+        lost = broken | (declared.keys() - checked.keys())
+        callables = {name: function.function for name, function in checked.items()}
+        body = _Body(
+            file, (*path, "functions", name), inner.copy(), dims, fixed, callables, lost, absent, sink
         )
-        if len(let.statements) != len(function.let):
-            continue
+        if name in claimed and (function := body.check(declared[name], snake(path[-1]))) is not None:
+            checked[name] = function
+    sound = [checked[name] for name in declared if name in checked]
+    return tuple(sound), {function.name: function.function for function in sound}
+
+
+def _claimed(file: SchemaFile, here: tuple[str, ...], names: Names, env: str, sink: Sink) -> bool:
+    """Whether a function can be called as it is."""
+    name = here[-1]
+    if name in MADE_FUNCTIONS:
+        sink.add(
+            rules.NAME_REFUSED.at(
+                file.key_span(*here),
+                f"`{name}` can't be a name: generated code has a function `{env}_{name}`",
+                help="give this function another name",
+            )
+        )
+        return False
+    return names.claim(name, "function", file.key_span(*here))
+
+
+@dataclass(frozen=True)
+class _Body:
+    """Where a function stands, and what its expressions may read and call."""
+
+    file: SchemaFile
+    here: tuple[str, ...]
+    names: Names
+    dims: Mapping[str, int]
+    fixed: Mapping[str, Binding]
+    callables: Mapping[str, Function]
+    broken: frozenset[str]
+    absent: Mapping[str, str]
+    sink: Sink
+
+    def check(self, declared: Declared, env: str) -> CheckedFunction | None:
+        """The function of the environment `env`; ``None`` if it has a mistake."""
+        args = self._args(declared)
+        if len(args) != len(declared.args):
+            return None
+        scope = dict(self.fixed)
+        for arg, type_ in args.items():
+            scope[arg] = Binding(arg, type_, full(type_.dtype), what="argument")
+        let = self._let(scope)
+        if len(let.statements) != len(declared.let):
+            return None
         for statement in let.statements:
             type_ = let.types[statement.target]
-            scope[statement.target] = Binding(
-                identifier(statement.target), type_, full(type_.dtype), what="value"
-            )
-        expr = parse(source, sink)
-        if (
-            expr is None
-            or broken_reads(expr, broken)
-            or misplaced_reads(expr, source, scope.keys(), absent, {}, sink)
-        ):
-            continue
-        result = infer(expr, scope, source, sink, functions=callables)
-        if result is None or not may_draw(result, source, _UNDRAWN, sink):
-            continue
-        prefix = (
-            ("params",)
-            if any(text.startswith("params.") for text in _texts(fixed, let.statements, expr))
-            else ()
-        )
-        callables[name] = Function(
-            name,
-            f"{snake(path[-1])}_{name}",
+            name = identifier(statement.target)
+            scope[statement.target] = Binding(name, type_, full(type_.dtype), what="value")
+        source = self.file.scalar(*self.here, "returns")
+        expr = parse(source, self.sink)
+        if expr is None or misplaced_reads(expr, source, scope.keys(), self.absent, {}, self.sink):
+            return None
+        if broken_reads(expr, self.broken):
+            unknown_reads(expr, source, scope, self.callables, self.broken, self.sink)
+            return None
+        result = infer(expr, scope, source, self.sink, functions=self.callables)
+        if result is None or not may_draw(result, source, _UNDRAWN, self.sink):
+            return None
+        where = ".".join((*self.here, "returns"))
+        returns = Statement("returns", expr, source, free_names(expr), called(result), False, where)
+        function = Function(
+            self.here[-1],
+            f"{snake(env)}_{self.here[-1]}",
             tuple(args.items()),
             Type(result.type.dtype, result.type.dims),
             result.interval,
-            prefix,
+            self._records((*let.statements, returns)),
         )
-        checked.append(
-            CheckedFunction(
-                name,
-                callables[name],
-                args,
-                let.statements,
-                Statement(
-                    "returns",
-                    expr,
-                    source,
-                    free_names(expr),
-                    called(result),
-                    False,
-                    ".".join((*here, "returns")),
-                ),
-                function.doc,
-                (
-                    *((tree, identifier(value)) for value, tree in let.trees.items()),
-                    (result, result.type.dtype),
-                ),
-            )
+        trees = (
+            *((tree, identifier(value)) for value, tree in let.trees.items()),
+            (result, result.type.dtype),
         )
-    return tuple(checked), callables
+        return CheckedFunction(self.here[-1], function, args, let.statements, returns, declared.doc, trees)
 
+    def _args(self, declared: Declared) -> dict[str, Type]:
+        args: dict[str, Type] = {}
+        for arg in declared.args:
+            here = (*self.here, "args", arg)
+            spec = parse_spec(self.file.scalar(*here), self.sink, self.dims)
+            if self.names.claim(arg, "argument", self.file.key_span(*here)) and spec is not None:
+                args[arg] = spec.type()
+        return args
 
-def _not_callable(order: list[str], index: int) -> dict[str, str]:
-    """What to say of calls of functions that stand at `index` or below it."""
-    own, *later = order[index:]
-    return {
-        own: "a function can't call itself: write what it repeats out in full",
-        **dict.fromkeys(later, f"a function calls those above it: declare this one above `{own}`"),
-    }
+    def _let(self, scope: Mapping[str, Binding]) -> SectionResult:
+        section = Section(
+            self.file,
+            (*self.here, "let"),
+            scope,
+            self.callables,
+            self.names,
+            "a local value",
+            self.broken,
+            self.absent,
+            _UNDRAWN,
+            (self.file.scalar(*self.here, "returns"),),
+        )
+        return check_section(section, {}, {}, self.sink)
 
-
-def _texts(fixed: Mapping[str, Binding], let: tuple[Statement, ...], expr: object) -> list[str]:
-    reads = set().union(*(statement.reads for statement in let)) | set(free_names(expr))  # type: ignore[arg-type]
-    return [fixed[name].text for name in reads if name in fixed]
+    def _records(self, statements: Iterable[Statement]) -> tuple[str, ...]:
+        """`params` and `consts`, where the function reads them, itself or through those that it calls."""
+        texts: set[str] = set()
+        for statement in statements:
+            texts |= {
+                self.fixed[name].text.partition(".")[0] for name in statement.reads if name in self.fixed
+            }
+            texts.update(*(self.callables[name].prefix for name in statement.calls))
+        return tuple(record for record in ("params", "consts") if record in texts)

@@ -41,13 +41,19 @@ class Names:
         self._words = words
         self._taken: dict[str, tuple[str, Span]] = {}
         self._notes: dict[Span, str] = {}
+        self._near: set[str] = set()
 
     def inner(self, visible: Iterable[str]) -> Names:
         """The names inside a function: those of `visible` can be read there, so they are taken."""
         names = Names(self._sink)
         names._taken = {name: self._taken[name] for name in visible if name in self._taken}
+        names._near = set().union(*map(_near, names._taken))
         names._notes = self._notes
         return names
+
+    def copy(self) -> Names:
+        """The same names; what is taken here is not taken there."""
+        return self.inner(self._taken)
 
     def claim(self, name: str, what: str, span: Span, note: str = "first declared here") -> bool:
         """Take `name` for a `what`; a clash or an unusable name is reported and refused.
@@ -70,6 +76,7 @@ class Names:
             )
             return False
         self._taken[name] = (what, span)
+        self._near |= _near(name)
         self._notes[span] = note
         return True
 
@@ -90,6 +97,8 @@ class Names:
         """What else has this name, or the same name in Python, or stands where it would be a group."""
         if name in self._taken:
             return *self._taken[name], "`{name}` is already {other}"
+        if self._near.isdisjoint(_near(name)):
+            return None
         written = name.replace(".", "_")
         for taken, (what, span) in self._taken.items():
             if written == taken.replace(".", "_"):
@@ -109,6 +118,17 @@ class Names:
             if (of := _derived(name, kind, other, what)) is not None:
                 return what, span, f"`{taken}`, {{other}}, is what {of} is called in Python"
         return None
+
+
+def _near(name: str) -> set[str]:
+    """The Python names that have to do with a name: two names can clash only if they share one of these."""
+    written = name.replace(".", "_")
+    related = {written, written.removeprefix("next_")}
+    if written.startswith("draw_"):
+        drawn = written.removeprefix("draw_").removeprefix("next_")
+        related |= {drawn, re.sub(r"_[0-9]+\Z", "", drawn)}
+    groups = {name[:end].replace(".", "_") for end, char in enumerate(name) if char == "."}
+    return related | groups
 
 
 def _derived(name: str, what: str, variable: str, kind: str) -> str | None:

@@ -15,7 +15,7 @@ from specgen.check.model import Checked, CheckedEnv
 from specgen.check.python_env import check_python_env
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
 from specgen.check.transforms import CheckedTransform, check_transform
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, working_on
 from specgen.schema.load import SchemaFile
 from specgen.source import Imports
 from specgen.source.spaces import Record
@@ -54,6 +54,7 @@ def check_project(
     check_declarations(files, modules, sink)
     checked: dict[str, CheckedFile] = {}
     for path in imports.order:
+        working_on(path)
         file = files[path]
         named = {
             name: NamedSpec(files[found.file], files[found.file].module.specs[name])

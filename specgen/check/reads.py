@@ -15,7 +15,7 @@ from specgen.source import Scalar
 
 def broken_reads(expr: Expr, broken: Collection[str]) -> bool:
     """Whether an expression reads or calls something whose own mistake has been reported already."""
-    return any(name.path in broken for name in _names(expr))
+    return any(name.path in broken for name in names_in(expr))
 
 
 def misplaced_reads(
@@ -41,7 +41,7 @@ def misplaced_reads(
     """
     found = False
     calls = set(_calls(expr))
-    for name in _names(expr):
+    for name in names_in(expr):
         if name.path in known:
             continue
         span = source.span_of(name.start, name.end)
@@ -89,14 +89,14 @@ def unknown_reads(
         unknown_reads(child, source, scope, functions, others, sink)
 
 
-def _names(expr: Expr) -> Iterator[Name]:
+def names_in(expr: Expr) -> Iterator[Name]:
     """Every name that is read or called, in the order of the text."""
     if isinstance(expr, Name):
         yield expr
     if isinstance(expr, Call):
         yield expr.function
     for child in children(expr):
-        yield from _names(child)
+        yield from names_in(child)
 
 
 def _calls(expr: Expr) -> Iterator[Name]:

@@ -1,12 +1,14 @@
 """Diagnostics: what is wrong, where, why, and what to write instead."""
 
 from specgen.diagnostics.diagnostic import Diagnostic, Note, Rule, Severity
+from specgen.diagnostics.internal import TRACEBACK, internal_error, working_on
 from specgen.diagnostics.render import render_human, summary
 from specgen.diagnostics.similar import asked, did_you_mean, suggestion
 from specgen.diagnostics.sink import Sink, tidy
 from specgen.diagnostics.span import Span
 
 __all__ = [
+    "TRACEBACK",
     "Diagnostic",
     "Note",
     "Rule",
@@ -15,8 +17,10 @@ __all__ = [
     "Span",
     "asked",
     "did_you_mean",
+    "internal_error",
     "render_human",
     "suggestion",
     "summary",
     "tidy",
+    "working_on",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -12,10 +13,17 @@ _STYLES = {"error": "1;31", "warning": "1;33", "frame": "1;34", "bold": "1"}
 _TAB = 4
 _WIDEST = 160
 """Of lines that take more columns, only what is around a mistake is shown."""
+_MOST = 100
+"""So many diagnostics are shown, and how many more there are."""
+_LONG_NAME = re.compile(r"(`|')([^`'\n]{100,})\1")
+_LONGEST = 1200
+"""Messages end after so many characters."""
 
 
 def render_human(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], color: bool = False) -> str:
-    """All diagnostics, sorted, with the lines they speak of; "" when there are none.
+    """Diagnostics, sorted, with the lines they speak of; "" when there are none.
+
+    Of very many the first hundred are shown, and how many more there are; of long names the ends.
 
     Args:
         diagnostics: What was found, in any order.
@@ -26,7 +34,11 @@ def render_human(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], 
     """
     painter = _Painter(color)
     lines_of = {path: text.split("\n") for path, text in sources.items()}
-    return "\n".join(_block(item, lines_of, painter) for item in tidy(diagnostics))
+    items = tidy(diagnostics)
+    blocks = [_block(item, lines_of, painter) for item in items[:_MOST]]
+    if len(items) > _MOST:
+        blocks.append(f"… and {len(items) - _MOST} more; mend these first\n")
+    return "\n".join(blocks)
 
 
 def summary(diagnostics: Iterable[Diagnostic]) -> str:
@@ -106,6 +118,9 @@ def _note(note: Note, item: Diagnostic) -> str:
 
 
 def _safe(text: str) -> str:
+    text = _LONG_NAME.sub(lambda found: f"{found[1]}{found[2][:50]}…{found[2][-30:]}{found[1]}", text)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}…"
     # Names in messages come from files that may come from strangers: no control character of
     # theirs, nor any that turns the reading direction, reaches the terminal.
     return "".join(_visible(char) for char in text)

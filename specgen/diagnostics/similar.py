@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 # Comparing is quadratic in length; names longer than this are compared by their beginnings.
 _LONGEST = 80
+# As many names of one kind are not written by hand, and each is compared with each that is misspelt.
+_MOST = 500
 
 
+@lru_cache(maxsize=2**15)
 def edit_distance(a: str, b: str, limit: int) -> int:
     """How many letters to insert, delete, replace or swap to make `b` from `a`.
 
@@ -43,9 +47,12 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     `thetadot` finds `theta_dot` and `rewardsum` finds `RewardSum`. Equal matches are settled by
     alphabet, so the answer never depends on the order of `candidates`.
     """
+    candidates = set(candidates)
+    if len(candidates) > _MOST:
+        return None
     limit = max(1, min(len(name), _LONGEST) // 3)
     best: tuple[int, int, str] | None = None
-    for candidate in sorted(set(candidates)):
+    for candidate in sorted(candidates):
         if candidate == name:
             continue
         if _plain(candidate) == _plain(name) and _plain(name):

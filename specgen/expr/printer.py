@@ -184,13 +184,14 @@ class Printer:
         return f"{leaf.text}.shape" + (f"[:-{stored}]" if stored else "")
 
     def device(self) -> str:
-        """`, device=x.device` of a tensor that is read; "" when none is."""
+        """`x.device` of a tensor that is read; "" when none is."""
         leaf = self._batch_leaf() or next((one for one in self._leaves if not one.type.python), None)
-        return f", device={leaf.text}.device" if leaf is not None else ""
+        return f"{leaf.text}.device" if leaf is not None else ""
 
     def constant(self, function: str, *args: str, dtype: str) -> Printed:
         """`torch.function(args, dtype=…, device=…)`."""
-        return Printed(f"torch.{function}({', '.join(args)}, dtype={dtype_text(dtype)}{self.device()})")
+        placed = f", device={device}" if (device := self.device()) else ""
+        return Printed(f"torch.{function}({', '.join(args)}, dtype={dtype_text(dtype)}{placed})")
 
     def _batch_leaf(self) -> Typed | None:
         batched = [leaf for leaf in self._leaves if leaf.type.level == "batch"]

@@ -8,11 +8,21 @@ from functools import partial
 
 from specgen.check.chain_model import ChainKey, CheckedChain
 from specgen.check.chain_types import base_scope
-from specgen.check.model import Checked, CheckedEnv, Entry, snake
+from specgen.check.model import Checked, CheckedEnv, Entry, dotted, snake
 from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer
 from specgen.plan.chain_class import chain_class
-from specgen.plan.chain_fields import ChainField, chain_constants, chain_fields
+from specgen.plan.chain_fields import (
+    ChainField,
+    chain_constants,
+    chain_fields,
+    dtype_and_shape,
+    hidden_if_unread,
+    of_env,
+    output_of,
+    own_name,
+    reward_field,
+)
 from specgen.plan.chain_flow import END, START, Versions
 from specgen.plan.chain_lift import plan_lift
 from specgen.plan.chain_writer import FIXED, GIVEN, ChainWriter, Kind, NotHere
@@ -20,10 +30,10 @@ from specgen.plan.data import data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.env_context import NOT_DONE, field_doc
 from specgen.plan.env_flags import with_batch
-from specgen.plan.interface import FLAGS, Call, EnvInterface, Output, RecordField
+from specgen.plan.interface import Call, EnvInterface, RecordField
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.python_env import dynamics_type
-from specgen.plan.writer import shape_text, stored_text
+from specgen.plan.writer import stored_text
 
 
 def plan_chain(checked: Checked[CheckedChain], env: EnvInterface) -> list[Item]:
@@ -42,6 +52,7 @@ class _Planner:
         self.native = env.env.gymnasium is None
         self.consts = tuple(chain_constants(chain))
         self.rewards = [entry for entry in chain.entries.values() if entry.group == "reward"]
+        self.env_rewards = {entry.dotted for entry in env.env.reward}
         self.derived = [
             entry
             for entry in chain.entries.values()
@@ -50,6 +61,8 @@ class _Planner:
 
     def run(self) -> list[Item]:
         advance, advance_call, promoted, raw = self._advance()
+        self.fields = tuple(hidden_if_unread(f, advance_call.args) for f in self.fields)
+        self.root = tuple(f.field for f in self.fields)
         next_fields = (*self.root, *promoted, *raw)
         reset, reset_call = self._reset()
         items: list[Item] = []
@@ -73,7 +86,7 @@ class _Planner:
         if self.native and all(
             self.versions.last("root", entry.dotted, END) is None for entry in self.derived
         ):
-            observe_call = _of_env(self.env.observe)
+            observe_call = of_env(self.env.observe)
         elif self.derived:
             made, observe_call = self._observe()
             items += made
@@ -87,8 +100,8 @@ class _Planner:
             observe_call,
             self.env.reset_draws,
             self.env.advance_draws,
-            tuple(_output(entry) for entry in self.derived),
-            tuple(_output(entry) for entry in self.rewards),
+            tuple(output_of(entry) for entry in self.derived),
+            tuple(output_of(entry) for entry in self.rewards),
             self.env.params,
             {f.key: f.extra for f in self.fields if f.extra is not None and f.field.visible},
         )
@@ -153,8 +166,8 @@ class _Planner:
         for f in self.fields:
             if self.native and f.key in self.env.reset.returns and f.extra is None:  # type: ignore[union-attr]
                 values.append((f.field.name, f"base.{f.field.name}"))
-            elif f.field.key[-1] in FLAGS and f.extra is None:
-                values.append((f.field.name, "not_done" if f.field.name == "done" else "not_done.clone()"))
+            elif f.field.flag:
+                values.append((f.field.name, self._not_raised(f)))
             else:
                 values.append((f.field.name, writer.value("root", f.key, f.root).text))
         returned = ", ".join(f"{name}={text}" for name, text in values)
@@ -170,6 +183,13 @@ class _Planner:
             plan.name, tuple(names), tuple(f.dotted for f in self.root), f"{self.chain.name}Root"
         )
 
+    def _not_raised(self, f: ChainField) -> str:
+        """A done flag at a reset."""
+        done = (*f.field.key[:-1], "done")
+        if self.env.reset is not None and dotted(done) != "done":
+            return f"torch.zeros_like(base.{'_'.join(done)})"
+        return "not_done" if f.field.name == "done" else "not_done.clone()"
+
     def _advance(self) -> tuple[FunctionPlan, Call, tuple[RecordField, ...], tuple[RecordField, ...]]:
         writer, gym = self._begin_advance()
         values = [(f.field.name, writer.value("next", f.key, f.next).text) for f in self.fields]
@@ -181,10 +201,12 @@ class _Planner:
             if binding is None and not self._is_cold(entry):
                 binding = writer.value("next", entry.dotted, END)
             if binding is not None:
-                promoted.append(_reward_field(entry, entry.name))
+                promoted.append(reward_field(entry, entry.name))
                 values.append((entry.name, binding.text))
-            elif not self.native:
-                field = _reward_field(entry, f"raw_{entry.name}" if final else entry.name)
+            elif not self.native and entry.dotted in self.env_rewards:
+                field = reward_field(
+                    entry, own_name(self.chain, f"raw_{entry.name}") if final else entry.name
+                )
                 (raw if final else promoted).append(field)
                 values.append((field.name, writer.value("next", entry.dotted, START).text))
         returned = ", ".join(f"{name}={text}" for name, text in values)
@@ -219,9 +241,7 @@ class _Planner:
             for entry in env.env.reward:
                 bindings[entry.dotted] = Binding(entry.name, entry.type, ANYTHING)
             for flag in ("terminated", "truncated"):
-                bindings[flag] = Binding(
-                    flag, Type("bool", (), col=True), Binding("", Type("bool"), ANYTHING).interval
-                )
+                bindings[flag] = Binding(flag, Type("bool", (), col=True), ANYTHING)
             writer = self._writer("advance", bindings, None)
             writer.lines.append(Line("done = terminated | truncated"))
             writer.made["next", "done", None] = Binding("done", Type("bool", (), col=True), ANYTHING)
@@ -292,7 +312,8 @@ class _Planner:
         }
         if not self.native:
             for entry in self.env.env.reward:
-                raw = f"raw_{entry.name}" if self.versions.last("next", entry.dotted, END) else entry.name
+                changed = self.versions.last("next", entry.dotted, END)
+                raw = own_name(self.chain, f"raw_{entry.name}") if changed else entry.name
                 given[entry.dotted] = Binding(raw, entry.type, ANYTHING)
         writer = self._writer("reward", given, None)
         return writer, [writer.value("next", entry.dotted, END) for entry in rewards]
@@ -342,7 +363,7 @@ class _Planner:
                 lines.append(Line(f"return {values[0].text}"))
         else:
             returns = record = f"{self.chain.name}{what.capitalize()}"
-            fields = tuple(Field(e.name, "Tensor", doc=f"{e.type.dtype} {_shape(e)}.") for e in entries)
+            fields = tuple(Field(e.name, "Tensor", doc=dtype_and_shape(e)) for e in entries)
             items.append(RecordPlan(returns, (f"What `{self.prefix}_{kind}` returns.",), fields))
             pairs = ", ".join(f"{e.name}={v.text}" for e, v in zip(entries, values, strict=True))
             lines.append(Line(f"return {returns}({pairs})"))
@@ -356,7 +377,7 @@ class _Planner:
         )
         items.append(plan)
         # what Gymnasium returned is read from the Next record
-        raw = {reward.dotted for reward in self.env.env.reward} if not self.native else set()
+        raw = set() if self.native else self.env_rewards
         read = [f"next.{writer.given[a].text}" if a in raw else a for a in inputs]
         return items, Call(plan.name, (*fixed, *read), tuple(e.dotted for e in entries), record)
 
@@ -366,7 +387,7 @@ class _Planner:
         if arg.startswith("next."):
             name = arg.removeprefix("next.")
             field = next(f.field for f in self.fields if f.field.name == name)
-            return name if field.type.dtype == "bool" and field.key[-1] in FLAGS else f"next_{name}"
+            return name if field.flag else f"next_{name}"
         return writer.given[arg].text
 
     def _arguments(self, names: Iterable[str]) -> tuple[Argument, ...]:
@@ -377,22 +398,3 @@ class _Planner:
             "consts": f"{self.chain.name}Consts",
         }
         return tuple(Argument(name, annotations.get(name, "Tensor")) for name in names)
-
-
-def _of_env(call: Call | None) -> Call | None:
-    """A function of the environment as a chain calls it: the environment's constants go by another name there."""
-    return call and replace(call, args=tuple("env_consts" if arg == "consts" else arg for arg in call.args))
-
-
-def _reward_field(entry: ChainKey, name: str) -> RecordField:
-    return RecordField(
-        name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name
-    )
-
-
-def _output(entry: ChainKey) -> Output:
-    return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)
-
-
-def _shape(entry: ChainKey) -> str:
-    return shape_text("*batch", (*(entry.type.dims or ()), *((1,) if entry.type.col else ())))

@@ -84,8 +84,8 @@ def _init(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
 def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
     lines, further = [], {}
     if env.env.gymnasium is not None:
-        raw = {field.name for field in interface.root}
-        names = [f"raw_{e.name}" if f"raw_{e.name}" in raw else e.name for e in env.env.observation]
+        # a field with a spec that nobody rewrites is the observation itself; carries of that key come behind it
+        names = [next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation]
         lines.append(f"{unpacked(names)} = self._gym_reset()")
         further = {name: name for name in names}
     lines.append(f"return {reset_text(interface, further)}")

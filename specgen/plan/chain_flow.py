@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -86,8 +87,10 @@ class Versions:
         yield dotted((*level, "done"))
         for deeper in self._done:
             if len(deeper) > len(level) and deeper[: len(level)] == level:
-                yield dotted((*deeper, name))
+                if (flag := dotted((*deeper, name))) in self._entries:
+                    yield flag
                 yield dotted((*deeper, "done"))
 
     def _append(self, time: Time, write: Write) -> None:
-        self._writes.setdefault((time, write.entry.dotted), []).append(write)
+        # what a flag raises comes behind all that the transform writes itself, of other keys too
+        insort(self._writes.setdefault((time, write.entry.dotted), []), write, key=lambda other: other.place)

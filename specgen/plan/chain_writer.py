@@ -97,8 +97,8 @@ class ChainWriter:
             given_here = time == "root" and self.kind in ("advance", "reward", "observe")
             later = time == "next" and self.kind == "reward"
             if given_here or later:
-                flag = chain_field.field.type.dtype == "bool" and chain_field.field.key[-1] in FLAGS
-                name = chain_field.field.name if given_here or flag else f"next_{chain_field.field.name}"
+                bare = given_here or chain_field.field.flag
+                name = chain_field.field.name if bare else f"next_{chain_field.field.name}"
                 self.args.setdefault(f"{time}.{chain_field.field.name}")
                 return Binding(name, chain_field.field.type, chain_field.field.interval)
         return None
@@ -111,6 +111,8 @@ class ChainWriter:
             at = "root" if self.kind == "reset" else "next"
             if at == time:
                 return Binding(f"{self._base}.{field.name}", field.type, field.interval)
+        if any(field.added and field.key == key for field in self.fields):
+            return Binding("False", Type("bool", (), "lit"), point(0), static=False)
         if self.kind == "reset" and key in FLAGS:
             return self.given["not_done"]
         for call, outputs in ((self.env.observe, self.env.observations), (self.env.reward, self.env.rewards)):
@@ -203,6 +205,9 @@ class ChainWriter:
                 scope[name] = self._local(time, write, instance, row, name)
             elif name in earlier and earlier[name].target != statement.target:
                 scope[name] = self.value(time, read.dotted, (write.place[0], write.place[1] + 0.5))
+            elif name == statement.target and write.entry.group == "done":
+                # a flag as it is so far: another key of the same transform may have raised it
+                scope[name] = self.value(time, read.dotted, write.place)
             elif write.phase == "step" and name == bare:
                 before = (instance.position, -1.0) if bare in row.inputs else (instance.position + 0.5, 0.0)
                 scope[name] = self.value("root", read.dotted, before)

@@ -9,7 +9,7 @@ from functools import partial
 from specgen.check.model import AgentGroup
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
-from specgen.plan.interface import FLAGS, EnvInterface
+from specgen.plan.interface import EnvInterface
 from specgen.plan.per_env import param_doc
 from specgen.plan.writer import domain_text, shape_text
 
@@ -30,7 +30,7 @@ def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
     # what a user's class returns is in a record, and declared
     known = {e.dotted: e.spec for e in env.observation} if env.python is not None else {}
     keys += [line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype) for f in others]
-    flags = [f for f in interface.root if f.key[-1] in FLAGS and f.key[:-1] in env.done]
+    flags = [f for f in interface.root if f.flag]
     keys += [line(f.key, None, stored(f.type), f.doc, "bool") for f in flags]
     keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.action]
     keys += [line(("next", *o.key), o.spec, stored(o.type), o.doc) for o in interface.rewards]

@@ -84,12 +84,14 @@ def _function(context: EnvContext, function: CheckedFunction) -> FunctionPlan:
     scope = dict(context.fixed)
     for name, type_ in function.args.items():
         scope[name] = Binding(name, type_, full(type_.dtype))
-    first = next((name for name in function.args), None)
-    writer = Writer(scope, context.functions, scope[first] if first is not None else None)
+    # a value that reads no argument is made in the batch of the first one, or where the constants are
+    tables = [c.name for c in context.env.consts] if "consts" in function.function.prefix else []
+    place = next((scope[name] for name in (*function.args, *tables)), None)
+    writer = Writer(scope, context.functions, place)
     for statement in function.let:
         writer.assign(statement)
-    typed = writer.typed(function.returns)
-    writer.lines.append(Line(f"return {stored_text(typed, function.function.result)}", function.returns.path))
+    result = stored_text(writer.typed(function.returns), function.function.result, place)
+    writer.lines.append(Line(f"return {result}", function.returns.path))
     leading = [Argument(p, f"{context.env.name}{p.capitalize()}") for p in function.function.prefix]
     return FunctionPlan(
         function.function.text,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
-from specgen.check.model import CheckedEnv, Entry, Statement, dotted, identifier, snake
+from specgen.check.model import CheckedEnv, Entry, Statement, identifier, snake
 from specgen.expr import Binding, DrawSite, Function, Interval, Type, full
 from specgen.plan.flow import Flow, split_step
-from specgen.plan.interface import FLAG_DOCS, FLAGS, RecordField
+from specgen.plan.interface import FLAGS, RecordField, flag_fields
 from specgen.plan.model import Argument
 from specgen.plan.writer import shape_text
 
@@ -32,7 +33,7 @@ class EnvContext:
         self.env = env
         self.prefix = snake(env.name)
         self.flow: Flow = split_step(env)
-        self.root = (*(_state_field(entry) for entry in env.state), *_flag_fields(env))
+        self.root = (*(_state_field(entry) for entry in env.state), *flag_fields(env))
         promoted = [entry for entry in env.reward if entry.dotted in self.flow.promoted]
         self.next = (*self.root, *(_reward_field(entry) for entry in promoted))
         self.fixed: dict[str, Binding] = {}
@@ -51,20 +52,20 @@ class EnvContext:
         """The values of a key as far as they are proved."""
         return self.env.values.get(name, declared)
 
-    @property
+    @cached_property
     def names(self) -> set[str]:
         """The variables of generated functions that come from the declaration."""
         env = self.env
         targets = {identifier(s.target) for s in (*env.reset, *env.step, *env.observe)}
         return targets | {entry.name for entry in env.entries}
 
-    @property
+    @cached_property
     def now(self) -> dict[str, Binding]:
         """State and actions, as a step reads them."""
         entries = (*self.env.state, *self.env.action)
         return {e.dotted: Binding(e.name, e.type, self.values(e.dotted, e.spec.interval)) for e in entries}
 
-    @property
+    @cached_property
     def after(self) -> dict[str, Binding]:
         """The fields of the Next record; a done flag has one name, as nothing reads it before the step."""
         scope = {
@@ -74,10 +75,10 @@ class EnvContext:
         }
         return scope | {f.dotted: Binding(f.name, f.type, f.interval) for f in self.flags}
 
-    @property
+    @cached_property
     def flags(self) -> tuple[RecordField, ...]:
         """The done flags."""
-        return tuple(f for f in self.root if f.key[-1] in FLAGS and f.key[:-1] in self.env.done)
+        return tuple(f for f in self.root if f.flag)
 
     def place(self, scope: Mapping[str, Binding], read: Iterable[str], done: str) -> tuple[str, Binding]:
         """The argument of a function that tells the batch shape and the device to values that read no tensor.
@@ -162,11 +163,3 @@ def _state_field(entry: Entry) -> RecordField:
 
 def _reward_field(entry: Entry) -> RecordField:
     return RecordField(entry.name, entry.dotted, entry.key, entry.type, full("float32"), entry.doc)
-
-
-def _flag_fields(env: CheckedEnv) -> Iterable[RecordField]:
-    for prefix in env.done:
-        for flag in FLAGS:
-            key = (*prefix, flag)
-            type_ = Type("bool", env.done_dims[prefix], col=True)
-            yield RecordField("_".join(key), dotted(key), key, type_, full("bool"), FLAG_DOCS[flag])

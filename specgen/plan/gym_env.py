@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from specgen.check.model import Checked, CheckedEnv
-from specgen.expr import Type, full
+from specgen.expr import full
 from specgen.literals import literal
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method, specs_method, unpacked
 from specgen.plan.env_context import field_doc
-from specgen.plan.interface import FLAG_DOCS, FLAGS, EnvInterface, Extra, Output, RecordField
+from specgen.plan.interface import EnvInterface, Extra, Output, RecordField, flag_fields
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.spec_text import spec_code
 
@@ -20,10 +20,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
     observed = tuple(
         RecordField(e.name, e.dotted, e.key, e.type, e.spec.interval, e.doc) for e in env.observation
     )
-    flags = tuple(
-        RecordField(flag, flag, (flag,), Type("bool", (), col=True), full("bool"), FLAG_DOCS[flag])
-        for flag in FLAGS
-    )
+    flags = flag_fields(env)
     reward = RecordField("reward", "reward", ("reward",), env.reward[0].type, full("float32"))
     interface = EnvInterface(
         env,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.model import CheckedEnv, Key, Parameter
-from specgen.expr import Interval, SpecType, Type
+from specgen.check.model import CheckedEnv, Key, Parameter, dotted
+from specgen.expr import Interval, SpecType, Type, full
 from specgen.plan.spec_text import SpecCode
 
 FLAGS = ("done", "terminated", "truncated")
@@ -31,6 +31,7 @@ class RecordField:
         interval: its values.
         doc: one line.
         visible: whether it is an entry of the tensordict (a raw observation behind a transform is not).
+        flag: whether it is a done flag.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RecordField:
     interval: Interval
     doc: str = ""
     visible: bool = True
+    flag: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,3 +104,20 @@ class EnvInterface:
     def name(self) -> str:
         """The class name."""
         return self.env.name
+
+
+def flag_fields(env: CheckedEnv) -> tuple[RecordField, ...]:
+    """The done flags of an environment, as fields of its records."""
+    return tuple(
+        RecordField(
+            "_".join((*prefix, flag)),
+            dotted((*prefix, flag)),
+            (*prefix, flag),
+            Type("bool", env.done_dims[prefix], col=True),
+            full("bool"),
+            FLAG_DOCS[flag],
+            flag=True,
+        )
+        for prefix in env.done
+        for flag in FLAGS
+    )

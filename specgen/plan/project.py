@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.project import CheckedFile
+from specgen.diagnostics import working_on
 from specgen.imported import Import
 from specgen.plan.chain import plan_chain
 from specgen.plan.env import plan_env
@@ -30,6 +31,7 @@ def plan_project(checked: Mapping[str, CheckedFile], wanted: Mapping[str, str]) 
     items: dict[str, list[Item]] = {}
     exported: dict[str, Import] = {}
     for path, file in checked.items():
+        working_on(path)
         mine: list[Item] = list(map(plan_spec, file.specs.values()))
         for env in file.envs.values():
             made, interface = _plan_env(env)
@@ -42,6 +44,7 @@ def plan_project(checked: Mapping[str, CheckedFile], wanted: Mapping[str, str]) 
         items[path] = mine
         exported |= {item.name: Import(file.module, item.name) for item in mine}
     for path, file in checked.items():
+        working_on(path)
         for chain in file.chains.values():
             base = chain.value.env.value
             items[path] += plan_chain(chain, interfaces[base.module, base.name])

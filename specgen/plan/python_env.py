@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import Checked, CheckedEnv, Entry, Key, PythonSource, snake
-from specgen.expr import DrawSite, Type, full
+from specgen.expr import DrawSite, Type
 from specgen.literals import literal
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc, items_doc
@@ -32,7 +32,15 @@ from specgen.plan.env_context import (
     fixed_doc,
 )
 from specgen.plan.env_flags import reset_flags, with_batch
-from specgen.plan.interface import FLAG_DOCS, FLAGS, Call, EnvInterface, Extra, Output, RecordField
+from specgen.plan.interface import (
+    FLAGS,
+    Call,
+    EnvInterface,
+    Extra,
+    Output,
+    RecordField,
+    flag_fields,
+)
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.per_env import assign_params
 from specgen.plan.python_protocol import of_class, protocol_items, setup_params
@@ -46,7 +54,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     state = tuple(_field(e, e.type) for e in env.state)
     observed = tuple(_field(e, e.type) for e in env.observation)
     rewards = tuple(_field(e, e.type) for e in env.reward)
-    root = (*state, *observed, *_flags(env))
+    root = (*state, *observed, *flag_fields(env))
     reset, draws = _reset(env)
     advance = _advance(env, (*root, *rewards))
     interface = EnvInterface(
@@ -163,21 +171,6 @@ def _source(env: CheckedEnv) -> PythonSource:
 
 def _field(entry: Entry, type: Type) -> RecordField:
     return RecordField(entry.name, entry.dotted, entry.key, type, entry.spec.interval, entry.doc)
-
-
-def _flags(env: CheckedEnv) -> tuple[RecordField, ...]:
-    return tuple(
-        RecordField(
-            "_".join((*prefix, flag)),
-            ".".join((*prefix, flag)),
-            (*prefix, flag),
-            Type("bool", env.done_dims[prefix], col=True),
-            full("bool"),
-            FLAG_DOCS[flag],
-        )
-        for prefix in env.done
-        for flag in FLAGS
-    )
 
 
 def _record(env: CheckedEnv, kind: str, fields: tuple[RecordField, ...], doc: str) -> RecordPlan:

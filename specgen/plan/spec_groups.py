@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from specgen.check.model import Key
-from specgen.plan.interface import FLAGS, EnvInterface
+from specgen.plan.interface import EnvInterface
 from specgen.plan.model import Field, TypingPlan
 from specgen.plan.spec_text import SpecCode, flag_code, spec_code
 from specgen.plan.typed_keys import key_type, typed_composite
@@ -34,13 +34,8 @@ def spec_groups(interface: EnvInterface) -> dict[str, SpecGroup]:
             **{key: each.spec for key, each in extra.items() if each.carried},
         },
         "reward": {o.key: spec_code(o.spec, col=True) for o in interface.rewards},
-        "done": {f.key: flag_code(f.type) for f in interface.root if is_flag(f.key, env.done)},
+        "done": {f.key: flag_code(f.type) for f in interface.root if f.flag},
     }
-
-
-def is_flag(key: Key, done: tuple[Key, ...]) -> bool:
-    """Whether `key` belongs to one of the done sets."""
-    return key[-1] in FLAGS and key[:-1] in done
 
 
 def spec_types(interface: EnvInterface) -> TypingPlan:

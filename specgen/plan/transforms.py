@@ -323,7 +323,7 @@ class _Planner:
         if output is None:
             return f"self._require({target}, key.{bare})"
         if output.flag:
-            return f"self._flag({target}, key.{bare}, like=key.{output.each})"
+            return f"self._flag({target}, key.{bare})"
         return None if read in written else f"self._require({target}, key.{bare})"
 
     def _computed(self, read: str) -> str:
@@ -343,7 +343,7 @@ class _Planner:
         assigned = {write for function in self.functions["reset"] for write in function.writes}
         for output in self.transform.outputs:
             if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name}, like=key.{output.each})"
+                value = f"self._flag({target}, key.{output.name})"
                 text = f"self._write({target}, key.{output.name}, {value})"
                 if output.when is not None:
                     yield f"if self.{output.when} is not None:"

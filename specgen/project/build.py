@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from specgen.diagnostics import Diagnostic, Sink, tidy
+from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
@@ -16,7 +17,7 @@ from specgen.project.discover import Sources, read_sources
 from specgen.project.gymnasium_lock import LOCK_NAME, find_uses, lock_text, missing, read_lock, record_missing
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.project.staleness import Report, compare
-from specgen.project.write import Written, build_lock, replace_all, write
+from specgen.project.write import RefusedError, Written, build_lock, remove_leftovers, replace_all, write
 from specgen.settings import Library
 from specgen.source import Mapping as MappingNode
 from specgen.source import from_python, parse_yaml
@@ -91,7 +92,16 @@ def check(
         core: The compiler, if not specgen's own.
         say: Told what goes on.
 
+    Raises:
+        OSError: When the disk refuses.
+
     """
+    with _one_outcome() as outcome:
+        outcome.append(_check(project, strict, core, say))
+    return outcome[0]
+
+
+def _check(project: Project, strict: bool, core: Core | None, say: Callable[[str], None]) -> Outcome:
     sink = Sink()
     say("reading schemas")
     sources = read_sources(project, sink)
@@ -122,7 +132,30 @@ def build(
         OSError: When the disk refuses.
 
     """
+    with _one_outcome() as outcome:
+        outcome.append(_build(project, force, strict, core, say))
+    return outcome[0]
+
+
+@contextmanager
+def _one_outcome() -> Iterator[list[Outcome]]:
+    """A place for an outcome: that of the block, or what is said of an exception that should not be there."""
+    working_on("pyproject.toml")
+    outcome: list[Outcome] = []
+    try:
+        yield outcome
+    except (RefusedError, OSError):
+        raise
+    except Exception as error:
+        outcome[:] = [Outcome((internal_error(error),), {}, 0)]
+
+
+def _build(
+    project: Project, force: bool, strict: bool, core: Core | None, say: Callable[[str], None]
+) -> Outcome:
     with build_lock(project.root, project.config.output):
+        for folder in (project.config.output, project.config.schemas):
+            remove_leftovers(project.root / folder)
         sink = Sink()
         say("reading schemas")
         sources = read_sources(project, sink)
@@ -175,6 +208,7 @@ def _compile(
         return outcome, None
     if core is None and not found:
         remember(key, compiled.files)
+    working_on("pyproject.toml")
     say("comparing")
     report = compare(compiled.files, project.root, config.output)
     return Outcome(found, shown, len(sources.schemas), report), report

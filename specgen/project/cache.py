@@ -17,7 +17,7 @@ from pathlib import Path
 import specgen
 from specgen.header import is_generated
 from specgen.project.staleness import python_files
-from specgen.project.write import replace_all
+from specgen.project.write import remove_leftovers, replace_all
 from specgen.settings import Config
 from specgen.source import PythonSchema
 from specgen.source.spaces import Record, records_to_json
@@ -26,6 +26,7 @@ VARIABLE = "SPECGEN_CACHE_DIR"
 """The environment variable that names the folder; empty turns the cache off."""
 
 _KEPT = 100
+_A_DAY = 24 * 3600
 
 
 def input_digest(
@@ -88,6 +89,7 @@ def remember(key: str, files: Mapping[str, str]) -> None:
         entries = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in entries[:-_KEPT]:
             path.unlink(missing_ok=True)
+        remove_leftovers(folder, older=_A_DAY)
     except OSError:
         return
 

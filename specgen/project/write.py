@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ else:
     import fcntl
 
 _LOCK = ".specgen.lock"
+_LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
+"""What `replace_all` calls a file until it is complete."""
 
 
 class RefusedError(Exception):
@@ -128,6 +132,21 @@ def replace_all(texts: dict[Path, str]) -> None:
     finally:
         for beside, _ in staged:
             beside.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path, older: float = 0) -> None:
+    """Remove the files that killed builds left beside those that they were about to write.
+
+    Args:
+        folder: Where they wrote; hold `build_lock`, or a build that runs may lose what it is about to write.
+        older: Remove only what was last written so many seconds ago.
+
+    """
+    for path in folder.rglob(".*.tmp"):
+        if not _LEFTOVER.fullmatch(path.name) or not path.is_file():
+            continue
+        if not older or path.stat().st_mtime < time.time() - older:
+            path.unlink(missing_ok=True)
 
 
 def _remove_empty(file: Path) -> None:

@@ -97,6 +97,19 @@ OWN: dict[str, Dynamic] = {
         RewardSum(in_keys=[("agents", "reward")]),
         RewardScaling(in_keys=[("agents", "reward")], loc=0.0, scale=2.0),
     ),
+    "Renamed": lambda _, b: over(
+        envs.Pendulum(batch_size=b),
+        RewardScaling(loc=0.5, scale=0.25, out_keys=[("stats", "scaled")]),
+        RewardSum(in_keys=["reward", ("stats", "scaled")]),
+        StepCounter(max_steps=7, truncated_key="late", step_count_key="age"),
+        StepCounter(max_steps=5, truncated_key="late", step_count_key="age_again"),
+    ),
+    "Flagged": lambda p, b: over(
+        p.Squads(batch_size=b),
+        p.Cut(in_keys=["reward", ("red", "reward"), ("scout", "reward")], flag_key="cut", enough=2.5),
+        p.Cut(in_keys=[("blue", "team_reward"), "reward"], enough=2.0),
+        p.Cut(in_keys=[("red", "reward")], flag_key="terminated", enough=0.2),
+    ),
     "SquadsTrain": lambda p, b: over(
         p.Squads(batch_size=b),
         InitTracker(),

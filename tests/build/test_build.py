@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import assert_names_resolve
+
 ROOT = Path(__file__).resolve().parents[2]
 GRID = ROOT / "tests" / "agreement" / "schemas" / "grid_world.yaml"
 OK, FOUND, REFUSED = 0, 1, 3
@@ -90,7 +92,7 @@ schema = Module(
 
 
 def specgen(folder: Path, *arguments: str, seed: str = "0") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "specgen", *arguments],
         cwd=folder,
         # a memory of its own: what one test has compiled, another compiles again
@@ -99,6 +101,9 @@ def specgen(folder: Path, *arguments: str, seed: str = "0") -> subprocess.Comple
         text=True,
         check=False,
     )
+    if "build" in arguments and done.returncode == OK:
+        assert_names_resolve({path: text.decode("utf-8") for path, text in files(folder).items()})
+    return done
 
 
 def make(folder: Path, schemas: dict[str, str]) -> Path:

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import specgen.emit.project
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
-from tests.support import LIBRARY, library_records
+from tests.support import LIBRARY, compile_sources, library_records
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = [

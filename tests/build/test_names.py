@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from specgen.check.declarations import PYTHONS_OWN, SECTIONS, SUFFIXES
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink
 from specgen.expr.builtins.table import CALLABLE
+from specgen.header import is_generated
 from specgen.imported import BUILTINS, READ
 from specgen.source import Mapping, parse_yaml
+from tests.support import assert_names_resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = sorted((ROOT / "tests" / "cases").rglob("expected/**/*.py"))
@@ -39,6 +42,33 @@ def test_the_names_that_generated_functions_read_are_known() -> None:
 def test_no_declaration_hides_what_generated_code_reads(name: str) -> None:
     assert refusal(name) is not None
     assert refusal(name, foreign=True) is not None
+
+
+def test_names_resolve_in_what_is_committed() -> None:
+    folders = ("generated/specgen_std", "examples/warehouse/warehouse_rl", "tests/typing")
+    files = {str(path): path for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    made = {name: text for name, text in texts.items() if is_generated(text)}
+    assert len(made) > 20
+    assert_names_resolve(made)
+
+
+@pytest.mark.parametrize("text", ["x = y\n", "import os\n", "def f(a):\n    b = a\n", "__all__ = ['gone']\n"])
+def test_a_name_that_does_not_resolve_is_found(text: str) -> None:
+    with pytest.raises(AssertionError, match=r"F[48]"):
+        assert_names_resolve({"a.py": text})
+
+
+def test_every_test_compiles_where_names_are_resolved() -> None:
+    compiling = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(
+            r"from specgen\.pipeline import .*compile_sources|pipeline\.compile_sources\(",
+            path.read_text("utf-8"),
+        )
+    }
+    assert compiling == {"tests/support.py", "tests/build/test_internal_errors.py"}
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)

@@ -40,8 +40,9 @@ def schema(kind: str) -> str:
     }
     head, state, step, reward = parts[kind]
     draws = "".join(f"      {name}: {number}.0\n" for number, name in enumerate(FREE) if state)
+    allow = "    allow: [SG351]\n" if state else ""
     return (
-        f'specgen: 1\nenvs:\n  Named:\n{head}    state:\n      x: float32\n{state}    action: {{action: "float32[1]"}}\n'
+        f'specgen: 1\nenvs:\n  Named:\n{allow}{head}    state:\n      x: float32\n{state}    action: {{action: "float32[1]"}}\n'
         f"    observation: {{seen: float32}}\n    reset:\n      x: 0.0\n{draws}    step:\n{step}      next.x: x + action[0]\n"
         f"      reward: {reward}\n    observe:\n      seen: x\n"
     )

@@ -26,9 +26,8 @@ from specgen_runtime.specs import (
 )
 
 import specgen.emit.project
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
-from tests.support import imported
+from tests.support import compile_sources, imported
 
 CONFIG = Config("schemas", "random_specs", "random_specs")
 Fields = dict[str, Any]

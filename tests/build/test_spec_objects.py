@@ -27,10 +27,9 @@ from specgen_runtime.specs import (
 )
 
 from specgen import Env, Module, Spec
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
 from specgen.source import PythonSchema
-from tests.support import generate, imported
+from tests.support import compile_sources, generate, imported
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,20 @@ def test_rendering_without_the_file_and_with_other_files() -> None:
     assert "3 | z\n  | ^ here\n" in shown
 
 
+def test_output_is_bounded() -> None:
+    many = [RULE.at(Span("a.yaml", line, 1, line, 2), f"mistake {line}") for line in range(1, 1001)]
+    said = render_human(many, {})
+    assert said.count("error[SG321]") == 100
+    assert "mistake 100\n" in said
+    assert said.endswith("\n… and 900 more; mend these first\n")
+    assert "more" not in render_human(many[:100], {})
+    long = "k" * 5_000_000
+    said = render_human([RULE.at(Span("a", 1, 1, 1, 2), f"no `{long}` here", notes=[long], help=long)], {})
+    assert f"no `{'k' * 50}…{'k' * 30}` here" in said
+    assert len(said) < 4000
+    assert summary(many) == "1000 errors"
+
+
 def test_spans_over_lines_at_the_end_and_of_wide_characters() -> None:
     text = "k: 'a\n  b'\n\tx: 漢字y\n"
     over = RULE.at(Span("a", 1, 4, 2, 5), "m")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
+from tests.support import compile_sources
 
 ADR = Path(__file__).resolve().parents[2] / "docs" / "adr"
 CONFIG = Config(schemas="schemas", output="out", package="out")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from specgen.diagnostics import Sink
-from specgen.pipeline import compile_sources
 from specgen.project.gymnasium_lock import read_lock
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config, Library
+from tests.support import compile_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -16,8 +16,8 @@ from torch import nn
 
 from specgen.check.attributes import OF_LOSSES
 from specgen.diagnostics import render_human
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
+from tests.support import compile_sources
 
 SCHEMA = """\
 specgen: 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specgen.header import is_edited, is_generated, same, seal
 from specgen.project import RefusedError, build_lock, compare, write
-from specgen.project.write import replace_all
+from specgen.project.write import remove_leftovers, replace_all
 
 TEXT = '# From a.yaml.\n"""Doc."""\n\nx = 1\n'
 
@@ -169,3 +169,13 @@ def test_builds_wait_for_each_other(tmp_path: Path) -> None:
         assert log.read_text() == "released"
     other.join()
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_leftovers_of_killed_builds_are_removed(tmp_path: Path) -> None:
+    ours = ["out/.a.py.4711.tmp", "out/deep/.b.py.1.tmp"]
+    kept = ["out/a.tmp", "out/.hidden.tmp", "out/a.py", "out/deep/.b.py.tmp", "other/.a.py.4711.tmp"]
+    put(tmp_path, dict.fromkeys([*ours, *kept], ""))
+    (tmp_path / "out/.folder.1.tmp").mkdir()
+    remove_leftovers(tmp_path / "out")
+    assert set(tree(tmp_path)) == set(kept)
+    assert (tmp_path / "out/.folder.1.tmp").is_dir()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from specgen import Env, Module, Python
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
 from specgen.source import PythonSchema
+from tests.support import compile_sources
 
 CONFIG = Config("schemas", "out", "out")
 YAML = """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4394360d0cdeb1e9743ce3a7cf6d787a2c7e940a1087f81018b5a3a9e7881100
+# specgen: sha256=fc03ede58b0567a98c01a206b886016cc1b10deebc87a4bd93382e23f47354c9
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations
@@ -135,11 +135,7 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
             step_count = step_counter_reset(self._blank(key.step_count))
             self._keep(tensordict_reset, key.step_count, step_count)
             if self.max_steps is not None:
-                self._write(
-                    tensordict_reset,
-                    key.truncated,
-                    self._flag(tensordict_reset, key.truncated, like=key.done),
-                )
+                self._write(tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -148,7 +144,7 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
             next_step_count = step_counter_step(step_count)
             self._keep(next_tensordict, key.step_count, next_step_count)
             if self.max_steps is not None:
-                next_truncated = self._flag(next_tensordict, key.truncated, like=key.done)
+                next_truncated = self._flag(next_tensordict, key.truncated)
                 next_truncated = step_counter_step_truncated(self.max_steps, next_step_count, next_truncated)
                 self._write(next_tensordict, key.truncated, next_truncated)
         return next_tensordict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, Literal
 
 import torch
@@ -130,10 +131,10 @@ def _check_rollout(
     for s in env._done_sets:
         for where in ((), ("next",)):
             done = data.get((*where, *as_tuple(s.done)))
-            expected = data.get((*where, *as_tuple(s.terminated)))
+            flags = [s.terminated, *([] if s.truncated is None else [s.truncated]), *s.others]
+            expected = reduce(torch.logical_or, (data.get((*where, *as_tuple(flag))) for flag in flags))
             if s.truncated is not None:
-                expected = expected | data.get((*where, *as_tuple(s.truncated)))
-                rule = "terminated | truncated"
+                rule = " | ".join(as_tuple(flag)[-1] for flag in flags)
                 right = torch.equal(done, expected)
             else:
                 rule = "True where terminated is"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
@@ -143,10 +142,10 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         """The value before the step, as it was at this position in the chain."""
         return self._require(tensordict, self._private.get(key, key))
 
-    def _flag(self, tensordict: TensorDictBase, key: NestedKey, like: NestedKey) -> Tensor:
-        """A done flag as it is so far: false, of the shape of the entry `like`, where nobody has written it."""
+    def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """A done flag as it is so far: false where nobody has written it."""
         value: Tensor | None = tensordict.get(key, None)
-        return torch.zeros_like(self._require(tensordict, like), dtype=torch.bool) if value is None else value
+        return self._blank(key) if value is None else value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write an output."""

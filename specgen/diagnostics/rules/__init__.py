@@ -13,6 +13,7 @@ from specgen.diagnostics.rules import (
     expressions,
     flow,
     gymnasium,
+    internal,
     llm,
     loss_lints,
     losses,
@@ -42,6 +43,7 @@ MODULES: tuple[ModuleType, ...] = (
     agents,
     gymnasium,
     expression_lints,
+    internal,
     expressions,
 )
 

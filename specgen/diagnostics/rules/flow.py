@@ -141,3 +141,68 @@ transforms: [{StepCounter: {max_steps: 200}}, RewardSum]
 """,
     without="Only one of the two transforms is built, whichever comes first.",
 )
+
+KEY_PLACE = Rule(
+    "SG361",
+    "no place for a key",
+    """\
+What a transform writes needs a place in the tensordict and a name in Python. Under the name of a group of agents
+everything has a dimension for them, and generated code calls the value of `x` after a step `next_x`.
+
+```yaml
+transforms:
+  - ObservationNorm: {loc: 0, scale: 2, in_keys: [agents.seen, position], out_keys: [agents.normed, agents.position]}
+```
+
+Choose another key:
+
+```yaml
+transforms:
+  - ObservationNorm: {loc: 0, scale: 2, in_keys: [agents.seen, position], out_keys: [agents.normed, position_normed]}
+```
+""",
+    without="tensordict refuses the value at the first step, as its shape is not that of the group.",
+)
+
+FLAG_PLACE = Rule(
+    "SG362",
+    "no place for a done flag",
+    """\
+A transform's `terminated` and `truncated` stand beside the done flags of the environment, of their shape, under
+whatever name. They can only be raised, and raise `done` with them; `done` itself follows from them.
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200, truncated_key: done}}]
+```
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200, truncated_key: out_of_time}}]
+```
+""",
+    without="a flag that no done set knows ends no episode, and one that is mapped can end an episode that goes on.",
+)
+
+NO_REWARD_YET = Rule(
+    "SG363",
+    "reward where there is none",
+    """\
+A step gives a reward; a reset gives none. A transform that reads `x` in `reset`, or the bare `x` in `step` (its value
+before the step), can be applied to observations, not to rewards.
+
+```yaml
+transforms:
+  Smooth:
+    in: {x: {each: env.reward, type: "float[...]"}}
+    out: {y: {each: x, name: "smooth_{}"}}
+    carry: [y]
+    reset: {y: x}
+    step: {next.y: 0.9 * y + 0.1 * next.x}
+```
+
+```yaml
+    reset: {y: zeros_like(y)}
+    step: {next.y: 0.9 * y + 0.1 * next.x}
+```
+""",
+    without="the first reset ends in a KeyError, as no reward is in the tensordict.",
+)

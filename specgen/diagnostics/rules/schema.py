@@ -246,3 +246,25 @@ params:
 """,
     without="One of the two is ignored, and which one only the generated code knows.",
 )
+
+CALL_CYCLE = Rule(
+    "SG145",
+    "functions that call each other in a circle",
+    """\
+Functions may call each other, in whatever order they are declared, but none may come back to itself: an expression
+is computed once for all environments of a batch, so there is no condition that could end the circle.
+
+```yaml
+functions:
+  even: {args: {k: int64}, returns: "where(k == 0, 1, odd(k - 1))"}
+  odd: {args: {k: int64}, returns: "where(k == 0, 0, even(k - 1))"}
+```
+
+```yaml
+functions:
+  even: {args: {k: int64}, returns: "1 - k % 2"}
+  odd: {args: {k: int64}, returns: "k % 2"}
+```
+""",
+    without="`where` computes both of its sides, so the first call ends in Python's RecursionError.",
+)

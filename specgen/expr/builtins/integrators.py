@@ -9,7 +9,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, convert, highest
 from specgen.expr.dtypes import join
 from specgen.expr.interval import ANYTHING
-from specgen.expr.printer import Printed, Printer, call
+from specgen.expr.printer import Printed, Printer, call, method
 from specgen.expr.types import Function, Type, Typed
 
 
@@ -86,8 +86,14 @@ def _show(node: Typed, printer: Printer) -> Printed:
 
 def show_call(node: Typed, printer: Printer) -> Printed:
     """Prints the call of a declared function."""
-    assert node.function is not None
-    return call(node.function.text, *node.function.prefix, *arguments(node, node.args, printer))
+    function = node.function
+    assert function is not None
+    printed = call(function.text, *function.prefix, *arguments(node, node.args, printer))
+    device = printer.device()
+    if function.params or "consts" in function.prefix or not node.type.dims or not device:
+        return printed
+    # it is given no tensor that says where its result belongs
+    return method(printed, "to", device)
 
 
 def infer_call(site: Site) -> Typed | None:

@@ -111,6 +111,9 @@ def _logic(word: str, sign: str, doc: str, python: Callable[..., bool], numpy: s
     def show(node: Typed, printer: Printer) -> Printed:
         if node.type.python:
             return pointwise.infix(word, words)(node, printer)
+        for own, other in (node.args, node.args[::-1]):
+            if own.static is (word == "and") and other.type == node.type:
+                return printer.show(other)  # `false or x` is x
         return pointwise.infix(sign, bits)(node, printer)
 
     def reference(np: Any, a: Any, b: Any) -> Any:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de4a2542d785042d2a6532d4827771ad8c416c0c14c32e32c92c8c8eddacbb17
+# specgen: sha256=8dc34361fc44ef3233399a5ff2011ec8d016f50978660651c1a93f7a7a5f7813
 """Time."""
 
 from __future__ import annotations
@@ -106,15 +106,13 @@ class Clock(GeneratedTransform[ClockKeys]):
         for key in self.keys:
             time = clock_reset(self._blank(key.time))
             self._keep(tensordict_reset, key.time, time)
-            self._write(
-                tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated, like=key.done)
-            )
+            self._write(tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
             time = self._recall(tensordict, key.time)
-            next_truncated = self._flag(next_tensordict, key.truncated, like=key.done)
+            next_truncated = self._flag(next_tensordict, key.truncated)
             next_time, next_truncated = clock_step(self.limit, time, next_truncated)
             self._keep(next_tensordict, key.time, next_time)
             self._write(next_tensordict, key.truncated, next_truncated)

@@ -1,0 +1,199 @@
+"""What transforms write in a chain: the entries, and the places that they can't have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specgen.check.chain_model import ChainKey, Group
+from specgen.check.model import CheckedEnv, Key, dotted
+from specgen.check.names import Names, env_words
+from specgen.check.transform_model import CheckedTransform, Output
+from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import flow as rules
+from specgen.expr import SpecType, Type
+from specgen.expr.dtypes import INT_RANGES
+
+
+def written_entry(
+    transform: CheckedTransform, output: Output, entry: ChainKey, key: Key, written: Mapping[str, ChainKey]
+) -> ChainKey:
+    """What an output is under its key.
+
+    Args:
+        transform: whose output it is.
+        output: the output.
+        entry: what its role stands for.
+        key: the key that it is written under.
+        written: the outputs above it.
+    """
+    source = entry if output.like in (None, output.each) else written.get(output.like or "", entry)
+    dtype = output.dtype or source.spec.dtype
+    type_ = Type(dtype, entry.type.dims, col=entry.type.col)
+    low, high = output.interval or (float("-inf"), float("inf"))
+    if dtype in INT_RANGES:
+        low, high = max(low, INT_RANGES[dtype][0]), min(high, INT_RANGES[dtype][1])
+    bounded = output.interval is not None and (low, high) != (float("-inf"), float("inf"))
+    shape = entry.type.dims or ()
+    # what an expression does to bounds is not followed: the result is known by dtype and shape alone
+    spec = (
+        SpecType("bounded", dtype, shape, low=low, high=high)
+        if bounded
+        else SpecType("unbounded", dtype, shape)
+    )
+    return ChainKey(key, _group(transform, output, entry, key), spec, type_, output.doc)
+
+
+def _group(transform: CheckedTransform, output: Output, entry: ChainKey, key: Key) -> Group:
+    if output.flag:
+        return "done"
+    # a mapped reward is a reward, under whatever key; anything else beside its input is observed
+    if key == entry.key or (transform.map and entry.group == "reward"):
+        return entry.group
+    return "observation"
+
+
+class Places:
+    """The keys of a chain at its present position: who wrote them, and what they are called in Python."""
+
+    def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
+        """Start with the keys of the environment, which stands at `span`; `name` is that of the chain."""
+        self._env = env
+        self._sink = sink
+        functions = [function.name for function in env.functions]
+        made = dict.fromkeys(("not_done", "env_consts", "dynamics"), "generated code calls something else so")
+        self._names = Names(sink, {**env_words(env.name, functions), **env_words(name, ()), **made})
+        self._writers: dict[str, tuple[str, Span | None]] = {}
+        for entry in env.entries:
+            self._names.claim(entry.dotted, f"{entry.role} key", span, "a key of the environment")
+            self._writers[entry.dotted] = ("the environment", None)
+        for prefix in env.done:
+            for flag in ("done", "terminated", "truncated"):
+                self._writers[dotted((*prefix, flag))] = ("the environment", None)
+        self._flags = self._writers.keys() - {entry.dotted for entry in env.entries}
+
+    @property
+    def transforms(self) -> dict[str, tuple[str, Span]]:
+        """The transform that wrote each key last, by its name and where it stands in the chain."""
+        return {key: (name, span) for key, (name, span) in self._writers.items() if span is not None}
+
+    def rename_action(self, made: ChainKey, span: Span) -> None:
+        """Note the key under which a transform takes an action, if it is a new one."""
+        if made.dotted not in self._writers:
+            self._new(made, span)
+
+    def take(
+        self,
+        made: ChainKey,
+        entry: ChainKey,
+        output: Output,
+        transform: CheckedTransform,
+        span: Span,
+        beside: Iterable[ChainKey],
+    ) -> None:
+        """Note that an output is written under its key; what stands against it is reported at `span`.
+
+        Args:
+            made: the output.
+            entry: what its role stands for.
+            output: its declaration.
+            transform: whose it is.
+            span: where its key was chosen.
+            beside: what the transform writes for the same entry above it.
+        """
+        if any(other.key == made.key for other in beside):
+            self._collision(made, output, transform, span)
+        elif output.flag:
+            self._flag(made, output, transform, span)
+        elif transform.map and entry.group == "done":
+            self._sink.add(
+                rules.FLAG_PLACE.at(
+                    span,
+                    f"`{transform.name}` maps the done flag `{entry.dotted}`, which later transforms may raise",
+                    help="declare an output `terminated` or `truncated` to raise one, "
+                    "or compute what follows from it under `step` and `reset`",
+                )
+            )
+        elif made.dotted in self._writers and not (transform.map and made.key == entry.key):
+            self._collision(made, output, transform, span)
+        elif made.dotted not in self._writers:
+            self._new(made, span)
+        self._writers[made.dotted] = (transform.name, span)
+
+    def _flag(self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span) -> None:
+        level = made.key[:-1]
+        if made.key[-1] == "done":
+            self._sink.add(
+                rules.FLAG_PLACE.at(
+                    span,
+                    "`done` follows from the flags beside it",
+                    help=f"choose another name for `{output.name}`; raised, it raises `done`",
+                )
+            )
+        elif made.dotted in self._writers and made.dotted not in self._flags:
+            self._collision(made, output, transform, span)
+        elif level not in self._env.done:
+            where = f"`{dotted(level)}`" if level else "the root"
+            self._sink.add(
+                rules.FLAG_PLACE.at(
+                    span,
+                    f"there are no done flags at {where} that `{made.dotted}` could stand beside",
+                    notes=[
+                        f"done flags are at {', '.join(f'`{dotted(p)}`' if p else 'the root' for p in self._env.done)}"
+                    ],
+                    help="take another key in `in_keys`, or declare the flags under `done` of the environment",
+                )
+            )
+        elif (made.type.dims or ()) != self._env.done_dims[level]:
+            self._sink.add(
+                rules.FLAG_PLACE.at(
+                    span,
+                    f"`{made.dotted}` has shape {list(made.type.dims or ())}, "
+                    f"the done flags beside it have shape {list(self._env.done_dims[level])}",
+                )
+            )
+        elif made.dotted not in self._writers:
+            self._new(made, span)
+            self._flags.add(made.dotted)
+
+    def _collision(self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span) -> None:
+        other, first = self._writers[made.dotted]
+        by = other if first is None else f"`{other}`"
+        self._sink.add(
+            rules.KEY_COLLISION.at(
+                span,
+                f"`{made.dotted}` is written by `{transform.name}` and by {by}",
+                notes=[Note("the first one", first)] if first is not None else [],
+                help=f"set `{output.keyword or 'out_keys'}` on one of them"
+                if first is not None
+                else f"set `{output.keyword or 'out_keys'}`",
+            )
+        )
+
+    def _new(self, made: ChainKey, span: Span) -> None:
+        """A key that was not there: its name, and what it stands under."""
+        if not self._names.claim(made.dotted, f"{made.group} key", span):
+            return
+        called = {key.replace(".", "_"): key for key in self._writers}
+        bare = made.name.removeprefix("next_")
+        later = called.get(f"next_{made.name}")
+        if (bare != made.name and bare in called) or later is not None:
+            of, own = (made.dotted, later) if later is not None else (called[bare], made.dotted)
+            self._sink.add(
+                rules.KEY_PLACE.at(
+                    span,
+                    f"`{own}` is what `next.{of}` is called in Python",
+                    help=f"choose another key than `{made.dotted}`",
+                )
+            )
+            return
+        group = next((group for group in self._env.groups if group.name == made.key[0]), None)
+        dims = made.type.dims or ()
+        if group is not None and dims[:1] != (group.size,):
+            self._sink.add(
+                rules.KEY_PLACE.at(
+                    span,
+                    f"`{made.dotted}` has shape {list(dims)}: what stands under `{group.name}` is one for each "
+                    f"of its {group.size} agents",
+                    help="choose a key that is not in the group",
+                )
+            )

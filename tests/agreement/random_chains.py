@@ -1,0 +1,342 @@
+"""Random environments and chains over them: as schemas, and as `TransformedEnv(env, Compose(...))`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import specgen_std.transforms
+from specgen_runtime.envs import EnvBase
+from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_runtime.typing import NestedKey
+
+LIBRARY = ("DoubleToFloat", "InitTracker", "ObservationNorm", "RewardScaling", "RewardSum", "StepCounter")
+
+OWN = """\
+specgen: 1
+doc: Transforms of every form.
+
+transforms:
+  Smooth:
+    doc: A carry that begins at its input.
+    params: {rate: {default: 0.25, above: 0, max: 1}}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "smooth_{}"}}
+    carry: [y]
+    reset: {y: x}
+    step: {next.y: y + rate * (next.x - y)}
+  Change:
+    doc: Reads its input before the step.
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "change_{}"}}
+    reset: {y: zeros_like(x)}
+    step: {next.y: next.x - x}
+  Peak:
+    doc: A carry of rewards, and a flag beside them.
+    params: {enough: {type: float, optional: true}, ends: true}
+    in: {reward: {each: env.reward, type: "float[...]"}}
+    out:
+      peak: {each: reward, name: "best_{}", type: like(reward)}
+      truncated: {each: reward, name: truncated, type: "bool[...]", keyword: flag_key, when: given(enough)}
+    carry: [peak]
+    derive_done: ends
+    reset: {peak: "full_like(peak, -100.0)"}
+    step:
+      gain: next.reward - peak
+      next.peak: peak + max(gain, 0)
+      next.truncated: next.truncated or next.reward >= enough
+  Ends:
+    doc: Two flags and a count, beside each done set.
+    params: {after: {type: int, default: 9, min: 1}}
+    in: {done: {each: env.done, type: "bool[...]"}}
+    out:
+      age: {each: done, type: "int32[...] in [0, 1000000]", name: age, keyword: age_key}
+      terminated: {each: done, type: "bool[...]", name: terminated, keyword: over_key}
+      truncated: {each: done, type: "bool[...]", name: truncated, keyword: late_key}
+    carry: [age]
+    reset: {age: zeros_like(age)}
+    step:
+      next.age: age + 1
+      next.terminated: next.terminated or next.age >= 2 * after
+      next.truncated: next.truncated or next.age >= after
+  Square:
+    doc: A map that neither rises nor falls.
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: same}}
+    map: {y: x * x - 0.5 * x}
+  Above:
+    doc: A map to truth values.
+    params: {level: 0.0}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "above_{}", type: "bool[...]"}}
+    map: {y: x > level}
+  Push:
+    doc: An inverse of the actions.
+    params: {gain: 1.0}
+    in: {u: {each: env.action, type: "float[...]", inverse: true}}
+    out: {v: {each: u, name: same}}
+    inverse: {u: "clip(gain * v, -1, 1)"}
+"""
+
+
+@dataclass
+class Sample:
+    """An environment and a chain over it.
+
+    Attributes:
+        env: the lines of the declaration `Env`.
+        transforms: names and arguments, as the schema has them.
+    """
+
+    env: list[str]
+    transforms: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def schemas(self) -> dict[str, str]:
+        """The schema files, by name."""
+        chain = [f"      - {name}: {_yaml(arguments)}" for name, arguments in self.transforms]
+        imports = [f"specgen_std/transforms/{_snake(name)}" for name in LIBRARY]
+        lines = [
+            "specgen: 1",
+            f"import: [{', '.join(['own', *imports])}]",
+            "envs:",
+            *self.env,
+            "chains:",
+            "  Fused:",
+            "    env: Env",
+            "    transforms:",
+            *chain,
+            "    allow: [SG311]",
+        ]
+        return {"own.yaml": OWN, "sample.yaml": "\n".join(lines) + "\n"}
+
+    def dynamic(self, package: ModuleType, batch: tuple[int, ...]) -> EnvBase[Any]:
+        """The same, put together when it runs."""
+        made = []
+        for name, arguments in self.transforms:
+            class_ = getattr(specgen_std.transforms if name in LIBRARY else package, name)
+            made.append(class_(**{key: _value(key, value) for key, value in arguments.items()}))
+        return TransformedEnv(package.Env(batch_size=batch), Compose(*made))
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_yaml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_yaml, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name.startswith(("in_keys", "out_keys")):
+        keys: list[NestedKey] = [tuple(key.split(".")) if "." in key else key for key in value]
+        return keys
+    return value
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is known of an entry while a chain is drawn."""
+
+    name: str
+    group: str
+    dtype: str
+
+    @property
+    def parent(self) -> str:
+        """The group that it stands under, with its dot."""
+        return self.name[: self.name.rfind(".") + 1]
+
+
+def draw_env(random: Random) -> tuple[list[str], list[Key]]:
+    """An environment: the lines of its declaration, and the keys that transforms may read."""
+    dtype = random.choice(["float32", "float32", "float64"])
+    shape = random.choice(["", "[2]"])
+    team = random.choice([0, 0, 2, 3])
+    only_team = bool(team) and random.random() < 0.3
+    bonus = random.random() < 0.3
+    table = random.random() < 0.3
+    noise = random.random() < 0.3
+    x = random.choice(["x", "raw_x"])
+    keys = [Key(x, "observation", dtype), Key("seen", "observation", "float32")]
+    size = "(2,)" if shape else "()"
+    lines = ["  Env:", "    doc: Drawn.", "    params: {dt: 0.25}"]
+    if table:
+        lines.append('    consts: {table: {type: "float32[3]", value: [0.5, 1.0, 1.5]}}')
+    if team:
+        lines.append(f"    groups: {{team: {{agents: {team}}}}}")
+    lines += ["    state:", f"      {x}: {dtype}{shape} in [-5, 5]", "      k: int64 in [0, 2]"]
+    lines += ["      team.y: float32 in [-9, 9]"] if team else []
+    lines += ["    action:", "      action: float32[2] in [-1, 1]"]
+    lines += ["      team.move: categorical(3)"] if team else []
+    lines += ["    observation:", "      seen: float32[2]"]
+    if team:
+        lines.append("      team.near: float32[2]")
+        keys += [Key("team.y", "observation", "float32"), Key("team.near", "observation", "float32")]
+    rewards = [*(["team.reward"] if team else []), *([] if only_team else ["reward"])]
+    rewards += ["bonus"] if bonus and not only_team else []
+    lines.append(f"    reward: [{', '.join(rewards)}]")
+    keys += [Key(name, "reward", "float32") for name in rewards]
+    lines += [
+        "    reset:",
+        f"      {x}: uniform(-2, 2, shape={size}, dtype={dtype})",
+        "      k: randint(0, 3)",
+    ]
+    lines += ["      team.y: uniform(-1, 1, shape=team)"] if team else []
+    push = "action" if shape else "action[0]"
+    gain = "table[k]" if table else "0.5"
+    wind = f" + normal(0, 0.1, shape={size}, dtype={dtype})" if noise else ""
+    lines += [
+        "    step:",
+        f"      push: {dtype}({gain} * {push})",
+        f"      next.{x}: clip({x} + dt * push{wind}, -5, 5)",
+        "      next.k: (k + 1) % 3",
+    ]
+    total = f"float32(sum(next.{x}))" if shape else f"float32(next.{x})"
+    if team:
+        lines.append("      next.team.y: clip(team.y + float32(team.move) - 1, -9, 9)")
+        lines.append("      team.reward: 0.5 * next.team.y")
+        lines.append("      team.terminated: abs(next.team.y) > 4")
+        lines += ["      terminated: all(team.terminated)"] if only_team else []
+    if not only_team:
+        lines.append(f"      reward: {total}")
+        lines.append(f"      terminated: abs({total}) > 3")
+    if "bonus" in rewards:
+        lines.append("      bonus: float32(next.k)")
+    first = f"{x}[0]" if shape else x
+    lines += ["    observe:", f"      seen: stack(float32({first}), float32(k))"]
+    lines += ["      team.near: stack(team.y, -team.y, axis=1)"] if team else []
+    return lines, keys
+
+
+def draw_sample(random: Random) -> Sample:
+    """An environment and one to eight transforms, with arguments that fit, most of the time."""
+    env, keys = draw_env(random)
+    sample = Sample(env)
+    chain = _Chain(random, keys)
+    for _ in range(random.randint(1, 8)):
+        sample.transforms.append(chain.draw())
+    return sample
+
+
+class _Chain:
+    """Draws one transform after another and follows which keys there are."""
+
+    def __init__(self, random: Random, keys: list[Key]) -> None:
+        self.random = random
+        self.keys = {key.name: key for key in keys}
+        self.fresh = 0
+
+    def draw(self) -> tuple[str, dict[str, Any]]:
+        name = self.random.choice([*LIBRARY, "Smooth", "Change", "Peak", "Ends", "Square", "Above", "Push"])
+        arguments: dict[str, Any] = getattr(self, f"_{_snake(name)}")()
+        return name, arguments
+
+    def _some(self, group: str | None = None, dtype: str | None = None) -> list[Key]:
+        found = [k for k in self.keys.values() if group in (None, k.group) and dtype in (None, k.dtype)]
+        found = [k for k in found if k.dtype.startswith("float")]
+        return self.random.sample(found, min(len(found), self.random.randint(1, 2)))
+
+    def _name(self) -> str:
+        """A name that is free: plain, or one that generated code is fond of."""
+        self.fresh += 1
+        like = self.random.choice(list(self.keys)).split(".")[-1]
+        return self.random.choice(
+            ["new", "base", "raw_" + like, "observed", "batch", "carry_0_" + like, "z"]
+        ) + ("" if self.fresh == 1 else str(self.fresh))
+
+    def _place(self, key: Key) -> str:
+        """A new key for what is made of `key`: beside it, or in a group of its own."""
+        nested = self.random.random() < 0.25 and not key.name.startswith("team.")
+        return f"{'made.' if nested else key.parent}{self._name()}"
+
+    def _mapped(self, found: list[Key], dtype: str | None = None) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"in_keys": [key.name for key in found]}
+        renamed = self.random.random() < 0.6 or dtype is not None
+        if renamed:
+            arguments["out_keys"] = [self._place(key) for key in found]
+        for key, out in zip(found, arguments.get("out_keys", arguments["in_keys"]), strict=True):
+            group = "reward" if key.group == "reward" else "observation"
+            self.keys[out] = Key(out, group, dtype or key.dtype)
+        return arguments
+
+    def _affine(self, found: list[Key]) -> dict[str, Any]:
+        scale = self.random.choice([0.5, 2.0, 3.0])
+        arguments = {"loc": self.random.choice([0.0, -1.0, 0.25]), "scale": scale, **self._mapped(found)}
+        if self.random.random() < 0.3:
+            arguments["standard_normal"] = True
+        return arguments
+
+    def _added(self, found: list[Key], pattern: str, dtype: str | None = None) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"in_keys": [key.name for key in found]}
+        outs = [key.parent + pattern.format(key.name.split(".")[-1]) for key in found]
+        if self.random.random() < 0.5 or any(out in self.keys for out in outs):
+            outs = arguments["out_keys"] = [self._place(key) for key in found]
+        for key, out in zip(found, outs, strict=True):
+            self.keys[out] = Key(out, "observation", dtype or key.dtype)
+        return arguments
+
+    def _beside_flags(self, keyword: str, usual: str, dtype: str) -> dict[str, str]:
+        name = self._name() if usual in self.keys or self.random.random() < 0.4 else usual
+        self.keys[name] = Key(name, "observation", dtype)
+        return {} if name == usual else {keyword: name}
+
+    def _flag(self, keyword: str) -> dict[str, str]:
+        if self.random.random() < 0.5:
+            return {}
+        return {keyword: self.random.choice(["late", "terminated", "truncated", "cut"])}
+
+    def _double_to_float(self) -> dict[str, Any]:
+        return self._mapped(self._some(dtype="float64"), "float32")
+
+    def _init_tracker(self) -> dict[str, Any]:
+        return self._beside_flags("init_key", "is_init", "bool")
+
+    def _observation_norm(self) -> dict[str, Any]:
+        return self._affine(self._some())
+
+    def _reward_scaling(self) -> dict[str, Any]:
+        return self._affine(self._some(self.random.choice(["reward", "reward", None])))
+
+    def _reward_sum(self) -> dict[str, Any]:
+        return self._added(self._some("reward"), "episode_{}")
+
+    def _step_counter(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = self._beside_flags("step_count_key", "step_count", "int64")
+        if self.random.random() < 0.7:
+            arguments |= {"max_steps": self.random.randint(1, 12), **self._flag("truncated_key")}
+        if self.random.random() < 0.2:
+            arguments["update_done"] = False
+        return arguments
+
+    def _smooth(self) -> dict[str, Any]:
+        return {"rate": 0.5, **self._added(self._some("observation"), "smooth_{}")}
+
+    def _change(self) -> dict[str, Any]:
+        return self._added(self._some("observation"), "change_{}")
+
+    def _peak(self) -> dict[str, Any]:
+        arguments = self._added(self._some("reward"), "best_{}")
+        if self.random.random() < 0.5:
+            arguments |= {"enough": self.random.choice([0.5, 2.0]), **self._flag("flag_key")}
+        if self.random.random() < 0.2:
+            arguments["ends"] = False
+        return arguments
+
+    def _ends(self) -> dict[str, Any]:
+        flags = {**self._flag("over_key"), **self._flag("late_key")}
+        return {"after": self.random.randint(2, 9), **self._beside_flags("age_key", "age", "int32"), **flags}
+
+    def _square(self) -> dict[str, Any]:
+        return self._mapped(self._some())
+
+    def _above(self) -> dict[str, Any]:
+        return self._mapped(self._some("observation"), "bool")
+
+    def _push(self) -> dict[str, Any]:
+        return {"gain": self.random.choice([0.5, 2.0])}

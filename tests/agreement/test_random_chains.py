@@ -1,0 +1,106 @@
+"""Random chains: what is accepted can be imported and stepped, and gives what the dynamic composition gives.
+
+`pytest tests/agreement/test_random_chains.py --hypothesis-profile=explore` tries others, and more of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+from specgen_runtime.envs import EnvBase
+from specgen_runtime.testing import assert_identical
+from tensordict import TensorDictBase
+
+from tests.agreement.random_chains import draw_sample
+from tests.support import compile_texts, imported
+
+EXAMPLES = 30 if settings.default.derandomize else 1000
+STEPS = 20
+CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362"}
+"""Keys that clash: the drawn names may."""
+
+
+@settings(
+    max_examples=EXAMPLES,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a seed can't be shrunk
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.integers(0, 2**32 - 1).map(Random), st.sampled_from([(), (3,), (2, 1)]))
+def test_random_chains(random: Random, batch: tuple[int, ...]) -> None:
+    sample = draw_sample(random)
+    texts = sample.schemas()
+    files, said, codes = compile_texts(texts, "random_package")
+    event("accepted" if files else "refused")
+    if not files:
+        assert codes <= CLASHES, texts["sample.yaml"] + said
+        return
+    with tempfile.TemporaryDirectory() as folder, imported(files, "random_package", Path(folder)) as package:
+        fused, dynamic = package.Fused(batch_size=batch), sample.dynamic(package, batch)
+        try:
+            same_specs(fused, dynamic)
+            drive(fused, dynamic)
+        except BaseException as error:
+            error.add_note(texts["sample.yaml"])
+            raise
+
+
+def same_specs(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
+    """The same keys of the same shapes and dtypes; the fused state may have less, as it knows what a step reads."""
+    for group in ("action", "observation", "reward", "done", "state"):
+        found, expected = shapes(fused, group), shapes(dynamic, group)
+        if group == "state":
+            expected = {key: value for key, value in expected.items() if key in found}
+        assert found == expected, group
+
+
+def shapes(env: EnvBase[Any], group: str) -> dict[Any, Any]:
+    leaves = getattr(env, f"full_{group}_spec").items(True, True)
+    return {key: (leaf.shape, leaf.dtype) for key, leaf in leaves if "_carry" not in key}
+
+
+def drive(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
+    """Step both with the same actions; reset rows and everything on the way."""
+    for env in (fused, dynamic):
+        env.set_seed(5)
+    torch.manual_seed(5)
+    root, other = fused.reset(), dynamic.reset()
+    assert_identical(shown(root), shown(other), "the first reset")
+    for step in range(STEPS):
+        root = fused.rand_action(root)
+        for key in fused.action_keys:
+            other.set(key, root.get(key).clone())
+        transition, root = fused.step_and_maybe_reset(root)
+        expected, other = dynamic.step_and_maybe_reset(other)
+        assert_identical(shown(transition), shown(expected), f"step {step}")
+        assert_identical(shown(root), shown(other), f"after step {step}")
+        if step % 5 == 2:
+            mask = {key: torch.rand(fused.full_done_spec[done].shape) < 0.5 for key, done in resets(fused)}
+            root, other = (
+                env.reset(data.update({key: value.clone() for key, value in mask.items()}))
+                for env, data in ((fused, root), (dynamic, other))
+            )
+            assert_identical(shown(root), shown(other), f"the partial reset after step {step}")
+    rollouts = []
+    for env in (fused, dynamic):
+        env.set_seed(7)
+        torch.manual_seed(7)
+        rollouts.append(env.rollout(10, lambda td: td.update(fused.full_action_spec.rand())))
+    assert_identical(shown(rollouts[0]), shown(rollouts[1]), "a rollout")
+
+
+def resets(env: EnvBase[Any]) -> list[tuple[Any, Any]]:
+    """The keys of the root-most masks, with the flag that each resembles."""
+    found = [(key, (*key[:-1], "done") if isinstance(key, tuple) else "done") for key in env.reset_keys]
+    top = [pair for pair in found if pair[0] == "_reset"]
+    return top or found
+
+
+def shown(data: TensorDictBase) -> TensorDictBase:
+    """The tensors, without those that only the environment itself reads."""
+    return data.select(*(key for key in data.keys(True, True) if "_carry" not in key))
