@@ -345,4 +345,22 @@ class TestCheckEnvSpecs:
         env = Watching()
         check_env_specs(env, seed=0, tensordict=env.reset().set("mine", torch.zeros(1)))
         assert env.seeded == 0
-        assert "count" in seen[1].keys(True)
+        assert len(seen) > 4
+        assert all("mine" in given.keys() for given in seen[1:])  # noqa: SIM118
+
+    @pytest.mark.parametrize("stop", [True, False, "both"])
+    @pytest.mark.parametrize("seed", [None, 0])
+    def test_every_reset_gets_the_tensordict(self, stop: Any, seed: int | None) -> None:
+        class Told(Counting):
+            """Episodes begin where the caller says; there is no other way to begin one."""
+
+            def _reset(self, tensordict: Any, **kwargs: Any) -> TensorDict:
+                fresh = super()._reset(tensordict)
+                return fresh.update({"count": tensordict["start"]})
+
+        env = Told(batch_size=(2,), limit=100)
+        start = TensorDict({"start": torch.full((2, 1), 7)}, [2])
+        check_env_specs(env, tensordict=start, seed=seed, break_when_any_done=stop)
+        assert list(start.keys()) == ["start"]
+        with pytest.raises(TypeError):
+            check_env_specs(env)

@@ -102,3 +102,10 @@ def test_draws_are_compiled() -> None:
     drawn = torch.compile(lambda: spec.rand(), fullgraph=True, backend="eager")()
     assert spec.is_in(drawn)
     torch.compiler.reset()
+
+
+def test_expanded_bounds_take_no_memory_until_somebody_asks_for_them() -> None:
+    spec = Bounded(0, 1, (3,)).expand(1000, 3)
+    spec.assert_is_in(spec.rand())
+    assert spec._low.untyped_storage().nbytes() <= 12
+    assert spec.low.untyped_storage().nbytes() == 12000

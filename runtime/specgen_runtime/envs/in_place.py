@@ -15,7 +15,10 @@ from specgen_runtime.envs.leaves import Leaf
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import KeyAccess
 
-__all__ = ["is_borrowed", "noted_versions", "refuse_changes"]
+__all__ = ["REWARDS", "is_borrowed", "noted_versions", "refuse_changes"]
+
+REWARDS = ("versions", "full_reward_spec")
+"""What `noted_versions` takes for the rewards, which no later root holds."""
 
 Noted = list[tuple[Any, Any, int]]
 """Entries: their key (or leaf), their tensor, and how often that had been written to."""
@@ -27,7 +30,7 @@ def noted_versions(env: KeyAccess, tensordict: TensorDictBase, groups: tuple[str
     Args:
         env: whose specs.
         tensordict: a root, or what is under `"next"`.
-        groups: what is noted, then `"full_observation_spec"`, ...
+        groups: `"versions"`, then `"full_observation_spec"`, ...: what follows from it is remembered under it.
     """
     if torch.compiler.is_compiling():
         return []
@@ -41,7 +44,10 @@ def noted_versions(env: KeyAccess, tensordict: TensorDictBase, groups: tuple[str
         pairs = [(key, peek(tensordict, key)) for key in keys]
         pairs += [(leaf, leaf.find(tensordict)) for leaf in stacked]
         return [(key, value, value._version) for key, value in pairs if isinstance(value, Tensor)]
-    except RuntimeError:  # tensors of torch.inference_mode count nothing
+    except (
+        AttributeError,
+        RuntimeError,
+    ):  # no tensors, or those of torch.inference_mode, which count nothing
         return []
 
 

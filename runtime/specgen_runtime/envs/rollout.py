@@ -11,7 +11,7 @@ from tensordict import LazyStackedTensorDict, TensorDictBase
 from specgen_runtime.envs.done import DoneSet, any_done, mark_truncated, rootmost_sets
 from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.finite import NotFiniteError
-from specgen_runtime.envs.in_place import noted_versions, refuse_changes
+from specgen_runtime.envs.in_place import REWARDS, noted_versions, refuse_changes
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.packing import stack_alike
 from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
@@ -20,7 +20,6 @@ from specgen_runtime.specs.arguments import as_count
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
 
-_REWARDS = ("versions", "full_reward_spec")
 T = TypeVar("T", bound=TensorDictBase)
 
 __all__ = [
@@ -247,7 +246,7 @@ def step_through(
         last = t == max_steps - 1
         if leaves_out and finished is not None and bool(finished.any()):
             current.set("_step", ~finished)
-        held = noted_versions(env, peek(records[-1], "next"), _REWARDS) if records else []
+        held = noted_versions(env, peek(records[-1], "next"), REWARDS) if records else []
         try:
             if any_stops or all_stops or last:
                 record = env.step(current)

@@ -13,7 +13,7 @@ from specgen_runtime.envs.checked import check_entries, check_flag_types, check_
 from specgen_runtime.envs.done import any_done, complete_dones, pop_reset_masks, rootmost_sets
 from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.finite import refuse_not_finite
-from specgen_runtime.envs.in_place import noted_versions, refuse_changes
+from specgen_runtime.envs.in_place import REWARDS, noted_versions, refuse_changes
 from specgen_runtime.envs.key_access import KeyAccess
 from specgen_runtime.envs.mdp import following_root
 from specgen_runtime.envs.partial import merge_reset, refuse_done_after_reset
@@ -28,7 +28,6 @@ D = TypeVar("D", bound=TensorDictBase, default=Any)
 
 _OBSERVED = ("full_observation_spec", "full_done_spec")
 _ROOT = ("versions", *_OBSERVED, "full_state_spec")
-_REWARDS = ("versions", "full_reward_spec")
 
 
 class Stepping(KeyAccess[S], ABC, Generic[D, S]):
@@ -353,7 +352,7 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
         root = self.step_mdp(tensordict)
         if not self.any_done(root):
             return tensordict, root
-        held = noted_versions(self, tensordict.get("next"), _REWARDS)
+        held = noted_versions(self, tensordict.get("next"), REWARDS)
         root = self.reset(root, select_reset_only=True)
         refuse_changes(self, held, "_reset")
         return tensordict, root
