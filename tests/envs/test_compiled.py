@@ -100,6 +100,28 @@ def test_compiled_rollouts_write_where_they_are_told_and_look_at_what_they_find(
         looking(root.clone())
 
 
+@pytest.mark.parametrize(
+    ("make", "random", "stop"),
+    [
+        (library.CartPole, True, True),
+        (chains.PendulumTrain, False, True),
+        (library.Pendulum, True, False),
+    ],
+)
+def test_compiled_rollouts_name_time(make: Callable[..., Any], random: bool, stop: bool) -> None:
+    env = make(batch_size=(2,))
+    drawn = env.rand_action()["action"]
+
+    def act(tensordict: TensorDict) -> TensorDict:
+        return tensordict.set("action", drawn)
+
+    def roll() -> Any:
+        return env.rollout(2, None if random else act, break_when_any_done=stop)
+
+    data = torch.compile(roll, backend="eager")()  # where it stops depends on values, which breaks the graph
+    assert data.names == data["next"].names == roll().names == [None, "time"]
+
+
 def test_compiled_partial_steps() -> None:
     env = chains.CartPoleTrain(batch_size=(3,))
     root = started(env).set("_step", torch.tensor([True, False, True]))

@@ -8,12 +8,17 @@ import pytest
 import torch
 from specgen_runtime.envs import (
     ExplorationType,
+    GymEnv,
+    SerialEnv,
     check_env_specs,
     exploration_type,
     set_exploration_type,
     step_mdp,
 )
 from specgen_runtime.specs import Unbounded
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.envs.cartpole import CartPole
+from specgen_std.transforms.step_counter import StepCounter
 from tensordict import LazyStackedTensorDict, TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -98,6 +103,82 @@ def test_contiguous_or_lazy() -> None:
     assert isinstance(lazy, LazyStackedTensorDict)
     assert lazy.batch_size == (2, 3)
     assert lazy.names == [None, "time"]
+
+
+class Growing(Counting):
+    """Observes all that it has counted so far."""
+
+    def __init__(self, batch_size: tuple[int, ...] = ()) -> None:
+        super().__init__(batch_size=batch_size)
+        self.observation_spec["history"] = Unbounded((*batch_size, -1))
+
+    def seen(self, count: Any) -> Any:
+        return torch.zeros(*self.batch_size, int(count.max()) + 1)
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> TensorDict:
+        fresh = super()._reset(tensordict)
+        return fresh.set("history", self.seen(fresh["count"]))
+
+    def _step(self, tensordict: Any) -> TensorDict:
+        following = super()._step(tensordict)
+        return following.set("history", self.seen(following["count"]))
+
+
+def growing(env: Any) -> Any:
+    """A policy that writes one more number at each step."""
+    written = []
+
+    def act(tensordict: Any) -> Any:
+        written.append(0.0)
+        memory = torch.zeros(*env.batch_size, len(written))
+        return env.rand_action(tensordict).set("memory", memory)
+
+    return act
+
+
+ALIKE: dict[str, Any] = {
+    "hand-written": lambda: Counting(batch_size=(2,)),
+    "transformed": lambda: TransformedEnv(Counting(batch_size=(2,)), StepCounter()),
+    "native": lambda: CartPole(batch_size=(2,)),
+    "gymnasium": lambda: GymEnv("CartPole-v1"),
+    "batch": lambda: SerialEnv(2, Counting),
+}
+
+
+class TestSizesThatDiffer:
+    """A lazy stack, or an error that names the key: never another thing than what was asked for."""
+
+    message = r"{}' is \[.*1\] at step 0 and \[.*2\] at step 1.*Call rollout with return_contiguous=False"
+
+    @pytest.mark.parametrize("stop", [True, False])
+    @pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+    def test_dynamic_specs(self, batch: tuple[int, ...], stop: bool) -> None:
+        env = Growing(batch)
+        for contiguous in (None, False):
+            data = env.rollout(3, break_when_any_done=stop, return_contiguous=contiguous)
+            assert isinstance(data, LazyStackedTensorDict)
+            assert [step["history"].shape[-1] for step in data.unbind(-1)] == [1, 2, 3]
+        with pytest.raises(RuntimeError, match=self.message.format("'history")):
+            env.rollout(3, break_when_any_done=stop, return_contiguous=True)
+        assert type(env.rollout(1, return_contiguous=True)) is TensorDict
+        if not batch:  # rows of different sizes have no partial resets
+            check_env_specs(env)
+            with pytest.raises(AssertionError, match="'history'"):
+                check_env_specs(env, return_contiguous=True)
+
+    @pytest.mark.parametrize("kind", ALIKE)
+    @pytest.mark.parametrize("stop", [True, False])
+    def test_what_a_policy_writes(self, kind: str, stop: bool) -> None:
+        env = ALIKE[kind]()
+        for contiguous in (None, False):
+            data = env.rollout(3, growing(env), break_when_any_done=stop, return_contiguous=contiguous)
+            assert isinstance(data, LazyStackedTensorDict)
+            assert data.names[-1] == "time"
+            assert [step["memory"].shape[-1] for step in data.unbind(-1)] == [1, 2, 3]
+        with pytest.raises(RuntimeError, match=self.message.format("'memory")):
+            env.rollout(3, growing(env), break_when_any_done=stop, return_contiguous=True)
+        assert type(env.rollout(3, return_contiguous=True)) is TensorDict
+        env.close()
 
 
 def test_set_truncated() -> None:
@@ -264,4 +345,22 @@ class TestCheckEnvSpecs:
         env = Watching()
         check_env_specs(env, seed=0, tensordict=env.reset().set("mine", torch.zeros(1)))
         assert env.seeded == 0
-        assert "count" in seen[1].keys(True)
+        assert len(seen) > 4
+        assert all("mine" in given.keys() for given in seen[1:])  # noqa: SIM118
+
+    @pytest.mark.parametrize("stop", [True, False, "both"])
+    @pytest.mark.parametrize("seed", [None, 0])
+    def test_every_reset_gets_the_tensordict(self, stop: Any, seed: int | None) -> None:
+        class Told(Counting):
+            """Episodes begin where the caller says; there is no other way to begin one."""
+
+            def _reset(self, tensordict: Any, **kwargs: Any) -> TensorDict:
+                fresh = super()._reset(tensordict)
+                return fresh.update({"count": tensordict["start"]})
+
+        env = Told(batch_size=(2,), limit=100)
+        start = TensorDict({"start": torch.full((2, 1), 7)}, [2])
+        check_env_specs(env, tensordict=start, seed=seed, break_when_any_done=stop)
+        assert list(start.keys()) == ["start"]
+        with pytest.raises(TypeError):
+            check_env_specs(env)

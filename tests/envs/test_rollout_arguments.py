@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import EnvBase, NotFiniteError, check_env_specs
+from specgen_runtime.envs import EnvBase, NotFiniteError, ParallelEnv, SerialEnv, check_env_specs
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.transforms import TransformedEnv
+from specgen_std.transforms.step_counter import StepCounter
 from tensordict import TensorDict
 
 from tests.envs.counting import Counting, Grid
@@ -109,6 +111,10 @@ class Placed(Counting):
         return fresh.update({"count": tensordict["count"]}) if set_state else fresh
 
 
+def transformed(make: Any) -> TransformedEnv:
+    return TransformedEnv(make(), StepCounter())
+
+
 class TestSetState:
     def test_resets(self) -> None:
         env = Placed()
@@ -117,6 +123,30 @@ class TestSetState:
         assert env.reset(state.clone(), set_state=False)["count"] == 0
         assert env.reset(state.clone())["count"] == 2
         assert env.reset()["count"] == 0
+
+    @pytest.mark.parametrize("kind", ["serial", "parallel", "transformed", "batch inside", "inside a batch"])
+    def test_environments_of_environments(self, kind: str) -> None:
+        makes: dict[str, Any] = {
+            "serial": lambda make: SerialEnv(2, make),
+            "parallel": lambda make: ParallelEnv(2, make),
+            "transformed": lambda make: TransformedEnv(make(batch_size=(2,)), StepCounter()),
+            "batch inside": lambda make: TransformedEnv(SerialEnv(2, make), StepCounter()),
+            "inside a batch": lambda make: SerialEnv(2, partial(transformed, make)),
+        }
+        env = makes[kind](Placed)
+        assert env._supports_set_state
+        state = TensorDict({"count": torch.tensor([[2], [1]])}, [2])
+        for set_state, expected in ((True, [2, 1]), (None, [2, 1]), (False, [0, 0])):
+            assert env.reset(state.clone(), set_state=set_state)["count"].flatten().tolist() == expected
+        assert env.reset()["count"].flatten().tolist() == [0, 0]
+        data = env.rollout(5, tensordict=state, set_state=True, break_when_any_done=False)
+        assert data["count"].squeeze(-1).tolist() == [[2, 3, 4, 0, 1], [1, 2, 3, 4, 0]]
+        env.close()
+        env = makes[kind](Counting)
+        assert not env._supports_set_state
+        with pytest.raises(NotImplementedError, match="set_state=True"):
+            env.reset(state.clone(), set_state=True)
+        env.close()
 
     def test_rollouts(self) -> None:
         env = Placed(limit=4)

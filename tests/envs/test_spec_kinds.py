@@ -13,6 +13,7 @@ from specgen_runtime.envs import check_env_specs
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.specs.non_tensors.data import same_data
+from tensordict import TensorDict
 
 from tests.envs.spec_kinds import KINDS, SINGLE, Drawing, made
 
@@ -38,8 +39,8 @@ def values(spec: Composite, td: Any) -> dict[str, Any]:
     return {str(leaf): leaf.find(td) for leaf in leaves_of(spec)}
 
 
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_specs_are_met(env: Drawing, contiguous: bool) -> None:
+@pytest.mark.parametrize("contiguous", [None, False])
+def test_specs_are_met(env: Drawing, contiguous: bool | None) -> None:
     check_env_specs(env, return_contiguous=contiguous, seed=0)
 
 
@@ -54,8 +55,8 @@ def test_rollout_to_the_end(env: Drawing) -> None:
         assert same_data(values(env.observation_spec, before["next"]), values(env.observation_spec, after))
 
 
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_rollout_over_several_episodes(env: Drawing, contiguous: bool) -> None:
+@pytest.mark.parametrize("contiguous", [None, False])
+def test_rollout_over_several_episodes(env: Drawing, contiguous: bool | None) -> None:
     data = env.rollout(8, break_when_any_done=False, return_contiguous=contiguous)
     assert data.batch_size == (*env.batch_size, 8)
     assert data.names == [*[None] * env.ndim, "time"]
@@ -78,6 +79,14 @@ def test_rollout_over_several_episodes(env: Drawing, contiguous: bool) -> None:
                 )
             else:
                 assert after["count"][row] == 0
+
+
+def test_contiguous_rollouts_are_dense_or_refused(env: Drawing, kind: str) -> None:
+    if kind == "stacked, of different sizes":
+        with pytest.raises(RuntimeError, match=r"'(x|action)' is of several sizes.*return_contiguous=False"):
+            env.rollout(3, return_contiguous=True)
+        return
+    assert type(env.rollout(3, return_contiguous=True)) is TensorDict
 
 
 def test_rollout_until_all_are_done(env: Drawing) -> None:

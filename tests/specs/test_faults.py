@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -345,3 +346,27 @@ class TestComposite:
             spec.type_check(torch.zeros(2), "zz")
         with pytest.raises(TypeError):
             spec.type_check(TensorDict({"a": {"b": torch.zeros(2, dtype=torch.float64)}}))
+
+
+NUMBERS = (3, 3.0, True, 0, np.int64(1), np.float32(0), np.zeros(()), torch.zeros(()), torch.tensor(1))
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+@pytest.mark.parametrize("shape", [(1,), (1, 1), ()], ids=str)
+def test_a_number_is_the_one_element(number: Any, shape: tuple[int, ...]) -> None:
+    """Whether it comes as a number, an array or a tensor without dimensions."""
+    made = {
+        "unbounded": Unbounded(shape),
+        "bounded": Bounded(0, 3, shape),
+        "integers": Bounded(0, 3, shape, dtype=torch.int64),
+        "categorical": Categorical(4, shape),
+        "binary": Binary(shape=shape) if shape else Categorical(2, shape, dtype=torch.int8),
+        "one-hot": OneHot(4, shape=(*shape, 4)),
+    }
+    for name, spec in made.items():
+        if name == "binary" and number > 1:
+            continue
+        encoded = spec.encode(number)
+        assert encoded.shape == spec.shape, name
+        assert spec.to_numpy(encoded) == number, name
+        assert Composite(a=spec).encode({"a": number})["a"].shape == spec.shape, name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -57,6 +57,9 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
         TypeError: at construction, if the subclass leaves one of the three methods out, or its constructor asks for
             `auto_reset`.
     """
+
+    _parts_refuse_casts: ClassVar[bool] = False
+    """Whether all that could be cast is in an environment inside, which refuses it, or in transforms, which may be."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make the environment; inside an `AutoResetEnv` if it is called with `auto_reset=True`."""
@@ -173,7 +176,8 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
             break_when_any_done: stop as soon as one environment is done (the default). If False, environments
                 that are done are reset and go on.
             break_when_all_done: stop when all are done; those that are done earlier repeat their last row.
-            return_contiguous: stack the steps (the default). If False, return a lazy stack of them.
+            return_contiguous: stack the steps. If False, return a lazy stack of them. By default they are stacked
+                unless an entry differs in its size from step to step.
             tensordict: passed to the first reset, or where to start from.
             set_truncated: mark the last step as truncated.
             out: written to in place and returned; it has the entries and the shape of the result.
@@ -189,8 +193,10 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
                 outside the action spec (all steps are looked at together, at the end).
             TypeError: both ways to stop are asked for, or the policy takes or returns the wrong things.
             KeyError: at the step where the policy writes no action.
-            RuntimeError: `auto_reset=False` without a tensordict, `set_truncated=True` without the flag, or, at the
-                step where it happens, an action of the wrong shape, dtype or device.
+            RuntimeError: `auto_reset=False` without a tensordict, `set_truncated=True` without the flag,
+                `return_contiguous=True` where sizes differ from step to step, or, at the step where it happens, an
+                action of the wrong shape, dtype or device, or an entry of an earlier step that `_step` or `_reset`
+                changed in place.
             NotFiniteError: an observation or reward is NaN or infinite, and `check_finite` is set.
         """
         if actions is not None:
@@ -206,7 +212,7 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
             auto_cast_to_device=auto_cast_to_device,
             break_when_any_done=break_when_any_done,
             break_when_all_done=bool(break_when_all_done),
-            return_contiguous=return_contiguous is not False,
+            return_contiguous=return_contiguous,
             tensordict=tensordict,
             set_truncated=set_truncated,
             trust_policy=trust_policy,
@@ -297,7 +303,11 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the environment, its specs, parameters and buffers; in place, returns self.
 
-        Takes what `torch.nn.Module.to` takes; a dtype casts parameters and buffers, not the specs.
+        Takes what `torch.nn.Module.to` takes. Nothing is cast: the dtypes of an environment's data are those of its
+        specs, which say nothing of how they follow from parameters. A dtype is accepted where it changes nothing.
+
+        Raises:
+            TypeError: a dtype would cast a parameter or a buffer; nothing is changed then.
         """
         parse: Any = torch._C._nn._parse_to  # pyright: ignore[reportAttributeAccessIssue]
         device, *_ = parse(*args, **kwargs)
@@ -306,6 +316,20 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
             self._device = as_device(device)
             self._move_specs(self._device)
         return self
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """What `to`, `double` and `half` do, also those of a module that holds the environment; refuses casts."""
+        own = () if self._parts_refuse_casts else (*self.named_parameters(), *self.named_buffers())
+        for name, tensor in own:
+            cast = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device)).dtype
+            if cast is not tensor.dtype:
+                raise TypeError(
+                    f"{type(self).__name__} cannot be cast: {name!r} would be {cast}, and its specs would stay as they"
+                    f" are. Set them when you make the environment, or cast a part of it that its data do not show"
+                    f" (env.{name.split('.')[0]}.to(...))"
+                )
+        moved: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return moved
 
     def _move_specs(self, device: torch.device) -> None:
         self._groups = {

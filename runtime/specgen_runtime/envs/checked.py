@@ -9,12 +9,21 @@ import torch
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs.entries import peek
+from specgen_runtime.envs.in_place import is_borrowed
 from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.envs.traced import is_traced
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import Expected, KeyAccess
 
-__all__ = ["WrongDtypeError", "check_entries", "check_flag_types", "check_tensordict"]
+__all__ = [
+    "WrongDtypeError",
+    "cast_actions",
+    "check_entries",
+    "check_flag_types",
+    "check_tensordict",
+    "fit_batch",
+]
 
 
 class WrongDtypeError(RuntimeError, TypeError):
@@ -38,18 +47,51 @@ def check_tensordict(env: KeyAccess, tensordict: TensorDictBase, method: str) ->
         )
 
 
+def fit_batch(env: KeyAccess, result: TensorDictBase, size: torch.Size, method: str) -> None:
+    """Give what a hook returned without batch size the one that its entries should start with.
+
+    Raises:
+        RuntimeError: it has another one, or its entries do not start so.
+    """
+    try:
+        if not result.batch_size:
+            result.batch_size = size
+            return
+    except RuntimeError:
+        pass
+    found = ", ".join(f"{show_key(key)} {list(value.shape)}" for key, value in result.items(True, True))
+    raise RuntimeError(
+        f"{type(env).__name__}.{method} returned a tensordict of batch size {list(result.batch_size)},"
+        f" expected {list(size)}; found {found}"
+    )
+
+
 def check_entries(
-    env: KeyAccess, tensordict: TensorDictBase, expected: Iterable[Expected], method: str
+    env: KeyAccess,
+    tensordict: TensorDictBase,
+    expected: Iterable[Expected],
+    method: str,
+    *,
+    own: bool = False,
 ) -> None:
     """Compare entries with their specs: presence, shape, dtype and device, but not the domain.
 
-    A reward or done flag of shape `(*batch)` where `(*batch, 1)` is declared is given its last dimension.
+    A reward or done flag of shape `(*batch)` where `(*batch, 1)` is declared is given its last dimension, and an
+    action of integers or truth values the declared dtype, where that holds the same numbers.
+
+    Args:
+        env: whose specs, for messages.
+        tensordict: the entries.
+        expected: what they must be.
+        method: where they come from, for messages.
+        own: copy those that stand in borrowed memory, such as arrays of NumPy, which may change in later steps.
 
     Raises:
         KeyError: an entry is missing.
         RuntimeError: an entry differs; for another dtype a TypeError, too.
     """
     usual = tensordict.batch_size == env._batch_size
+    own = own and not torch.compiler.is_compiling()
     for e in expected:
         if usual and e.whole is not None:
             value = peek(tensordict, e.leaf.key)
@@ -60,8 +102,14 @@ def check_entries(
                 and value.shape == e.whole
                 and (e.device is None or value.device == e.device)
             ):
+                if own and is_borrowed(value):
+                    tensordict.set(e.leaf.key, value.clone())
                 continue
         _check_entry(env, tensordict, e, method)
+        if own and not e.leaf.items:
+            value = peek(tensordict, e.leaf.key)
+            if isinstance(value, torch.Tensor) and is_borrowed(value):
+                tensordict.set(e.leaf.key, value.clone())
 
 
 def check_flag_types(env: KeyAccess, tensordict: TensorDictBase) -> None:
@@ -103,6 +151,8 @@ def _check_entry(env: KeyAccess, tensordict: TensorDictBase, e: Expected, method
         if same and value.dtype is e.dtype and _lacks_last(value, size, e):
             tensordict.set(e.leaf.key, value.unsqueeze(-1))
             return
+        if fits and same and e.source == "action_spec" and _cast_exactly(tensordict, value, e):
+            return
         if value.dtype is not e.dtype and e.dtype is not None:
             error = WrongDtypeError
         found_text = f"{value.dtype} {list(value.shape)}" + (
@@ -122,3 +172,27 @@ def _lacks_last(value: torch.Tensor, size: torch.Size, e: Expected) -> bool:
         and e.shape[-1:] == (1,)
         and e.fits(torch.Size((*value.shape, 1)), size)
     )
+
+
+def cast_actions(env: KeyAccess, tensordict: TensorDictBase) -> None:
+    """Give actions of integers or truth values the declared dtype where that holds the same numbers; refuses nothing.
+
+    `check_entries` does the same; this is for those who leave its errors to the environments inside.
+    """
+    for e in env._expected("full_action_spec"):
+        value = None if e.leaf.items else peek(tensordict, e.leaf.key)
+        if isinstance(value, torch.Tensor) and value.dtype is not e.dtype:
+            _cast_exactly(tensordict, value, e)
+
+
+def _cast_exactly(tensordict: TensorDictBase, value: torch.Tensor, e: Expected) -> bool:
+    """Write integers or truth values as numbers of the declared dtype; False if that would make other numbers."""
+    if e.dtype is None or e.leaf.items or value.is_floating_point() or value.is_complex() or value.is_nested:
+        return False
+    if is_traced():  # no values to look at
+        return False
+    cast = value.to(e.dtype)
+    if not torch.equal(cast.long(), value.long()):
+        return False
+    tensordict.set(e.leaf.key, cast)
+    return True

@@ -34,16 +34,17 @@ def check_env_specs(
 ) -> None:
     """Compare short rollouts of an environment with its specs.
 
-    Checks keys, shapes, dtypes, devices and domains of every step, the rules of done flags, and that a
-    partial reset keeps the rows outside its mask, and that flags it declares are ever given. The environment is
-    stepped and reset; torch's generator is left as it was.
+    Checks keys, shapes, dtypes, devices and domains of every step, the rules of done flags, that a partial reset
+    keeps the rows outside its mask, that flags it declares are ever given, and that later steps and resets leave
+    what earlier ones returned as it is. The environment is stepped and reset; torch's generator is left as it was.
 
     Args:
         env: the environment.
-        return_contiguous: passed to `rollout`.
+        return_contiguous: passed to `rollout`; True fails for sizes that differ from step to step.
         check_dtype: whether dtypes are compared.
         seed: seeds torch (temporarily) and the environment.
-        tensordict: passed to the first reset.
+        tensordict: a copy is passed to each reset that begins episodes in all environments. (Those of what is done,
+            in rollouts that go on, get masks alone.)
         break_when_any_done: which rollouts to try; "both" (or None) tries both.
 
     Raises:
@@ -60,9 +61,10 @@ def check_env_specs(
         if tensordict is not None:
             given.update(tensordict.keys(True, True))
         _check_one_step(env, tensordict, check_dtype, given)
+        _check_data_stay(env, tensordict)
         for stop in modes:
             with _as_assertion():
-                start = env.reset(None if tensordict is None else tensordict.copy())
+                start = _begin(env, tensordict)
                 data = env.rollout(
                     _STEPS,
                     auto_reset=False,
@@ -71,8 +73,13 @@ def check_env_specs(
                     return_contiguous=return_contiguous,
                 )
             _check_rollout(env, data, check_dtype, given)
-        _check_flags_are_given(env)
-        _check_partial_reset(env)
+        _check_flags_are_given(env, tensordict)
+        _check_partial_reset(env, tensordict)
+
+
+def _begin(env: EnvBase[Any], tensordict: TensorDictBase | None) -> Any:
+    """Begin episodes in all environments, from a copy of what the caller gave."""
+    return env.reset(None if tensordict is None else tensordict.copy())
 
 
 @contextlib.contextmanager
@@ -101,7 +108,7 @@ def _check_one_step(
 ) -> None:
     """Reset, step, and look at all three tensordicts before any are stacked."""
     with _as_assertion():
-        start = env.reset(None if tensordict is None else tensordict.copy())
+        start = _begin(env, tensordict)
     observed = (env.full_observation_spec, env.full_done_spec)
     _check_entries(start, observed, "result of reset", check_dtype, given)
     with _as_assertion():
@@ -200,12 +207,38 @@ def _check_next_is_fed_back(env: EnvBase[Any], following: TensorDictBase) -> Non
         )
 
 
-def _check_flags_are_given(env: EnvBase[Any]) -> None:
+def _check_data_stay(env: EnvBase[Any], tensordict: TensorDictBase | None) -> None:
+    """Later steps and resets must not write into what earlier ones returned."""
+    rooted = ("full_observation_spec", "full_done_spec", "full_state_spec")
+    ended = ("full_observation_spec", "full_done_spec", "full_reward_spec")
+    seen: list[tuple[str, Leaf, Any, Any]] = []
+
+    def keep(data: TensorDictBase, groups: tuple[str, ...], where: str) -> None:
+        for leaf in [leaf for name in groups for leaf in leaves_of(getattr(env, name))]:
+            value = leaf.find(data)
+            if value is not None:  # a state that nobody gives is found elsewhere
+                seen.append((where, leaf, value, value.clone()))
+
+    root: Any = None
+    with _as_assertion():
+        for t in range(2 * _STEPS):
+            root = root if t % _STEPS else _begin(env, tensordict)
+            keep(root, rooted, f"the root of step {t}")
+            record, root = env.step_and_maybe_reset(env.rand_action(root))
+            keep(record.get("next"), ended, f"'next' of step {t}")
+    for where, leaf, value, before in seen:
+        assert same_data(value, before), (
+            f"key {leaf}: {where} changed in later steps or resets; _reset and _step must return new tensors, or"
+            " clones of those that change"
+        )
+
+
+def _check_flags_are_given(env: EnvBase[Any], tensordict: TensorDictBase | None) -> None:
     """An environment that declares how it ends, and never says whether it has, would go on forever."""
     if "full_done_spec" in env._unstated:
         return
     with _as_assertion():
-        given = env._step(env.rand_action(env.reset()))
+        given = env._step(env.rand_action(_begin(env, tensordict)))
     flags = env.done_keys
     assert any(given.get(key, None) is not None for key in flags), (
         f"_step gives none of the done flags {', '.join(map(show_key, flags))} that the done spec declares:"
@@ -213,13 +246,13 @@ def _check_flags_are_given(env: EnvBase[Any]) -> None:
     )
 
 
-def _check_partial_reset(env: EnvBase[Any]) -> None:
+def _check_partial_reset(env: EnvBase[Any], tensordict: TensorDictBase | None) -> None:
     """Reset one environment of several: all others must keep what they have."""
     n = len(env.batch_size)
     if env.batch_size.numel() < 2 or resets_itself(env):
         return
     with _as_assertion():
-        root = env.reset()
+        root = _begin(env, tensordict)
         begun = root.clone()
         for _ in range(_STEPS):
             _, root = env.step_and_maybe_reset(env.rand_action(root))

@@ -138,7 +138,8 @@ def any_done(tensordict: TensorDictBase, sets: Sequence[DoneSet]) -> bool:
     """Whether any row of a root-most done set is done; a flag that is not there says no."""
     roots = sets if len(sets) == 1 else rootmost_sets(sets)
     flags = [peek(tensordict, s.done) for s in roots]
-    return any(flag is not None and bool(flag.any()) for flag in flags)
+    # a flag of one environment is an answer already, and asking `any` takes longer than asking it
+    return any(flag is not None and bool(flag if flag.numel() == 1 else flag.any()) for flag in flags)
 
 
 def terminated_or_truncated(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 from torch import Tensor
 
+from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, key_list, show_key
 from specgen_runtime.typing import NestedKey
 
@@ -69,24 +70,16 @@ def step_mdp(
     if exclude_action:
         excluded |= actions
 
-    if keep_other:
-        result = _without(tensordict, excluded | {("next",)})
-        _drop_empty(result)
-    else:
-        result = tensordict.empty()
-        if not exclude_action:
-            for path in actions:
-                value = tensordict.get(path, None)
-                if value is not None:
-                    result.set(path, value)
-    _merge(result, following, excluded, (), keep_empty=False)
+    kept = tensordict if keep_other else tensordict.select(*(() if exclude_action else actions), strict=False)
+    left_out = _tree(excluded)
+    result = _following(kept, following, {**left_out, "next": {}}, left_out, keep_empty=False)
     if next_tensordict is not None:
         return next_tensordict.update(result)
     return result
 
 
 def _next_of(tensordict: TensorDictBase) -> Any:
-    following = tensordict.get("next", None)
+    following = peek(tensordict, "next")
     if following is None:
         raise MissingKeyError(
             f"step_mdp needs a 'next' entry; the tensordict has {sorted(map(show_key, tensordict.keys()))}."
@@ -100,40 +93,54 @@ def following_root(env: KeyAccess, transition: TensorDictBase) -> TensorDictBase
     plan = env._cache.get("step_mdp")
     if plan is None:
         rewards = {as_tuple(key) for key in env.reward_keys}
-        left_out = rewards | _with_siblings(env.done_keys) | {("next",)}
-        plan = _tree(left_out), _tree(rewards), left_out, rewards
+        plan = _tree(rewards | _with_siblings(env.done_keys) | {("next",)}), _tree(rewards)
         env._cache["step_mdp"] = plan
-    if type(transition) is TensorDict:
-        following = transition._tensordict.get("next")
-        if type(following) is TensorDict:
-            root = _overlaid(transition, following, *plan[:2])
-            if root is not None:
-                return root
     if not isinstance(transition, TensorDictBase):
         raise TypeError(f"step_mdp needs a tensordict, found {type(transition).__name__}")
-    following = _next_of(transition)
-    result = _without(transition, plan[2])
-    _merge(result, following, plan[3], (), keep_empty=True)
-    return result
+    return _following(transition, _next_of(transition), *plan, keep_empty=True)
 
 
 def _tree(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Paths by their first names; an empty dict is the end of one."""
+    """Paths by their first names; an empty dict is the end of one, and what is below it is part of it."""
     tree: dict[str, Any] = {}
-    for path in paths:
+    for path in sorted(paths, key=len):
         inner = tree
-        for name in path:
+        for name in path[:-1]:
+            if inner.get(name) == {}:
+                break
             inner = inner.setdefault(name, {})
+        else:
+            inner[path[-1]] = {}
     return tree
 
 
 _KEEP: dict[str, Any] = {"": {}}
 
 
+def _following(
+    old: TensorDictBase,
+    new: TensorDictBase,
+    old_left_out: dict[str, Any],
+    new_left_out: dict[str, Any],
+    *,
+    keep_empty: bool,
+) -> TensorDictBase:
+    if type(old) is TensorDict and type(new) is TensorDict:
+        root = _overlaid(old, new, old_left_out, new_left_out, keep_empty=keep_empty)
+        if root is not None:
+            return root
+    return _combined(old, new, old_left_out, new_left_out, keep_empty=keep_empty)
+
+
 def _overlaid(
-    old: TensorDict | None, new: TensorDict | None, old_left_out: dict[str, Any], new_left_out: dict[str, Any]
+    old: TensorDict | None,
+    new: TensorDict | None,
+    old_left_out: dict[str, Any],
+    new_left_out: dict[str, Any],
+    *,
+    keep_empty: bool,
 ) -> TensorDict | None:
-    """`new` over `old` without some paths, in new containers; None if there is more than tensors in it."""
+    """As `_combined`, several times faster; None if there is more than tensors in plain containers."""
     entries: dict[str, Any] = {}
     below: dict[str, tuple[TensorDict | None, TensorDict | None]] = {}
     for place, (source, left_out) in enumerate(((old, old_left_out), (new, new_left_out))):
@@ -153,10 +160,15 @@ def _overlaid(
             else:
                 return None
     for name, pair in below.items():
-        inner = _overlaid(*pair, old_left_out.get(name, _KEEP), new_left_out.get(name, _KEEP))
+        inner = _overlaid(
+            *pair, old_left_out.get(name, _KEEP), new_left_out.get(name, _KEEP), keep_empty=keep_empty
+        )
         if inner is None:
             return None
-        entries[name] = inner
+        if keep_empty or inner._tensordict:
+            entries[name] = inner
+        else:
+            del entries[name]
     like: Any = new if old is None else old
     make: Any = TensorDict._new_unsafe
     root: TensorDict = make(source=entries, batch_size=like.batch_size, device=like.device)
@@ -168,54 +180,60 @@ def _with_siblings(keys: Iterable[NestedKey]) -> set[tuple[str, ...]]:
     return {(*as_tuple(key)[:-1], flag) for key in keys for flag in _FLAGS} | {as_tuple(key) for key in keys}
 
 
-def _without(tensordict: TensorDictBase, excluded: set[tuple[str, ...]]) -> TensorDictBase:
-    """A copy of the containers, sharing the tensors, without some entries."""
-    result = tensordict.copy()
-    result.unlock_()
-    for path in excluded:
-        if result.get(path, None) is not None:
-            del result[path]
+def _combined(
+    old: TensorDictBase | None,
+    new: TensorDictBase | None,
+    old_left_out: dict[str, Any],
+    new_left_out: dict[str, Any],
+    *,
+    keep_empty: bool,
+) -> TensorDictBase:
+    """`new` over `old` without some paths, in new containers; item by item where one of them is a lazy stack.
+
+    The items of a lazy stack may differ in keys and in sizes: an entry of them all together may not exist.
+
+    Args:
+        old: a container of the root, or None if only `"next"` has it; its batch size is that of the result.
+        new: the container of `"next"` of the same name, or None.
+        old_left_out: what of `old` is left out, as `_tree` gives it.
+        new_left_out: what of `new` is left out.
+        keep_empty: whether nested containers with nothing in them are kept.
+    """
+    given = [each for each in (old, new) if each is not None]
+    lazy = next((each for each in given if isinstance(each, LazyStackedTensorDict)), None)
+    if lazy is not None:
+        dim, count = lazy.stack_dim, len(lazy.tensordicts)
+        if all(each.batch_dims > dim and each.shape[dim] == count for each in given):
+            pairs = zip(_items(old, dim, count), _items(new, dim, count), strict=True)
+            items = [
+                _combined(first, second, old_left_out, new_left_out, keep_empty=keep_empty)
+                for first, second in pairs
+            ]
+            return LazyStackedTensorDict(*items, stack_dim=dim, stack_dim_name=lazy._td_dim_name)
+    result = given[0].empty()
+    below: dict[str, list[TensorDictBase | None]] = {}
+    for place, (source, left_out) in enumerate(((old, old_left_out), (new, new_left_out))):
+        for name, value in () if source is None else source.items():
+            if not left_out.get(name, _KEEP):
+                continue
+            if isinstance(value, TensorDictBase) and not is_non_tensor(value):
+                result.pop(name, None)
+                below.setdefault(name, [None, None])[place] = value
+            else:
+                below.pop(name, None)
+                result.set(name, value)
+    for name, (first, second) in below.items():
+        inner = _combined(
+            first,
+            second,
+            old_left_out.get(name, _KEEP),
+            new_left_out.get(name, _KEEP),
+            keep_empty=keep_empty,
+        )
+        if keep_empty or not inner.is_empty():
+            result.set(name, inner)
     return result
 
 
-def _drop_empty(tensordict: TensorDictBase) -> None:
-    """Take out containers without entries, in place."""
-    for name in list(tensordict.keys()):
-        value = tensordict.get(name)
-        if isinstance(value, TensorDictBase) and not is_non_tensor(value):
-            _drop_empty(value)
-            if value.is_empty():
-                del tensordict[name]
-
-
-def _merge(
-    result: TensorDictBase,
-    source: TensorDictBase,
-    excluded: set[tuple[str, ...]],
-    prefix: tuple[str, ...],
-    *,
-    keep_empty: bool,
-) -> None:
-    """Write the entries of `source` into `result`, nested ones into their nested containers."""
-    if (
-        isinstance(source, LazyStackedTensorDict)
-        and isinstance(result, LazyStackedTensorDict)
-        and source.stack_dim == result.stack_dim
-    ):
-        # What not all parts of a stack have is no item of the stack.
-        for inner, value in zip(result.tensordicts, source.tensordicts, strict=True):
-            _merge(inner, value, excluded, prefix, keep_empty=keep_empty)
-        return
-    for name, value in source.items():
-        path = (*prefix, name)
-        if path in excluded:
-            continue
-        if isinstance(value, TensorDictBase) and not is_non_tensor(value):
-            inner = result.get(name, None)
-            if not isinstance(inner, TensorDictBase):
-                inner = value.empty()
-            _merge(inner, value, excluded, path, keep_empty=keep_empty)
-            if keep_empty or not inner.is_empty():
-                result.set(name, inner)
-        else:
-            result.set(name, value)
+def _items(container: TensorDictBase | None, dim: int, count: int) -> Sequence[TensorDictBase | None]:
+    return [None] * count if container is None else container.unbind(dim)

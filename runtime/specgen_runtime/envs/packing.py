@@ -36,27 +36,23 @@ def fast_td(
         A new tensordict that shares the tensors of `entries`.
     """
     if agents is not None:
-        entries = {**entries, **_groups(entries, batch_size, device, names, agents)}
-    if names is not None:
-        entries = {
-            key: fast_td(value, batch_size, device, names) if isinstance(value, dict) else value
-            for key, value in entries.items()
-        }
+        entries = {**entries, **_groups(entries, batch_size, device, agents)}
     unsafe: Any = TensorDict._new_unsafe
-    return unsafe(source=entries, batch_size=batch_size, device=device, names=names)
+    packed: TensorDict = unsafe(source=entries, batch_size=batch_size, device=device)
+    if names is not None:
+        packed.names = names  # names that are given to the constructor get lost where torch.compile traces it
+    return packed
 
 
 def _groups(
     entries: dict[str, Any],
     batch_size: torch.Size,
     device: torch.device | None,
-    names: list[str | None] | None,
     agents: Mapping[str, int],
 ) -> dict[str, TensorDict]:
     """The entries that are groups of agents, as tensordicts with a batch dimension for the agents."""
-    inner = [*names, None] if names is not None else None
     return {
-        name: fast_td(entries[name], torch.Size((*batch_size, count)), device, inner)
+        name: fast_td(entries[name], torch.Size((*batch_size, count)), device)
         for name, count in agents.items()
         if isinstance(entries.get(name), dict)
     }
@@ -149,10 +145,7 @@ def stack_alike(tensordicts: Sequence[TensorDictBase], dim: int) -> TensorDict |
     except RuntimeError:  # sizes that differ from step to step
         return None
     whole = torch.Size((*size[:dim], len(tensordicts), *size[dim:]))
-    stacked = fast_td(entries, whole, first.device)
-    # Set, not given: names that are given get lost where torch.compile traces this.
-    stacked.names = [*[None] * dim, "time", *[None] * (len(size) - dim)]
-    return stacked
+    return fast_td(entries, whole, first.device, [*[None] * dim, "time", *[None] * (len(size) - dim)])
 
 
 def _alike(tensordict: TensorDictBase, first: TensorDictBase, size: torch.Size) -> bool:

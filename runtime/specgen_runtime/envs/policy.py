@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,12 +13,14 @@ from torch import nn
 
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.specs.non_tensors.data import data_text, plain
+from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import KeyAccess
 
-__all__ = ["as_policy", "check_actions", "on_policy_device", "shown"]
+__all__ = ["as_policy", "check_action_values", "check_actions", "on_policy_device", "shown"]
 
 
 def as_policy(env: KeyAccess, policy: Callable[..., Any], trust_policy: bool = False) -> Callable[[Any], Any]:
@@ -149,6 +151,30 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase, device: torch.device 
                 raise ValueError(
                     f"the policy's {leaf} at step {t} is not in its spec {spec}: found {shown(value)}"
                 )
+
+
+def check_action_values(
+    env: KeyAccess, leaves: Sequence[tuple[NestedKey, Any]], actions: Sequence[torch.Tensor]
+) -> None:
+    """Refuse the actions of one step that are outside their spec, as `check_actions` does for a rollout.
+
+    Only on the CPU: on other devices, looking at values would wait for all that is computed there. Where torch
+    traces, there are none.
+
+    Args:
+        env: for the message.
+        leaves: the keys and the specs of its actions.
+        actions: in the same order, of the right shapes and dtypes.
+
+    Raises:
+        ValueError: naming the key and the value.
+    """
+    if is_traced():
+        return
+    for (key, spec), action in zip(leaves, actions, strict=True):
+        if action.device.type == "cpu" and not _allowed(spec, action):
+            name = f"{type(env).__name__}.step"
+            raise ValueError(f"{name}: {show_key(key)} is not in its spec {spec}: found {shown(action)}")
 
 
 def _allowed(spec: Any, action: Any) -> bool:

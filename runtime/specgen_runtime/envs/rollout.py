@@ -9,8 +9,10 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from specgen_runtime.envs.done import DoneSet, any_done, mark_truncated, rootmost_sets
+from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.finite import NotFiniteError
-from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.in_place import REWARDS, noted_versions, refuse_changes
+from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.packing import stack_alike
 from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
 from specgen_runtime.specs.arguments import as_count
@@ -88,7 +90,7 @@ def run_rollout(
     auto_cast_to_device: bool,
     break_when_any_done: bool,
     break_when_all_done: bool,
-    return_contiguous: bool,
+    return_contiguous: bool | None,
     tensordict: Any,
     set_truncated: bool,
     trust_policy: bool = False,
@@ -122,23 +124,54 @@ def run_rollout(
     return stacked
 
 
-def finish_rollout(records: list[Any], time: int, *, contiguous: bool = True) -> Any:
+def finish_rollout(records: list[Any], time: int, *, contiguous: bool | None = None) -> Any:
     """Join the transitions of a rollout at the dimension `time`, named `"time"`.
 
-    Where entries differ in their sizes from step to step, the stack is lazy whatever is asked for. What the first
-    root lacks, since only `"next"` gave it, is left out of the later ones.
+    What the first root lacks, since only `"next"` gave it, is left out of the later ones.
+
+    Args:
+        records: the transitions.
+        time: where the dimension is put.
+        contiguous: whether to stack the entries; False makes a lazy stack of the transitions. If None, they are
+            stacked where their keys and sizes are the same at all steps.
+
+    Raises:
+        RuntimeError: `contiguous` is True, and an entry differs in its size from step to step.
     """
     lazy = LazyStackedTensorDict
     records = _without_late_entries(records)
-    if contiguous and (stacked := stack_alike(records, time)) is not None:
+    if contiguous is not False and (stacked := stack_alike(records, time)) is not None:
         return stacked
-    join: Any = lazy.maybe_dense_stack if contiguous else lazy.lazy_stack
+    join: Any = {True: torch.stack, False: lazy.lazy_stack, None: lazy.maybe_dense_stack}[contiguous]
     try:
         stacked = join(records, time)
-    except NotImplementedError:  # torch stacks no nested tensor (several count as tensors of different sizes)
+    except (NotImplementedError, RuntimeError) as error:
+        if contiguous:  # torch stacks no nested tensors, and no entries of different sizes
+            raise RuntimeError(
+                f"rollout(return_contiguous=True) cannot stack its steps: {_difference(records)}. Call rollout with"
+                " return_contiguous=False, or None, for a lazy stack of them"
+            ) from error
         stacked = lazy.lazy_stack(records, time)
     stacked.names = [*[None] * time, "time"]
     return stacked
+
+
+def _difference(records: list[Any]) -> str:
+    """In what the first step and another one differ."""
+    first = dict(records[0].items(True, True))
+    for t, record in enumerate(records):
+        entries = dict(record.items(True, True))
+        for key in first.keys() ^ entries.keys():
+            return f"{show_key(key)} is at step {t if key in entries else 0} only"
+        for key, value in entries.items():
+            sizes = [
+                "of several sizes" if each.is_nested else list(each.shape)
+                for each in (first[key], value)
+                if isinstance(each, torch.Tensor)
+            ]
+            if len(sizes) == 2 and (sizes[0] != sizes[1] or isinstance(sizes[0], str)):
+                return f"{show_key(key)} is {sizes[0]} at step 0 and {sizes[1]} at step {t}"
+    return "entries of their lazy stacks differ"
 
 
 def _without_late_entries(records: list[Any]) -> list[Any]:
@@ -213,6 +246,7 @@ def step_through(
         last = t == max_steps - 1
         if leaves_out and finished is not None and bool(finished.any()):
             current.set("_step", ~finished)
+        held = noted_versions(env, peek(records[-1], "next"), REWARDS) if records else []
         try:
             if any_stops or all_stops or last:
                 record = env.step(current)
@@ -221,6 +255,7 @@ def step_through(
                 record, following = env.step_and_maybe_reset(current)
         except NotFiniteError as error:
             raise error.at(t) from None
+        refuse_changes(env, held, "_step")
         if finished is not None and bool(finished.any()):
             merged: Any = torch.where(finished, previous, record)
             record = merged

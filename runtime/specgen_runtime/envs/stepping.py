@@ -9,12 +9,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from typing_extensions import TypeVar
 
-from specgen_runtime.envs.checked import check_entries, check_flag_types, check_tensordict
+from specgen_runtime.envs.checked import check_entries, check_flag_types, check_tensordict, fit_batch
 from specgen_runtime.envs.done import any_done, complete_dones, pop_reset_masks, rootmost_sets
 from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.finite import refuse_not_finite
+from specgen_runtime.envs.in_place import REWARDS, noted_versions, refuse_changes
 from specgen_runtime.envs.key_access import KeyAccess
-from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.mdp import following_root
 from specgen_runtime.envs.partial import merge_reset, refuse_done_after_reset
 from specgen_runtime.envs.presets import add_presets
@@ -27,7 +27,7 @@ __all__ = ["D", "S", "Stepping"]
 D = TypeVar("D", bound=TensorDictBase, default=Any)
 
 _OBSERVED = ("full_observation_spec", "full_done_spec")
-_ENDED = ("full_reward_spec", "full_done_spec")
+_ROOT = ("versions", *_OBSERVED, "full_state_spec")
 
 
 class Stepping(KeyAccess[S], ABC, Generic[D, S]):
@@ -105,7 +105,8 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
             **kwargs: from `reset`.
 
         Returns:
-            A new tensordict with the observations; done flags may be left out where they are False.
+            A new tensordict with the observations; done flags may be left out where they are False. Its tensors
+            are part of the data from then on: what changes later is returned as a clone.
         """
 
     @abstractmethod
@@ -119,7 +120,8 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
                 does with `_supports_partial_steps`.
 
         Returns:
-            A new tensordict with observations, rewards and done flags (it becomes `"next"`).
+            A new tensordict with observations, rewards and done flags (it becomes `"next"`), of new tensors, as
+            `_reset`.
         """
 
     @abstractmethod
@@ -185,7 +187,8 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
             KeyError: an observation is missing, or, in an environment with a state spec, an entry whose rows
                 are to be kept.
             NotImplementedError: `set_state=True` in an environment that does not support it.
-            RuntimeError: wrong batch size, mask, shape, dtype or device, a reward, or done right after the reset.
+            RuntimeError: wrong batch size, mask, shape, dtype or device, a reward, done right after the reset, or
+                `_reset` changed an entry of `tensordict` in place.
             NotFiniteError: an observation is NaN or infinite, and `check_finite` is set.
         """
         self._refuse_if_closed()
@@ -199,9 +202,11 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
         masks = pop_reset_masks(tensordict, self._done_sets, self._device)
         if masks and not any(bool(mask.any()) for mask in masks.values()):
             return tensordict
+        held = noted_versions(self, tensordict, _ROOT)
         fresh = self._reset(request, **kwargs)
         if fresh is request:
             raise RuntimeError(f"{type(self).__name__}._reset returned its input; return a new tensordict")
+        refuse_changes(self, held, "_reset")
         return self._finish_reset(tensordict, fresh, masks)
 
     def _choose_state(
@@ -225,9 +230,9 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
             raise TypeError(f"{type(self).__name__}._reset returned {type(fresh).__name__}, not a tensordict")
         size = self._batch_size if tensordict is None else tensordict.batch_size
         if fresh.batch_size != size and (self.batch_locked or tensordict is not None):
-            self._fit_batch(fresh, size, "_reset")
+            fit_batch(self, fresh, size, "_reset")
         self._complete_dones(fresh)
-        check_entries(self, fresh, self._expected(*_OBSERVED), "_reset")
+        check_entries(self, fresh, self._expected(*_OBSERVED), "_reset", own=True)
         for key in self._keys("full_reward_spec"):
             if peek(fresh, key) is not None:
                 raise RuntimeError(
@@ -247,20 +252,6 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
             tensordict.update(fresh)
         return tensordict
 
-    def _fit_batch(self, result: TensorDictBase, size: torch.Size, method: str) -> None:
-        """Give what a hook returned without batch size the one that its entries should start with."""
-        try:
-            if not result.batch_size:
-                result.batch_size = size
-                return
-        except RuntimeError:
-            pass
-        found = ", ".join(f"{show_key(key)} {list(value.shape)}" for key, value in result.items(True, True))
-        raise RuntimeError(
-            f"{type(self).__name__}.{method} returned a tensordict of batch size {list(result.batch_size)},"
-            f" expected {list(size)}; found {found}"
-        )
-
     def step(self, tensordict: D) -> D:
         """Advance by one step.
 
@@ -277,8 +268,8 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
         Raises:
             TypeError: the argument, its `"next"` or what `_step` returned is not a tensordict.
             KeyError: an action, an entry of `"next"`, or what environments outside `"_step"` keep, is missing.
-            RuntimeError: wrong batch size, mask, shape, dtype (a TypeError, too) or device, or contradicting done
-                flags.
+            RuntimeError: wrong batch size, mask, shape, dtype (a TypeError, too) or device, contradicting done
+                flags, or `_step` changed an entry of the root in place.
             NotImplementedError: `"_step"` selects some environments of a batch that can only step them all.
             NotFiniteError: an observation or reward is NaN or infinite, and `check_finite` is set.
         """
@@ -292,6 +283,7 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
                 return tensordict
         check_entries(self, tensordict, self._expected("full_action_spec"), "step")
         preset = peek(tensordict, "next")
+        held = noted_versions(self, tensordict, _ROOT)
         following = self._step(tensordict)
         if not isinstance(following, TensorDictBase):
             raise TypeError(
@@ -299,13 +291,14 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
             )
         if following is tensordict:
             raise RuntimeError(f"{type(self).__name__}._step returned its input; return a new tensordict")
+        refuse_changes(self, held, "_step")
         if preset is not None:
             add_presets(self, following, preset)
         size = tensordict.batch_size
         if following.batch_size != size:
-            self._fit_batch(following, size, "_step")
+            fit_batch(self, following, size, "_step")
         self._complete_step(following)
-        check_entries(self, following, self._expected("full_observation_spec"), "_step")
+        check_entries(self, following, self._expected("full_observation_spec"), "_step", own=True)
         if mask is not None:
             following = keep_others(self, tensordict, following, mask)
             del tensordict["_step"]
@@ -337,9 +330,9 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
         if rewards and "full_reward_spec" in self._unstated and peek(following, "reward") is None:
             place = following.device if self._device is None else self._device
             following.set("reward", torch.zeros((*following.batch_size, 1), device=place))
-        check_entries(self, following, rewards, "_step")
+        check_entries(self, following, rewards, "_step", own=True)
         self._complete_dones(following)
-        check_entries(self, following, self._expected("full_done_spec"), "_step")
+        check_entries(self, following, self._expected("full_done_spec"), "_step", own=True)
 
     def _complete_dones(self, tensordict: TensorDictBase) -> None:
         """Write the done flags that `_reset` or `_step` left out, and refuse contradicting ones."""
@@ -356,7 +349,13 @@ class Stepping(KeyAccess[S], ABC, Generic[D, S]):
             The transition (the same tensordict, with `"next"`), and the root to continue from.
         """
         tensordict = self.step(tensordict)
-        return tensordict, self.maybe_reset(self.step_mdp(tensordict))
+        root = self.step_mdp(tensordict)
+        if not self.any_done(root):
+            return tensordict, root
+        held = noted_versions(self, tensordict.get("next"), REWARDS)
+        root = self.reset(root, select_reset_only=True)
+        refuse_changes(self, held, "_reset")
+        return tensordict, root
 
     def any_done(self, tensordict: D) -> bool:
         """Whether any environment is done; if so, `_reset` masks are written into `tensordict`.

@@ -12,6 +12,7 @@ from specgen_runtime.specs.bounds import distinct, range_text, read_bounds, widt
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import saturate
+from specgen_runtime.specs.variable import Remap
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
 __all__ = ["Bounded", "BoundedContinuous", "BoundedDiscrete"]
@@ -52,6 +53,12 @@ class Bounded(LeafSpec):
 
     _tensors = ("_low", "_high")
 
+    _shown = False
+    """Whether somebody was given the bounds, and may write to them: they are in no memory of other specs then."""
+
+    _versions: tuple[int, ...] = ()
+    """How often the bounds had been written to when the way to draw was chosen."""
+
     def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102
         # No docstring: editors would show it in place of the class's.
         if cls is not Bounded:
@@ -84,25 +91,55 @@ class Bounded(LeafSpec):
 
     @property
     def low(self) -> torch.Tensor:
-        """The smallest allowed values."""
-        return self._low
+        """The smallest allowed values; what is written to them is drawn from."""
+        return self.space.low
 
     @property
     def high(self) -> torch.Tensor:
-        """The largest allowed values."""
-        return self._high
+        """The largest allowed values; what is written to them is drawn from."""
+        return self.space.high
 
     @property
     def space(self) -> ContinuousBox:
         """The bounds."""
+        if not self._shown:
+            self._own_bounds()
         return ContinuousBox(self._low, self._high)
+
+    def _own_bounds(self) -> None:
+        """Put the bounds into memory of their own, with a place for each element."""
+        self._low, self._high = (
+            bound.clone(memory_format=torch.contiguous_format) for bound in (self._low, self._high)
+        )
+        self._shown = True
+        self._refresh()
+
+    def _replaced(self, change: Remap, shape: torch.Size, device: torch.device) -> Self:
+        new = super()._replaced(change, shape, device)
+        if self._shown:
+            new._own_bounds()
+        return new
 
     # Drawing. What can be decided once is, at the first draw: the widths, and which way applies.
 
     def _refresh(self) -> None:
         self._drawing = None
 
+    def _written(self) -> tuple[int, ...]:
+        """How often the bounds were written to, where anybody can have."""
+        if not self._shown or self._low.is_inference():
+            return ()
+        return self._low._version, self._high._version
+
+    def _way(self) -> _Drawing:
+        """How to draw, chosen anew if the bounds were written to."""
+        found = self._drawing
+        if found is not None and (torch.compiler.is_compiling() or self._written() == self._versions):
+            return found
+        return self._prepared()
+
     def _prepared(self) -> _Drawing:
+        self._versions = self._written()
         width = widths(distinct(self._low), distinct(self._high))
         widest = 0.0 if width.is_meta or not width.numel() else float(width.max())  # NaN if one is
         way: _Way
@@ -123,7 +160,7 @@ class Bounded(LeafSpec):
             shape: dimensions to put in front of the spec's own.
         """
         size = self._sized(shape)
-        way, width, span, whole = self._drawing or self._prepared()
+        way, width, span, whole = self._way()
         if way == "uniform":
             # bfloat16 has too few values between 0 and 1 to draw from.
             dtype = torch.get_default_dtype() if self._dtype == torch.bfloat16 else self._dtype
@@ -159,7 +196,7 @@ class Bounded(LeafSpec):
 
     @property
     def _draws_in_order(self) -> bool:
-        return (self._drawing or self._prepared()).way != "open"
+        return self._way().way != "open"
 
     # Membership
 

@@ -21,6 +21,7 @@ from specgen_runtime.specs.variable import (
     first_of_equal,
     fits,
     has_variable,
+    single,
 )
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, NestedKey, ShapeLike
 
@@ -211,6 +212,8 @@ class LeafSpec(TensorSpec):
     def encode(self, val: ArrayLike, *, ignore_device: bool = False) -> torch.Tensor:
         """Turn numbers, lists or arrays into a tensor of the spec; a tensor comes back as it is.
 
+        A number, and so a tensor without dimensions, is the one element of a shape such as `(1,)`.
+
         Raises:
             RuntimeError: if the shape is another one (singleton dimensions may differ for arrays).
             ValueError: if a number cannot be represented in the spec's dtype.
@@ -218,6 +221,7 @@ class LeafSpec(TensorSpec):
                 variable `CHECK_SPEC_ENCODE` is 1.
         """
         if isinstance(val, torch.Tensor):
+            val = single(val, self._shape)
             if not fits(val.shape, self._shape):
                 raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.shape)}")
             encoded = val

@@ -12,7 +12,15 @@ import torch
 
 from specgen_runtime.specs.values import equal
 
-__all__ = ["changed_shape", "changed_tensor", "drawn_size", "first_of_equal", "fits", "has_variable"]
+__all__ = [
+    "changed_shape",
+    "changed_tensor",
+    "drawn_size",
+    "first_of_equal",
+    "fits",
+    "has_variable",
+    "single",
+]
 
 Remap = Callable[[torch.Tensor], torch.Tensor]
 
@@ -42,6 +50,11 @@ def fits(shape: Sequence[int], expected: torch.Size) -> bool:
         and len(end) == count
         and all(size in (-1, given) for size, given in zip(expected, end, strict=True))
     )
+
+
+def single(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """A tensor without dimensions as the one element of a shape of ones; any other as it is."""
+    return value.reshape(shape) if not value.ndim and set(shape) == {1} else value
 
 
 def changed_shape(change: Remap, shape: Sequence[int]) -> torch.Size:

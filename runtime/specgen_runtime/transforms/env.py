@@ -63,6 +63,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     """
 
     base_env: EnvBase[Any]
+    _parts_refuse_casts = True
 
     def __init__(
         self, base_env: EnvBase[Any], transform: TransformLike | None = None, *, auto_unwrap: bool = True
@@ -82,6 +83,7 @@ class TransformedEnv(EnvBase[TensorDict]):
             check_finite=base_env.check_finite,
         )
         self.base_env = base_env
+        self._supports_set_state = base_env._supports_set_state
         self._stage_list: list[_Stage] | None = None
         self._flag_sets: tuple[FlagSet, ...] = ()
         self._inverting: tuple[Transform, ...] = ()
@@ -350,8 +352,6 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     def _set_seed(self, seed: int | None) -> None:
         self.base_env._set_seed(seed)
-
-    # ---------------------------------------------------------------------- rest
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the base environment, the transforms and the specs; in place, returns this environment."""

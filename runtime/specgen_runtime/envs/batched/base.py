@@ -15,7 +15,7 @@ from specgen_runtime.envs.batched.crew import Crew
 from specgen_runtime.envs.batched.partial_steps import step_some
 from specgen_runtime.envs.batched.rows import Memo, split_rows
 from specgen_runtime.envs.batched.shortcut import Shortcut
-from specgen_runtime.envs.checked import check_tensordict
+from specgen_runtime.envs.checked import cast_actions, check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
 from specgen_runtime.envs.entries import holds, peek, put
 from specgen_runtime.envs.leaves import leaves_of
@@ -124,6 +124,7 @@ class BatchedEnv(Crew[D]):
         """Advance by one step; see `EnvBase.step`."""
         self._live()
         check_tensordict(self, tensordict, "step")
+        cast_actions(self, tensordict)
         way = self._shortcut_for(tensordict)
         if way is not None:
             put(tensordict, "next", self._by(way.step, tensordict))
@@ -147,6 +148,7 @@ class BatchedEnv(Crew[D]):
         """Advance by one step, then reset the environments that are done; see `EnvBase`."""
         self._live()
         check_tensordict(self, tensordict, "step_and_maybe_reset")
+        cast_actions(self, tensordict)
         if peek(tensordict, "_step") is not None:
             return super().step_and_maybe_reset(tensordict)
         way = self._shortcut_for(tensordict)
@@ -167,6 +169,10 @@ class BatchedEnv(Crew[D]):
         roots = [root for _, root in answers]
         self._given.take(roots)
         return self._stack([following for following, _ in answers], memo), self._stack(roots, memo)
+
+    @property
+    def _supports_set_state(self) -> bool:  # type: ignore[override]
+        return all(each.sets_state for each in self._descriptions)
 
     def _steps_rows(self) -> bool:
         return all(each.steps_rows for each in self._descriptions)

@@ -30,6 +30,7 @@ class Description:
         allow_done_after_reset: whether a reset may leave it done.
         steps_rows: whether some of its own rows can step without the others.
         resets_itself: whether what is done cannot be told to reset, since it has done so already.
+        sets_state: whether its resets can start from a given state.
         action_masks: actions whose allowed values an observation tells, with that observation's key.
     """
 
@@ -40,6 +41,7 @@ class Description:
     allow_done_after_reset: bool
     steps_rows: bool
     resets_itself: bool
+    sets_state: bool
     action_masks: tuple[tuple[NestedKey, NestedKey], ...]
 
     @classmethod
@@ -53,6 +55,7 @@ class Description:
             allow_done_after_reset=env._allow_done_after_reset,
             steps_rows=env._steps_rows(),
             resets_itself=resets_itself(env),
+            sets_state=env._supports_set_state,
             action_masks=tuple(getattr(env, "_action_masks", ())),
         )
 

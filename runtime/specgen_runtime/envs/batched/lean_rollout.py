@@ -44,7 +44,7 @@ def random_rollout(
     trust_policy: bool = False,
 ) -> Any:
     """Run a batch of Gymnasium environments; see `EnvBase.rollout` for the arguments and errors."""
-    del return_contiguous, trust_policy
+    del trust_policy
     any_stops = break_when_any_done is not False
     max_steps = check_rollout_arguments(max_steps, any_stops, False)
     if set_truncated:
@@ -60,7 +60,7 @@ def random_rollout(
         result: Any = env._by(_roll, ways, drawn["action"], max_steps, begin, any_stops)
     else:
         steps = step_through(env, max_steps, env.rand_action, begin, any_stops=any_stops)
-        result = finish_rollout(steps, env.ndim)
+        result = finish_rollout(steps, env.ndim, contiguous=return_contiguous)
     if set_truncated:
         mark_truncated(result, env._done_sets)
     return result

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from specgen_runtime.envs.generated.returned import Method, ReturnedField, fields_of
 from specgen_runtime.envs.generated.specs import EnvSpecs
-from specgen_runtime.envs.generated.tracing import is_traced
+from specgen_runtime.envs.in_place import is_borrowed
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.specs.values import to_spec_array
 
 __all__ = ["PythonDynamics", "SimulatorDynamics", "VectorDynamics"]
@@ -167,7 +168,7 @@ class VectorDynamics(PythonDynamics[P]):
         self, found: Any, method: Method, fields: tuple[ReturnedField, ...], lead: torch.Size
     ) -> tuple[Tensor, ...]:
         method.check_record(found)
-        rows, flat = lead.numel(), len(lead) == 1
+        rows, flat, traced = lead.numel(), len(lead) == 1, is_traced()
         results = []
         for value, field in zip(found, fields, strict=True):
             if (
@@ -179,10 +180,12 @@ class VectorDynamics(PythonDynamics[P]):
                 method.refuse(field, (rows,), self._device, value)
             if self.check_domains:
                 method.check_domain(field, value)
+            if not traced and is_borrowed(value):
+                value = value.clone()  # before the object writes into its array
             if not flat:
                 value = value.reshape((*lead, *field.dims))
             results.append(value.unsqueeze(-1) if field.column else value)
-        if not is_traced():
+        if not traced:
             self._returned = tuple(found)
         return tuple(results)
 

@@ -31,7 +31,6 @@ from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import (
-    is_traced,
     refuse_mapped,
     traced_reset,
     traced_restart,
@@ -42,7 +41,9 @@ from specgen_runtime.envs.given import given_policy
 from specgen_runtime.envs.hooks import HOOKS, rewrites
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay
+from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.rollout import written_to
+from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.typing import DEVICE_TYPING, Entries, NestedKey
 
 __all__ = ["GeneratedEnv"]
@@ -158,9 +159,8 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         self.full_done_spec = self._batched(specs.done)
         self.full_state_spec = self._batched(specs.state)
         self._action_paths: tuple[NestedKey, ...] = tuple(self.action_keys)
-        self._action_fits = tuple(
-            (leaf.shape, leaf.dtype) for leaf in self.full_action_spec.values(True, True)
-        )
+        self._action_leaves: tuple[Any, ...] = tuple(self.full_action_spec.items(True, True))
+        self._action_fits = tuple((leaf.shape, leaf.dtype) for _, leaf in self._action_leaves)
         needed = {
             e.leaf.key: (torch.Size((*self._batch_size, *e.shape)), e.dtype)
             for e in self._expected("full_state_spec", "full_done_spec")
@@ -187,12 +187,13 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
+        check_action_values(self, self._action_leaves, actions)
         next_ = self._advance(root, actions)
         return fast_td(
             self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
         )
 
-    def _actions(self, tensordict: TensorDictBase) -> tuple[Tensor, ...]:
+    def _actions(self, tensordict: Any) -> tuple[Tensor, ...]:
         """The actions in a tensordict, in the order of `action_keys`."""
         return tuple([tensordict.get(key) for key in self._action_paths])
 
@@ -262,10 +263,11 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
     def _write_next(self, tensordict: TensorDictBase) -> tuple[Any, Any, dict[str, Any]]:
         """Compute one step, write `"next"`, and return the two records and the entries of `"next"`."""
         held: Any = entries_of(tensordict) if self._flat else tensordict
-        actions = tuple([held.get(key) for key in self._action_paths])
-        for action, fit in zip(actions, self._action_fits, strict=True):
+        for action, fit in zip(self._actions(held), self._action_fits, strict=True):
             if action is None or action.shape != fit[0] or action.dtype is not fit[1]:
                 check_entries(self, tensordict, self._expected("full_action_spec"), "step")
+        actions = self._actions(held)
+        check_action_values(self, self._action_leaves, actions)
         root = self._read(held)
         self._check_root(root, tensordict, "step")
         next_ = self._advance(root, actions)
@@ -371,6 +373,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
                 tensordict=tensordict,
                 set_truncated=set_truncated,
                 trust_policy=trust_policy,
+                contiguous=return_contiguous,
             )
             if auto_reset and self._keeps_state:
                 self.__dict__["_begun"] = True

@@ -39,6 +39,7 @@ def lifted_rollout(
     tensordict: Any,
     set_truncated: bool,
     trust_policy: bool = False,
+    contiguous: bool | None = None,
 ) -> Any:
     """Run a generated environment; see `EnvBase.rollout` for the arguments and errors."""
     max_steps = check_rollout_arguments(max_steps, any_stops, False)
@@ -55,14 +56,15 @@ def lifted_rollout(
         policy = env.rand_action  # which actions are allowed depends on the state
     if policy is None and begin is not None and not _only_root(env, begin):
         steps = step_through(env, max_steps, env.rand_action, begin, any_stops=any_stops)
-        return _finished(env, finish_rollout(steps, env.ndim), set_truncated)
+        return _finished(env, finish_rollout(steps, env.ndim, contiguous=contiguous), set_truncated)
     if root is None:
         root = env._fresh()
     if policy is None:
         return _finished(env, _random(env, max_steps, root, begin, any_stops), set_truncated)
     if begin is None:
         begin = fast_td(env._root_entries(root), env.batch_size, env.device, agents=env._agents)
-    result = _with_policy(env, max_steps, as_policy(env, policy, trust_policy), root, begin, any_stops)
+    act = as_policy(env, policy, trust_policy)
+    result = _with_policy(env, max_steps, act, root, begin, any_stops, contiguous)
     check_actions(env, result)
     return _finished(env, result, set_truncated)
 
@@ -180,6 +182,7 @@ def _with_policy(
     root: Any,
     current: Any,
     any_stops: bool,
+    contiguous: bool | None,
 ) -> Any:
     """Actions of a policy: it sees a root tensordict at each step; `"next"` is still made once."""
     expected = env._expected("full_action_spec")
@@ -204,7 +207,7 @@ def _with_policy(
                 records=_transitions(env, seen, roots, taken, nexts),
                 has_action=True,
             )
-            return finish_rollout(steps, env.ndim)
+            return finish_rollout(steps, env.ndim, contiguous=contiguous)
         check_entries(env, current, expected, "step")
         actions = env._actions(current)
         next_ = env._advance(root, actions)
@@ -219,10 +222,14 @@ def _with_policy(
             entries = overlay(current, env._root_entries(root))
             current = fast_td(entries, env.batch_size, env.device, agents=env._agents)
     time = env.ndim
+    try:
+        entries = stack_tds(seen, time)
+    except RuntimeError:  # what the policy writes differs in its keys or sizes
+        return finish_rollout(_transitions(env, seen, roots, taken, nexts), time, contiguous=contiguous)
     size, names = _shape_and_names(env, len(seen))
     actions = tuple(torch.stack(column, time) for column in zip(*taken, strict=True))
     following = env._next_entries(stacked(roots, time), actions, stacked(nexts, time))
-    result = fast_td(stack_tds(seen, time), size, env.device, names, env._agents)
+    result = fast_td(entries, size, env.device, names, env._agents)
     result.set("next", fast_td(following, size, env.device, names, env._agents))
     return result
 

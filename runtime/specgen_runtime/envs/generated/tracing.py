@@ -19,12 +19,7 @@ from specgen_runtime.envs.step_masks import keep_others, step_mask
 if TYPE_CHECKING:
     from specgen_runtime.envs.generated import GeneratedEnv
 
-__all__ = ["is_traced", "refuse_mapped", "traced_reset", "traced_restart", "traced_rollout", "traced_step"]
-
-
-def is_traced() -> bool:
-    """Whether torch compiles this call or maps it over a batch: then no branch can depend on a tensor."""
-    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+__all__ = ["refuse_mapped", "traced_reset", "traced_restart", "traced_rollout", "traced_step"]
 
 
 def _is_mapped() -> bool:
@@ -97,6 +92,7 @@ def traced_rollout(
     tensordict: Any,
     set_truncated: bool,
     trust_policy: bool = False,
+    contiguous: bool | None = None,
 ) -> Any:
     """A rollout of `max_steps` steps that does not stop early; see `EnvBase.rollout`.
 
@@ -120,7 +116,7 @@ def traced_rollout(
         steps.append(env.step(act(current)))
     except NotFiniteError as error:
         raise error.at(len(steps)) from None
-    result = finish_rollout(steps, env.ndim)
+    result = finish_rollout(steps, env.ndim, contiguous=contiguous)
     if set_truncated:
         mark_truncated(result, env._done_sets)
     return result

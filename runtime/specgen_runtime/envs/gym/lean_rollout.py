@@ -56,7 +56,8 @@ def lean_rollout(
     else:
         act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
         begin = env.reset() if begin is None else begin
-        result = finish_rollout(step_through(env, max_steps, act, begin, any_stops=any_stops), 0)
+        steps = step_through(env, max_steps, act, begin, any_stops=any_stops)
+        result = finish_rollout(steps, 0, contiguous=return_contiguous)
         if policy is not None:
             check_actions(env, result)
     if set_truncated:

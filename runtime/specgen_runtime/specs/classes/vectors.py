@@ -12,7 +12,7 @@ from specgen_runtime.specs.classes.masks import greatest_allowed
 from specgen_runtime.specs.classes.register import Register
 from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
 from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, to_spec_array
-from specgen_runtime.specs.variable import fits
+from specgen_runtime.specs.variable import fits, single
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class VectorSpec(ClassSpec):
         elif self._registers is not None:
             encoded, checked = self._encode_data(val.detach().cpu().numpy())
         else:
-            encoded, checked = self._encode_classes(val), True
+            encoded, checked = self._encode_classes(single(val, self._class_shape)), True
         if not checked or self._mask is not None:
             return self._checked(encoded, ignore_device)
         return encoded if ignore_device or encoded.device == self._device else encoded.to(self._device)
