@@ -78,12 +78,43 @@ def test_the_same_numbers_in_another_dtype(name: str, nested: bool, dtype: torch
         assert env.last.dtype is spec.dtype
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("nested", [False, True], ids=["flat", "nested"])
+@pytest.mark.parametrize("name", SPECS)
+def test_whole_floating_point_numbers(name: str, nested: bool, dtype: torch.dtype) -> None:
+    spec = SPECS[name]
+    env = Acting(spec, nested)
+    action = whole_numbers(spec)
+    root = env.reset().set(env.action_key, action.to(dtype))
+    if spec.dtype.is_floating_point and spec.dtype is not dtype:
+        with pytest.raises(TypeError, match="must be"):  # 0.1 could not be cast exactly, and 0.5 could
+            env.step(root)
+        return
+    env.step(root)
+    assert root[env.action_key].dtype is env.last.dtype is spec.dtype
+    assert torch.equal(env.last.long(), action)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+@pytest.mark.parametrize("env", [SerialEnv, ParallelEnv])
+def test_batches_take_whole_floating_point_numbers(env: Any, batch: tuple[int, ...]) -> None:
+    made = env(2, lambda: CartPole(batch_size=batch))
+    rolled = made.rollout(3, lambda td: td.set("action", torch.ones(td.shape)), break_when_any_done=False)
+    assert rolled["action"].dtype is made.action_spec.dtype
+    assert (rolled["action"] == 1).all()
+    made.close()
+
+
 @pytest.mark.parametrize(
     ("spec", "action"),
     [
-        (OneHot(3), torch.tensor([0.0, 1.0, 0.0])),
         (OneHot(3), torch.tensor([0, 2, 0])),
-        (Categorical(2), torch.tensor(1.0)),
+        (OneHot(3), torch.tensor([0.0, 2.0, 0.0])),
+        (OneHot(3), torch.tensor([0.0, 1.0, 0.0], requires_grad=True)),
+        (Categorical(2), torch.tensor(0.5)),
+        (Categorical(2), torch.tensor(torch.nan)),
+        (Categorical(2, dtype=torch.int8), torch.tensor(257.0)),
+        (Categorical(2, dtype=torch.uint8), torch.tensor(-1.0)),
         (Categorical(2, dtype=torch.int8), torch.tensor(257)),
         (Categorical(2, dtype=torch.bool), torch.tensor(2)),
         (Bounded(0, 1, (2,)), torch.zeros(2, dtype=torch.float64)),
@@ -132,7 +163,7 @@ def test_every_environment_takes_them(name: str) -> None:
     for stop in (True, False):
         assert env.rollout(3, act, break_when_any_done=stop)[key].dtype is expected.dtype
     with pytest.raises(TypeError, match="must be"):
-        env.step(env.reset().set(key, expected.double()))
+        env.step(env.reset().set(key, expected.double() + 0.25))
     env.close()
 
 
@@ -167,3 +198,37 @@ def test_native_steps_refuse_what_is_outside(name: str, wrap: bool, batch: tuple
 def test_rounding_is_no_fault() -> None:
     env = Pendulum()
     env.step(env.reset().set("action", torch.tensor([2.000001])))
+
+
+ONE_HOT: dict[str, Any] = {
+    "one-hot": OneHot(3),
+    "one-hot int8": OneHot(3, dtype=torch.int8),
+    "rows": OneHot(3, (2, 3)),
+    "multi one-hot": MultiOneHot([2, 3]),
+    "masked": OneHot(3, mask=torch.tensor([False, True, True])),
+}
+
+
+@pytest.mark.parametrize("name", ONE_HOT)
+@pytest.mark.parametrize("batched", [False, True])
+def test_one_hot_vectors_of_zeros_choose_nothing(name: str, batched: bool) -> None:
+    spec = ONE_HOT[name]
+    env: Any = SerialEnv(2, lambda: Acting(spec)) if batched else Acting(spec)
+    nothing = env.full_action_spec.zero()
+    assert not spec.is_in(spec.zero())
+    assert not env.rollout(3, lambda td: td.update(nothing))["action"].any()
+    some = env.action_spec.rand()
+    some[..., : some.shape[-1] // 2] = False  # of several groups, one may choose
+    if name == "multi one-hot":
+        env.rollout(3, lambda td: td.set("action", some))
+    with pytest.raises(ValueError, match=r"the policy's 'action' at step 0 is not in its spec"):
+        env.rollout(3, lambda td: td.set("action", torch.ones_like(some)))
+
+
+def test_what_reads_the_class_refuses_zeros() -> None:
+    env = GymEnv("CartPole-v1")
+    nothing = env.full_action_spec.zero()
+    with pytest.raises(ValueError, match=r"one-hot vector of 2 classes, found \[0, 0\]"):
+        env.step(env.reset().update(nothing))
+    with pytest.raises(ValueError, match="one-hot"):
+        env.rollout(3, lambda td: td.update(nothing))

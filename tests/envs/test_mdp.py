@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import step_mdp
+from specgen_runtime.envs.utils import StepMDP
 from specgen_runtime.envs.utils import step_mdp as same
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
@@ -201,3 +202,31 @@ def test_groups_that_are_lazy_stacks_in_a_plain_root() -> None:
 def test_locked_input() -> None:
     td = transition().lock_()
     assert not step_mdp(td).is_locked
+
+
+FLAGS = ("keep_other", "exclude_reward", "exclude_done", "exclude_action")
+
+
+@pytest.mark.parametrize("env", [Counting(), Counting(batch_size=(2,)), Grid(batch_size=(2,))], ids=repr)
+@pytest.mark.parametrize("chosen", list(itertools.product([False, True], repeat=4)), ids=str)
+def test_the_keys_of_an_environment(env: Any, chosen: tuple[bool, ...]) -> None:
+    td = env.rand_step(env.reset().set("other", torch.ones(*env.batch_size, 1)))
+    flags = dict(zip(FLAGS, chosen, strict=True))
+    keys = {"reward_keys": env.reward_keys, "done_keys": env.done_keys, "action_keys": env.action_keys}
+    expected = step_mdp(td, **flags, **keys)
+    found = StepMDP(env, **flags)(td)
+    assert set(found.keys(True, True)) == set(expected.keys(True, True))
+    for key in found.keys(True, True):
+        assert found[key] is expected[key]
+    for key in env.action_keys:
+        assert (key in found.keys(True)) is not flags["exclude_action"]
+    for key in env.reward_keys:
+        assert (key in found.keys(True)) is not flags["exclude_reward"]
+    for key in env.done_keys:
+        assert (key in found.keys(True)) is not flags["exclude_done"]
+    assert ("other" in found.keys()) is flags["keep_other"]  # noqa: SIM118
+
+
+def test_the_keys_of_an_environment_without_next() -> None:
+    with pytest.raises(KeyError, match="needs a 'next' entry"):
+        StepMDP(Counting())(TensorDict({"observation": torch.zeros(1)}))

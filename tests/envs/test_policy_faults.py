@@ -78,7 +78,8 @@ def outside(env: Any) -> Policy:
 
 
 def other_dtype(action: torch.Tensor) -> torch.Tensor:
-    return action.to(torch.int32 if action.dtype is torch.float64 else torch.float64)
+    """Numbers that the action's own dtype, of integers or float32, does not hold."""
+    return action.to(torch.float64) + 0.1
 
 
 def check_usable(env: Any, kind: str) -> None:

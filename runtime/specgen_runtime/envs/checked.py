@@ -77,7 +77,7 @@ def check_entries(
     """Compare entries with their specs: presence, shape, dtype and device, but not the domain.
 
     A reward or done flag of shape `(*batch)` where `(*batch, 1)` is declared is given its last dimension, and an
-    action of integers or truth values the declared dtype, where that holds the same numbers.
+    action of integers, truth values or whole numbers the declared dtype, where that holds the same numbers.
 
     Args:
         env: whose specs, for messages.
@@ -175,7 +175,7 @@ def _lacks_last(value: torch.Tensor, size: torch.Size, e: Expected) -> bool:
 
 
 def cast_actions(env: KeyAccess, tensordict: TensorDictBase) -> None:
-    """Give actions of integers or truth values the declared dtype where that holds the same numbers; refuses nothing.
+    """Give actions of whole numbers the declared dtype where that holds the same numbers; refuses nothing.
 
     `check_entries` does the same; this is for those who leave its errors to the environments inside.
     """
@@ -186,13 +186,21 @@ def cast_actions(env: KeyAccess, tensordict: TensorDictBase) -> None:
 
 
 def _cast_exactly(tensordict: TensorDictBase, value: torch.Tensor, e: Expected) -> bool:
-    """Write integers or truth values as numbers of the declared dtype; False if that would make other numbers."""
-    if e.dtype is None or e.leaf.items or value.is_floating_point() or value.is_complex() or value.is_nested:
+    """Write an action as the same numbers of the declared dtype; False if that would make other numbers.
+
+    A floating-point action becomes integers or truth values if it is whole, and no gradient would be lost; it does
+    not become another floating-point dtype: whether that holds the same numbers would differ from step to step.
+    """
+    if e.dtype is None or e.leaf.items or value.is_complex() or value.is_nested:
         return False
     if is_traced():  # no values to look at
         return False
+    fractional = value.is_floating_point()
+    if fractional and (value.requires_grad or e.dtype.is_floating_point or e.dtype.is_complex):
+        return False
     cast = value.to(e.dtype)
-    if not torch.equal(cast.long(), value.long()):
+    same = cast.to(value.dtype) == value if fractional else cast.long() == value.long()
+    if not bool(same.all()):
         return False
     tensordict.set(e.leaf.key, cast)
     return True

@@ -15,7 +15,7 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import KeyAccess
 
-__all__ = ["following_root", "step_mdp"]
+__all__ = ["StepMDP", "following_root", "step_mdp"]
 
 _FLAGS = ("done", "terminated", "truncated")
 
@@ -76,6 +76,46 @@ def step_mdp(
     if next_tensordict is not None:
         return next_tensordict.update(result)
     return result
+
+
+class StepMDP:
+    """`step_mdp` with the keys of an environment.
+
+    Args:
+        env: whose reward, done and action keys.
+        keep_other: see `step_mdp`, as for the other flags.
+        exclude_reward: whether rewards are left out.
+        exclude_done: whether done flags are left out.
+        exclude_action: whether actions are left out.
+    """
+
+    def __init__(
+        self,
+        env: KeyAccess,
+        *,
+        keep_other: bool = True,
+        exclude_reward: bool = True,
+        exclude_done: bool = False,
+        exclude_action: bool = True,
+    ) -> None:
+        self._arguments: dict[str, Any] = {
+            "keep_other": keep_other,
+            "exclude_reward": exclude_reward,
+            "exclude_done": exclude_done,
+            "exclude_action": exclude_action,
+            "reward_keys": env.reward_keys,
+            "done_keys": env.done_keys,
+            "action_keys": env.action_keys,
+        }
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Return a tensordict whose root is the `"next"` entry of `tensordict`.
+
+        Raises:
+            TypeError: `tensordict` is not a tensordict.
+            KeyError: there is no `"next"` entry.
+        """
+        return step_mdp(tensordict, **self._arguments)
 
 
 def _next_of(tensordict: TensorDictBase) -> Any:

@@ -14,6 +14,7 @@ from torch import nn
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.specs.classes.vectors import VectorSpec
 from specgen_runtime.specs.non_tensors.data import data_text, plain
 from specgen_runtime.typing import NestedKey
 
@@ -125,7 +126,9 @@ def on_policy_device(
     return moved
 
 
-def check_actions(env: KeyAccess, rollout: TensorDictBase, device: torch.device | None = None) -> None:
+def check_actions(
+    env: KeyAccess, rollout: TensorDictBase, device: torch.device | None = None, *, zeros: bool = False
+) -> None:
     """Refuse actions outside their spec, for all steps of a rollout `[*batch, T]` at once.
 
     Floating-point actions may miss the domain by rounding (1e-5 relative, 1e-6 absolute).
@@ -134,6 +137,8 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase, device: torch.device 
         env: whose action specs.
         rollout: the transitions.
         device: where they are, if not where the environment is.
+        zeros: whether one-hot vectors may be all zeros, as `spec.zero()` is: no class is chosen. What steps must know
+            what that means, or refuse it.
 
     Raises:
         ValueError: naming the key, the step and the value.
@@ -143,11 +148,11 @@ def check_actions(env: KeyAccess, rollout: TensorDictBase, device: torch.device 
     for leaf in leaves_of(env.full_action_spec):
         spec = leaf.spec if device is None else leaf.spec.to(device)
         actions = None if lazy or leaf.items else rollout.get(leaf.key)
-        if isinstance(actions, torch.Tensor) and _allowed(spec, actions.movedim(time, 0)):
+        if isinstance(actions, torch.Tensor) and _allowed(spec, actions.movedim(time, 0), zeros=zeros):
             continue
         for t, step in enumerate(rollout.unbind(time)):
             value = leaf.find(step)
-            if not _allowed(spec, value):
+            if not _allowed(spec, value, zeros=zeros):
                 raise ValueError(
                     f"the policy's {leaf} at step {t} is not in its spec {spec}: found {shown(value)}"
                 )
@@ -177,11 +182,13 @@ def check_action_values(
             raise ValueError(f"{name}: {show_key(key)} is not in its spec {spec}: found {shown(action)}")
 
 
-def _allowed(spec: Any, action: Any) -> bool:
+def _allowed(spec: Any, action: Any, *, zeros: bool = False) -> bool:
     if getattr(spec, "mask", None) is not None:  # that of the last step only
         spec = spec.clone()
         spec.update_mask(None)
     if spec.is_in(action):
+        return True
+    if zeros and isinstance(spec, VectorSpec) and spec.is_in(spec.with_choices(action)):
         return True
     if not isinstance(action, torch.Tensor) or action.is_nested or not action.is_floating_point():
         return False

@@ -118,7 +118,7 @@ def run_rollout(
     )
     stacked = finish_rollout(records, time, contiguous=return_contiguous)
     if policy is not None:
-        check_actions(env, stacked, storing_device)
+        check_actions(env, stacked, storing_device, zeros=True)
     if set_truncated:
         mark_truncated(stacked, env._done_sets)
     return stacked

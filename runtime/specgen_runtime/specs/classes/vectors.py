@@ -91,6 +91,15 @@ class VectorSpec(ClassSpec):
     def _split(self, value: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return value.split_with_sizes(self._widths, -1)
 
+    def with_choices(self, value: torch.Tensor) -> torch.Tensor:
+        """Vectors `(..., n)` of which those, or those groups, that are all zeros choose the first class instead."""
+        groups = []
+        for group in self._split(value):
+            first = torch.zeros_like(group)
+            first[..., 0] = 1
+            groups.append(torch.where(group.any(-1, keepdim=True), group, first))
+        return torch.cat(groups, -1)
+
     # Membership
 
     def _not_classes(self, value: torch.Tensor) -> str | None:
