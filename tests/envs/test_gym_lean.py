@@ -245,7 +245,7 @@ def test_classes_that_do_not_exist_are_refused(action: int) -> None:
 
 def test_actions_that_do_not_fit_are_refused() -> None:
     env = GymEnv("CartPole-v1")
-    for action in (torch.tensor(1), torch.tensor([0.0, 1.0])):
+    for action in (torch.tensor(1), torch.tensor([0.5, 0.5])):
         with pytest.raises(RuntimeError, match=r"'action' must be torch\.int64"):
             env.step(env.reset().set("action", action))
     with pytest.raises(KeyError, match="action"):
