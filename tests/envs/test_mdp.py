@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import step_mdp
+from specgen_runtime.envs import step_mdp, utils
 from specgen_runtime.envs.utils import StepMDP
 from specgen_runtime.envs.utils import step_mdp as same
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
@@ -228,5 +228,6 @@ def test_the_keys_of_an_environment(env: Any, chosen: tuple[bool, ...]) -> None:
 
 
 def test_the_keys_of_an_environment_without_next() -> None:
+    assert utils._StepMDP is StepMDP  # the name that TorchRL's users import
     with pytest.raises(KeyError, match="needs a 'next' entry"):
         StepMDP(Counting())(TensorDict({"observation": torch.zeros(1)}))

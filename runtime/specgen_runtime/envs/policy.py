@@ -137,8 +137,8 @@ def check_actions(
         env: whose action specs.
         rollout: the transitions.
         device: where they are, if not where the environment is.
-        zeros: whether one-hot vectors may be all zeros, as `spec.zero()` is: no class is chosen. What steps must know
-            what that means, or refuse it.
+        zeros: whether one-hot vectors may be all zeros, as `spec.zero()` is: no class is chosen, and it is for `_step`
+            to know what that means, or to refuse it.
 
     Raises:
         ValueError: naming the key, the step and the value.
