@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import AutoResetEnv, EnvBase, NotFiniteError, SerialEnv, check_env_specs
+from specgen_runtime.envs import AutoResetEnv, EnvBase, GymEnv, NotFiniteError, SerialEnv, check_env_specs
 from specgen_runtime.specs import Composite, OneHot, Unbounded
 from specgen_runtime.transforms import TransformedEnv
+from specgen_std.envs.cartpole import CartPole
 from tensordict import LazyStackedTensorDict, TensorDict
 
 from tests.envs.torchrl_style import (
@@ -201,3 +203,22 @@ class TestResettingItself:
         assert env.base_env.is_closed
         with pytest.raises(TypeError, match="needs an environment, found int"):
             AutoResetEnv(3)  # type: ignore[arg-type]
+
+
+class TestKeywordsOfTheCall:
+    """What every environment can be made with, though its constructor does not know of it."""
+
+    @pytest.mark.parametrize(
+        "make", [Restless, partial(GymEnv, "CartPole-v1"), partial(SerialEnv, 2, Restless), CartPole]
+    )
+    def test_specs_are_locked_unless_told(self, make: Any) -> None:
+        for locked in (True, False):
+            env = make(spec_locked=locked)
+            assert env.is_spec_locked is locked
+            assert env.input_spec.is_locked is locked
+            assert env.output_spec.is_locked is locked
+        assert make().is_spec_locked
+
+    def test_unknown_keywords_are_refused(self) -> None:
+        with pytest.raises(TypeError, match="spec_unlocked"):
+            Restless(spec_unlocked=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
@@ -28,7 +29,27 @@ Policy = Callable[..., Any]
 Callback = Callable[..., Any]
 
 
-class EnvBase(Stepping[D, S], Generic[D, S]):
+class _EnvMeta(ABCMeta):
+    """Takes keyword arguments that every environment can be made with, whether or not its constructor passes them on."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
+        locked = kwargs.pop("spec_locked", None)
+        env = super().__call__(*args, **kwargs)
+        if locked is not None:
+            env.set_spec_lock_(locked)
+        if auto_reset:
+            from specgen_runtime.envs.auto_reset import AutoResetEnv
+
+            env = AutoResetEnv(env, replace=replace)
+        return env
+
+
+if TYPE_CHECKING:  # they would take its arguments for those of every constructor
+    _EnvMeta = ABCMeta  # type: ignore[misc, assignment]
+
+
+class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
     """An environment, or a batch of them, that reads and writes tensordicts.
 
     A subclass sets its specs in its constructor (`action_spec`, `observation_spec`, `reward_spec`,
@@ -45,7 +66,8 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
             Also accepted as `_batch_locked`, here and by `__new__`.
         run_type_checks: accepted; types are always compared.
         allow_done_after_reset: whether a freshly reset environment may be done.
-        spec_locked: whether specs are locked once they are used; see `set_spec_lock_`.
+        spec_locked: whether specs are locked once they are used; see `set_spec_lock_`. Every subclass can be called
+            with it, whether or not its constructor takes it.
         check_finite: refuse NaN and infinity in observations and rewards.
         auto_reset: for the call that makes the environment, below; a constructor passes on False.
         auto_reset_replace: what `AutoResetEnv` calls `replace`.
@@ -60,19 +82,6 @@ class EnvBase(Stepping[D, S], Generic[D, S]):
 
     _parts_refuse_casts: ClassVar[bool] = False
     """Whether all that could be cast is in an environment inside, which refuses it, or in transforms, which may be."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make the environment; inside an `AutoResetEnv` if it is called with `auto_reset=True`."""
-        auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
-        env = super().__new__(cls, *args, **kwargs)
-        if not auto_reset:
-            return env
-        from specgen_runtime.envs.auto_reset import AutoResetEnv
-
-        # `__new__` of a subclass may have been written as a class method, which passes the class twice.
-        env.__init__(*(args[1:] if args[:1] == (cls,) else args), **kwargs)  # type: ignore[misc]
-        wrapped: Any = AutoResetEnv(env, replace=replace)
-        return wrapped  # type: ignore[no-any-return]  # not an instance of cls: Python calls no `__init__`
 
     # random actions and rollouts
 
