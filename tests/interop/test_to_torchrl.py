@@ -320,7 +320,7 @@ def test_wrong_data_are_refused_at_the_boundary() -> None:
         env.rollout(2)
     env = to_torchrl(CartPole())
     with pytest.raises(RuntimeError, match="'action' must be"):
-        env.step(env.reset().set("action", torch.zeros(())))
+        env.step(env.reset().set("action", torch.full((), 0.5)))
 
 
 def test_what_torchrl_never_resets_is_told() -> None:

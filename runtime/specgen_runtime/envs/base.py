@@ -29,24 +29,24 @@ Policy = Callable[..., Any]
 Callback = Callable[..., Any]
 
 
-class _EnvMeta(ABCMeta):
-    """Takes keyword arguments that every environment can be made with, whether or not its constructor passes them on."""
+if TYPE_CHECKING:  # they would take the arguments of `__call__` for those of every constructor
+    from abc import ABCMeta as _EnvMeta
+else:
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
-        locked = kwargs.pop("spec_locked", None)
-        env = super().__call__(*args, **kwargs)
-        if locked is not None:
-            env.set_spec_lock_(locked)
-        if auto_reset:
-            from specgen_runtime.envs.auto_reset import AutoResetEnv
+    class _EnvMeta(ABCMeta):
+        """Takes keywords that every environment can be made with, whether or not its constructor passes them on."""
 
-            env = AutoResetEnv(env, replace=replace)
-        return env
+        def __call__(cls, *args, **kwargs):
+            auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
+            locked = kwargs.pop("spec_locked", None)
+            env = super().__call__(*args, **kwargs)
+            if locked is not None:
+                env.set_spec_lock_(locked)
+            if auto_reset:
+                from specgen_runtime.envs.auto_reset import AutoResetEnv
 
-
-if TYPE_CHECKING:  # they would take its arguments for those of every constructor
-    _EnvMeta = ABCMeta  # type: ignore[misc, assignment]
+                env = AutoResetEnv(env, replace=replace)
+            return env
 
 
 class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
