@@ -21,6 +21,7 @@ doc: Functions that read tables, parameters, each other, or nothing.
 envs:
   Table:
     doc: All values follow from functions.
+    allow: [SG142]
     params: {dt: 0.25, gain: 2.0}
     consts:
       heights: {type: "float32[3]", value: [0.5, 1.5, 2.5]}

@@ -64,6 +64,7 @@ envs:
 
   Many:
     doc: More types of values than a data class tells apart.
+    allow: [SG142]
     params: {}
     state:
 STATE
