@@ -89,3 +89,12 @@ def test_numbers_that_nobody_knows_are_refused(expression: str, said: str) -> No
     assert text.count("error[") == 1
     assert "1000" not in text
     assert not files
+
+
+def test_equal_names_in_two_types_are_two_sizes() -> None:
+    schema = SCHEMA.replace("int64}}", "float32[n]}}").replace("float32(given)", "mean(v - given)")
+    _, said, _ = compile_texts(
+        {"sized": schema.replace("type: float32[n]", 'type: "float32[n]"').format("v[0]")}, "sized_loss"
+    )
+    assert "`v` is float32[n] and `given` is float32[n]" in said
+    assert "a named size is known in its own type only" in said
