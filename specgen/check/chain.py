@@ -164,12 +164,16 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Missing:
-    """A key that a transform reads and that is not there at its position, where `known` ones are."""
+    """A key that a transform reads and that is not there at its position, where `known` ones are.
+
+    It `follows` where a transform before it would have written the key, and can't for a mistake of its own.
+    """
 
     transform: CheckedTransform
     key: str
     place: Span
     known: tuple[str, ...]
+    follows: bool
 
 
 @dataclass
@@ -180,6 +184,7 @@ class _Binder:
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
     missing: list[_Missing] = field(default_factory=list)
+    unwritten: set[str] = field(default_factory=set)
 
     def bind(
         self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
@@ -219,6 +224,7 @@ class _Binder:
         before = self._faults()
         inputs = self._inputs(transform, role, arguments.in_keys, arguments, self.state.entries)
         if self._faults() > before:
+            self.unwritten |= {dotted(key) for key in arguments.out_keys or ()}
             return []
         renamed = arguments.out_keys
         outputs = [output for output in transform.outputs_of(role) if not self._absent(output, arguments)]
@@ -310,7 +316,8 @@ class _Binder:
                 continue
             entry = known.get(selector)
             if entry is None:
-                self.missing.append(_Missing(transform, selector, place, tuple(known)))
+                follows = selector in self.unwritten
+                self.missing.append(_Missing(transform, selector, place, tuple(known), follows))
             elif entry.spec.dtype not in role.dtypes:
                 self.sink.add(
                     rules.WRONG_INPUT.at(
@@ -326,6 +333,8 @@ class _Binder:
         """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
         writers = self.state.places.transforms
         for one in self.missing:
+            if one.follows:
+                continue
             last = one.key.rsplit(".", 1)[-1]
             nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
             where = f"; the environment writes `{nested[0]}`" if nested else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from specgen.check.attributes import OF_LOSSES
 from specgen.check.loss_builtins import WORDS
-from specgen.check.loss_model import LossNetwork, LossParam, LossRole, Size
+from specgen.check.loss_model import LossNetwork, LossParam, LossRole
 from specgen.check.loss_names import key_fault
 from specgen.check.loss_params import check_loss_params
 from specgen.check.names import Names, refusal, refused, short
@@ -16,6 +16,7 @@ from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Type, full, parse_type
+from specgen.expr.types import Size
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
 
@@ -39,6 +40,7 @@ class Declared:
         file, path, loss: where they stand, and what they say.
         names: the namespace of the loss.
         sink: takes every mistake.
+        stand_in: the number that stands in for the first size that only networks know.
         params: the constructor keywords.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
@@ -50,6 +52,7 @@ class Declared:
     loss: Loss
     names: Names
     sink: Sink
+    stand_in: int
     params: tuple[LossParam, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
@@ -105,7 +108,7 @@ class Declared:
                 )
                 continue
             (output,) = network.out
-            type_ = self._type((*here, "out", output), start=1_000_003 + 1000 * index)
+            type_ = self._type((*here, "out", output), start=self.stand_in + 1000 * index)
             target = network.target
             if isinstance(target, str) and self.scope.get(target, _NONE).type.dtype != "bool":
                 self.sink.add(
@@ -167,7 +170,7 @@ class Declared:
                 continue
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
-                type_ = self._type((*here, "type"), start=2_000_003)
+                type_ = self._type((*here, "type"), start=2 * self.stand_in)
             if (network := actions.get(name)) is not None:
                 (size,) = network.type.dims or (1,)
                 type_, interval = Type("int64"), Interval(0, size - 1)

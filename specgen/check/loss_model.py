@@ -13,29 +13,6 @@ Variant = Literal["live", "frozen", "target"]
 Record = Literal["now", "next"]
 
 
-class Size(int):
-    """A dimension whose size only the networks of the user know: an integer that is called by its name.
-
-    Inference compares sizes and proves indices with them; a number that no schema writes stands in.
-    """
-
-    name: str
-
-    def __new__(cls, name: str, number: int) -> Size:
-        """The size called ``name``; equal only to itself."""
-        size = super().__new__(cls, number)
-        size.name = name
-        return size
-
-    def __str__(self) -> str:
-        return self.name
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        return self.name
-
-
 @dataclass(frozen=True)
 class LossNetwork:
     """A network of the constructor.

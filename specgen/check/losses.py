@@ -36,6 +36,7 @@ from specgen.expr import (
     full,
     infer,
     parse,
+    to_torch,
     tree,
 )
 from specgen.expr.dtypes import is_float
@@ -62,14 +63,32 @@ def check_loss(
     Returns:
         The checked loss, or ``None`` when there were errors.
     """
-    mine = Sink()
-    loss = _Checker(file, name, module, file.module.losses[name], mine).run()
+    mine, declared = Sink(), file.module.losses[name]
+    checker = _Checker(file, name, module, declared, mine)
+    loss = checker.run()
+    if not mine.has_errors:
+        again = _Checker(file, name, module, declared, Sink(), _OTHER_STAND_IN)
+        again.run()
+        _refuse_stand_ins(checker.trees, again.trees, mine)
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(loss)
 
 
+_STAND_IN, _OTHER_STAND_IN = 1_000_003, 1_300_021
+"""Numbers in the place of a size that only networks know. What is generated is the same with either."""
+
+
 _KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
 """What an entry of a section is called."""
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """An expression with its type, the name that the printed text gives its value, and where it stands."""
+
+    typed: Typed
+    name: str
+    source: Scalar
 
 
 @dataclass
@@ -79,11 +98,12 @@ class _Checker:
     module: str
     loss: Loss
     sink: Sink
+    stand_in: int = _STAND_IN
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
         self.names = Names(self.sink, loss_words(self.name))
-        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
+        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, self.stand_in)
         self.declared.check()
         self.scope = self.declared.scope
         networks, params = self.declared.networks, self.declared.params
@@ -100,7 +120,7 @@ class _Checker:
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
         self.types: dict[str, Type] = {}
-        self.trees: list[tuple[Typed, str]] = []
+        self.trees: list[_Tree] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
         self.broken |= self.loss.learnable.keys()
@@ -131,7 +151,8 @@ class _Checker:
                 frozenset(self.calls.called),
             )
             lint_loss(parts, self.sink)
-            warn_whole_numbers(self.file, self.path, self.loss.params, (), self.trees, self.sink, prefix="")
+            written = [(made.typed, made.name) for made in self.trees]
+            warn_whole_numbers(self.file, self.path, self.loss.params, (), written, self.sink, prefix="")
         return CheckedLoss(
             name=self.name,
             module=self.module,
@@ -232,7 +253,7 @@ class _Checker:
             self.broken.add(name)
             return None
         self.types[name] = typed.type
-        self.trees.append((typed, identifier(name) if section == "let" else typed.type.dtype))
+        self.trees.append(_Tree(typed, identifier(name) if section == "let" else typed.type.dtype, source))
         if section == "let":
             what = Binding(identifier(name), typed.type, typed.interval, static=typed.static, what="value")
             self.scope[name] = what
@@ -332,6 +353,18 @@ class _Checker:
                         help=f"call {network.name}.target(next), or remove `target`",
                     )
                 )
+
+
+def _refuse_stand_ins(trees: list[_Tree], again: list[_Tree], sink: Sink) -> None:
+    """Report expressions whose printed text changes with the number that stands in for an unknown size."""
+    others = {id(made.source): made.typed for made in again}
+    for made in trees:
+        other = others.get(id(made.source))
+        if other is not None and to_torch(made.typed) == to_torch(other):
+            continue
+        message = "this needs a size that only the networks know, as a number that is known at build"
+        help = "read it from a value, size(q), where a number is meant; count from its start, x[:2], not from its end"
+        sink.add(expression_rules.WRONG_ARGUMENTS.at(made.source.span, message, help=help))
 
 
 def _calls(expr: Expr) -> list[tree.Call]:

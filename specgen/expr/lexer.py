@@ -125,7 +125,9 @@ def _name(
     words: frozenset[str],
 ) -> bool:
     if word in _REFUSED_WORDS and word not in words:
-        _syntax(source, sink, start, end, f"`{word}` is not part of expressions", _REFUSED_WORDS[word])
+        # `if` and its `else`, `for` and its `in` are one mistake.
+        if not any(token.kind == "op" and token.text in _REFUSED_WORDS.keys() - words for token in tokens):
+            _syntax(source, sink, start, end, f"`{word}` is not part of expressions", _REFUSED_WORDS[word])
         tokens.append(Token("op", word, start, end))
         return False
     tokens.append(Token("op" if word in KEYWORD_OPS | words else "name", word, start, end))

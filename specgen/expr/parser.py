@@ -89,6 +89,11 @@ class _Parser:
     def _peek(self) -> Token:
         return self._tokens[self._at]
 
+    @property
+    def _end(self) -> int:
+        """Where the last token that was read ends."""
+        return self._tokens[self._at - 1].end
+
     def _next(self) -> Token:
         token = self._tokens[self._at]
         if token.kind != "end":
@@ -120,7 +125,9 @@ class _Parser:
             help = "name its parts in lines of their own"
             self._sink.add(rules.TOO_DEEP.at(span, message, help=help))
             raise _GivenUp
-        left = self._infix(self._prefix(), floor)
+        # Where it starts and ends with the parentheses around its operands, of which the tree knows nothing.
+        start = self._peek.start
+        left = self._infix(self._prefix(), floor, start)
         self._depth -= 1
         return left
 
@@ -132,10 +139,10 @@ class _Parser:
             return self._name(token)
         if token.kind == "op" and token.text == "not":
             operand = self._expression(_NOT)
-            return tree.Logic("not", (operand,), token.start, operand.end)
+            return tree.Logic("not", (operand,), token.start, self._end)
         if token.kind == "op" and token.text in "+-" and token.text:
             operand = self._expression(_UNARY)
-            return tree.Unary("-" if token.text == "-" else "+", operand, token.start, operand.end)
+            return tree.Unary("-" if token.text == "-" else "+", operand, token.start, self._end)
         if token.kind == "op" and token.text == "(":
             return self._group(token)
         if token.kind == "op" and token.text == "[":
@@ -145,7 +152,7 @@ class _Parser:
         self._fail(token, f"expected a value before `{token.text}`")
         raise AssertionError("unreachable")
 
-    def _infix(self, left: Expr, floor: int) -> Expr:
+    def _infix(self, left: Expr, floor: int, start: int) -> Expr:
         while True:
             token = self._peek
             if token.kind != "op":
@@ -155,13 +162,13 @@ class _Parser:
                 self._next()
                 # `**` groups to the right and binds less than a sign on its right.
                 right = self._expression(_POWER - 1 if op == "**" else _BINARY[op])
-                left = tree.Binary(cast("tree.BinaryOp", op), left, right, token.start, left.start, right.end)
+                left = tree.Binary(cast("tree.BinaryOp", op), left, right, token.start, start, self._end)
             elif op in _COMPARE and floor < _COMPARISON:
-                left = self._comparison(left)
+                left = self._comparison(left, start)
             elif op in ("and", "or") and floor < (_AND if op == "and" else _OR):
-                left = self._logic(left, "and" if op == "and" else "or")
+                left = self._logic(left, "and" if op == "and" else "or", start)
             elif op == "[":
-                left = self._index(left)
+                left = self._index(left, start)
             elif op == "(":
                 self._fail(token, "only a function's name can be called")
             elif op == ".":
@@ -169,18 +176,18 @@ class _Parser:
             else:
                 return left
 
-    def _comparison(self, first: Expr) -> Expr:
+    def _comparison(self, first: Expr, start: int) -> Expr:
         operands, ops = [first], []
         while self._peek.kind == "op" and self._peek.text in _COMPARE:
             ops.append(cast("tree.CompareOp", self._next().text))
             operands.append(self._expression(_COMPARISON))
-        return tree.Compare(tuple(ops), tuple(operands), first.start, operands[-1].end)
+        return tree.Compare(tuple(ops), tuple(operands), start, self._end)
 
-    def _logic(self, first: Expr, op: tree.LogicOp) -> Expr:
+    def _logic(self, first: Expr, op: tree.LogicOp, start: int) -> Expr:
         operands = [first]
         while self._accept(op):
             operands.append(self._expression(_AND if op == "and" else _OR))
-        return tree.Logic(op, tuple(operands), first.start, operands[-1].end)
+        return tree.Logic(op, tuple(operands), start, self._end)
 
     def _number(self, token: Token) -> Expr:
         text = token.text.replace("_", "")
@@ -230,7 +237,7 @@ class _Parser:
             if word.kind == "name" and after.kind == "op" and after.text == "=":
                 self._next(), self._next()
                 value = self._expression(0)
-                keywords.append(tree.Keyword(word.text, value, word.start, value.end))
+                keywords.append(tree.Keyword(word.text, value, word.start, self._end))
             else:
                 arg = self._expression(0)
                 if keywords:
@@ -264,7 +271,7 @@ class _Parser:
         self._fail(self._peek, f"expected `,` or `{closing}` before `{self._peek.text}`")
         raise AssertionError("unreachable")
 
-    def _index(self, value: Expr) -> Expr:
+    def _index(self, value: Expr, start: int) -> Expr:
         opening = self._next()
         items: list[Expr | tree.Slice | tree.Axis | tree.Rest] = []
         while self._peek.text != "]":
@@ -274,7 +281,7 @@ class _Parser:
         if not items:
             self._fail(self._peek, "an index is missing between the brackets")
         closing = self._close(opening)
-        return tree.Index(value, tuple(items), value.start, closing.end)
+        return tree.Index(value, tuple(items), start, closing.end)
 
     def _index_item(self) -> Expr | tree.Slice | tree.Axis | tree.Rest:
         token = self._peek
@@ -298,8 +305,7 @@ class _Parser:
             return ends[0]
         if len(ends) == 1:
             self._fail(self._peek, "an index is missing")
-        end = self._tokens[self._at - 1].end
-        return tree.Slice(ends[0], ends[1], ends[2] if len(ends) == 3 else None, token.start, end)
+        return tree.Slice(ends[0], ends[1], ends[2] if len(ends) == 3 else None, token.start, self._end)
 
     def _attribute(self, dot: Token) -> None:
         self._next()

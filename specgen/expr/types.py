@@ -33,6 +33,54 @@ class SourceText(Protocol):
         ...
 
 
+class Size(int):
+    """A dimension whose size only the networks of the user know: an integer that is called by its name.
+
+    Inference compares sizes and proves indices with them; a number that no schema writes stands in. Sums and
+    products of sizes are sizes, too, so that no message and no generated text takes the number for real.
+    """
+
+    name: str
+
+    def __new__(cls, name: str, number: int) -> Size:
+        """The size called ``name``; equal only to itself."""
+        size = super().__new__(cls, number)
+        size.name = name
+        return size
+
+    def __add__(self, other: int) -> int:
+        """The size of both together, ``n + 1``."""
+        return _of_sizes(f"{self} + {other}", int(self) + other)
+
+    def __radd__(self, other: int) -> int:
+        """The size of both together, ``1 + n``."""
+        return self if other == 0 else _of_sizes(f"{other} + {self}", other + int(self))
+
+    def __sub__(self, other: int) -> int:
+        """What is left, ``n - 1``."""
+        return _of_sizes(f"{self} - {other}", int(self) - other)
+
+    def __mul__(self, other: int) -> int:
+        """That many times, ``n * 2``."""
+        return _of_sizes(f"{self} * {other}", int(self) * other)
+
+    def __rmul__(self, other: int) -> int:
+        """That many times, ``2 * n``."""
+        return self if other == 1 else _of_sizes(f"{other} * {self}", other * int(self))
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return self.name
+
+
+def _of_sizes(name: str, number: int) -> int:
+    return Size(name, number) if isinstance(number, int) else number
+
+
 @dataclass(frozen=True, slots=True)
 class Type:
     """What an expression is for one environment.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.env import time_limit_help
 from specgen.schema.module import Module
@@ -71,8 +71,16 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
     try:
         module = Module.model_validate(to_data(root))
     except ValidationError as failure:
-        for loc, errors in _by_place(root, failure).items():
-            _report(root, loc, errors, sink)
+        places = _by_place(root, failure)
+        misspelt = {
+            (*loc[:-1], did_you_mean(str(loc[-1]), _fields_at(loc[:-1])))
+            for loc, errors in places.items()
+            if errors[0]["type"] == "extra_forbidden"
+        }
+        for loc, errors in places.items():
+            # A field that is there under a name near its own is misspelt, not missing as well.
+            if errors[0]["type"] != "missing" or loc not in misspelt:
+                _report(root, loc, errors, sink)
         return None
     return SchemaFile(path, module, root)
 

@@ -32,10 +32,8 @@ MISTAKES = {
         "SG802 16-18 `||` is not an operator here",
         "SG802 19-20 `!` is not an operator here",
     ],
-    "th if u else 3": [
-        "SG802 4-6 `if` is not part of expressions",
-        "SG802 9-13 `else` is not part of expressions",
-    ],
+    "th if u else 3": ["SG802 4-6 `if` is not part of expressions"],
+    "sum(x for x in th)": ["SG802 7-10 `for` is not part of expressions"],
     "lambda x: x": ["SG802 1-7 `lambda` is not part of expressions"],
     "'left'": ["SG802 1-7 text is not a value in an expression"],
     "08 * th": ["SG802 1-3 a number does not start with 0: other languages read that as base 8"],

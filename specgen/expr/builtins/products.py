@@ -12,7 +12,7 @@ from specgen.expr.dtypes import is_int
 from specgen.expr.interval import Interval, loose, of_values
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, call, method
 from specgen.expr.ranges import multiply
-from specgen.expr.types import Dims, Type, Typed
+from specgen.expr.types import Dims, Size, Type, Typed
 
 
 def _infer_product(site: Site) -> Typed | None:
@@ -101,7 +101,8 @@ def in_range(site: Site, index: Typed, size: int, what: str) -> Typed | None:
     worst = low if low < 0 else high
     shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
     message = f"`{text}`{shown}, outside 0 to {size - 1} of {what}"
-    help = f"wrap it: clip({text}, 0, {size - 1})"
+    known = f"size({site.written(site.values[0])}) - 1" if isinstance(size, Size) else size - 1
+    help = f"wrap it: clip({text}, 0, {known})"
     if site.builtin.name == "one_hot" and low >= 0 and high < _MANY:
         help = f"write one_hot({text}, {int(high) + 1}), for all of its classes"
     site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)

@@ -12,7 +12,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, call, method, tuple_text
-from specgen.expr.types import Dims, Type, Typed
+from specgen.expr.types import Dims, Size, Type, Typed
 
 
 def _infer_stack(site: Site) -> Typed | None:
@@ -199,6 +199,8 @@ def _infer_size(site: Site) -> Typed | None:
     if x.type.dims is None:
         return site.node(Type("int64", (), "ctor"), axis=axis)
     assert isinstance(axis, int)
+    if isinstance(x.type.dims[axis], Size):
+        return site.node(Type("int64", (), "ctor"), axis=axis)
     return Typed(
         "literal",
         Type("int64", (), "lit"),
@@ -207,6 +209,14 @@ def _infer_size(site: Site) -> Typed | None:
         end=site.end,
         static=x.type.dims[axis],
     )
+
+
+def _size_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    dims, axis = node.args[0].type.dims, node.options["axis"]
+    if dims is None:
+        return Interval(0, 2**31)
+    assert isinstance(axis, int)
+    return Interval(dims[axis], dims[axis])
 
 
 def _show_size(node: Typed, printer: Printer) -> Printed:
@@ -267,7 +277,7 @@ SHAPES: tuple[Builtin, ...] = (
         doc="How many elements `x` has along an axis; a number that is known at build when the shape is.",
         params=(_X, Param("axis", "axis", -1)),
         infer=_infer_size,
-        interval=lambda args, node: Interval(0, 2**31),
+        interval=_size_range,
         torch=_show_size,
         reference=lambda np, x, axis: x.shape[axis],
     ),

@@ -214,6 +214,8 @@ class Site:
     def _mismatch(self, a: Typed, b: Typed) -> None:
         shapes = f"`{self.written(a)}` is {a.type} and `{self.written(b)}` is {b.type}"
         help = "make the shapes equal, or say where a dimension is new: x[:, None]"
+        if str(a.type.dims) == str(b.type.dims):
+            help = "a named size is known in its own type only: nothing says that the two are equally long"
         self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
 
 

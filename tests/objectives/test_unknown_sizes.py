@@ -1,0 +1,100 @@
+"""Sizes that only the networks of a loss know: what is generated holds for any of them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from tests.support import compile_texts, generate, imported
+
+SCHEMA = """\
+specgen: 1
+losses:
+  Sized:
+    networks:
+      values: {{qvalue: action, in: [observation], out: {{action_value: "float32[n]"}}}}
+    keys:
+      action: action
+      given: {{key: given, type: int64}}
+    let: {{v: values(now)}}
+    terms: {{loss: "{}"}}
+    metrics: {{given_on_average: "float32(given) + float32(action)"}}
+"""
+
+RIGHT: dict[str, Any] = {
+    "sum(v) / size(v)": lambda v, a, g: v.mean(-1),
+    "logsumexp(v) - log(float32(size(v)))": lambda v, a, g: (
+        v.logsumexp(-1) - torch.log(torch.tensor(v.shape[-1]))
+    ),
+    "v[size(v) - 1]": lambda v, a, g: v[:, -1],
+    "v[-1]": lambda v, a, g: v[:, -1],
+    "gather(v, clip(given, 0, size(v) - 1))": lambda v, a, g: v.gather(
+        -1, g[:, None].clamp(0, v.shape[-1] - 1)
+    )[:, 0],
+    "v[int64(sum(v > 0.0)) % size(v)]": lambda v, a, g: v.gather(
+        -1, ((v > 0).sum(-1) % v.shape[-1])[:, None]
+    )[:, 0],
+    "sum(concat(v, v)) / size(concat(v, v))": lambda v, a, g: v.mean(-1),
+    "sum(reshape(outer(v, v), -1))": lambda v, a, g: v.sum(-1) ** 2,
+    "sum(v[1:] * narrow(v, 1)) + sum(v[::2])": lambda v, a, g: (v[:, 1:] ** 2).sum(-1) + v[:, ::2].sum(-1),
+    "v[action] - var(v, correction=1)": lambda v, a, g: v.gather(-1, a[:, None])[:, 0] - v.var(-1),
+    "sum(zeros_like(v) + full_like(v, 2.0) * v)": lambda v, a, g: 2 * v.sum(-1),
+    "where(size(v) > 4, v[0], v[1])": lambda v, a, g: v[:, 0 if v.shape[-1] > 4 else 1],
+}
+
+
+@pytest.mark.parametrize("expression", RIGHT)
+def test_values_for_networks_of_any_size(expression: str, tmp_path: Path) -> None:
+    files = generate({"sized": SCHEMA.format(expression)}, "sized_loss")
+    with imported(files, "sized_loss", tmp_path):
+        made = importlib.import_module("sized_loss.sized").Sized
+        for actions in (3, 6):
+            network = nn.Linear(4, actions)
+            data = TensorDict(
+                {
+                    "observation": torch.randn(5, 4),
+                    "action": torch.randint(0, actions, (5,)),
+                    "given": torch.randint(-2, 9, (5,)),
+                },
+                [5],
+            )
+            values: Tensor = network(data["observation"])
+            loss = made(network, action_space="categorical", reduction="none")(data)["loss"]
+            torch.testing.assert_close(
+                loss.reshape(5), RIGHT[expression](values, data["action"], data["given"])
+            )
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("gather(v, given)", "outside 0 to n - 1 of axis 0"),
+        ("gather(v, given)", "wrap it: clip(given, 0, size(v) - 1)"),
+        ("max(v[:-1])", "this needs a size that only the networks know"),
+        ("sum(v[-2:])", "this needs a size that only the networks know"),
+        ("sum(reshape(v, (1, -1)))", "this needs a size that only the networks know"),
+        ("sum(arange(size(v)) * v)", "known at build"),
+        ("sum(one_hot(action, size(v)) * v)", "known at build"),
+    ],
+)
+def test_numbers_that_nobody_knows_are_refused(expression: str, said: str) -> None:
+    files, text, _ = compile_texts({"sized": SCHEMA.format(expression)}, "sized_loss")
+    assert said in text
+    assert text.count("error[") == 1
+    assert "1000" not in text
+    assert not files
+
+
+def test_equal_names_in_two_types_are_two_sizes() -> None:
+    schema = SCHEMA.replace("int64}}", "float32[n]}}").replace("float32(given)", "mean(v - given)")
+    _, said, _ = compile_texts(
+        {"sized": schema.replace("type: float32[n]", 'type: "float32[n]"').format("v[0]")}, "sized_loss"
+    )
+    assert "`v` is float32[n] and `given` is float32[n]" in said
+    assert "a named size is known in its own type only" in said
