@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from specgen.check.attributes import OF_TRANSFORMS
+from specgen.check.attributes import TRANSFORM_ATTRIBUTES
+from specgen.check.model import ENDING_FLAGS
 from specgen.check.names import Names, refused
-from specgen.check.transform_model import FLAG_NAMES, Output, Role, TransformParam
+from specgen.check.transform_model import Output, Role, TransformParam
 from specgen.check.transform_names import TAKEN_VARIABLES, key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -173,7 +174,7 @@ class _Keys:
             keyword=out.keyword,
             when=when,
             carry=name in self.transform.carry,
-            flag=name in FLAG_NAMES,
+            flag=name in ENDING_FLAGS,
             inverse=role.inverse,
             doc=out.doc,
         )
@@ -190,7 +191,7 @@ class _Keys:
             return False
         if out.keyword is None:
             return True
-        if out.keyword in OF_TRANSFORMS:
+        if out.keyword in TRANSFORM_ATTRIBUTES:
             span = self.file.span(*here, "keyword")
             self.sink.add(refused(out.keyword, "every transform has it", "keyword", span))
             return False
