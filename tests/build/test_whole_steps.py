@@ -20,7 +20,6 @@ from specgen.check.model import CheckedEnv, Statement, identifier
 from specgen.diagnostics import Diagnostic, Sink, Span
 from specgen.expr import Binding, Type, Typed, infer, store, to_torch
 from specgen.expr.interpret import interpret
-from specgen.pipeline import compile_sources
 from specgen.plan.env_context import EnvContext
 from specgen.schema.load import load
 from specgen.settings import Config
@@ -28,7 +27,7 @@ from specgen.source import parse_yaml
 from tests.expr.generate import Generator
 from tests.expr.leaves import DIMS, KINDS, Dims
 from tests.expr.makers import MAKERS
-from tests.support import imported
+from tests.support import compile_sources, imported
 
 WALKED = {name: maker for name, maker in MAKERS.items() if name not in ("rk4", "euler")}
 DOMAINS = {"f": " in [-2, 2]", "d": " in [-2, 2]", "i": " in [0, 2]", "u": " in [0, 9]", "b": ""}
