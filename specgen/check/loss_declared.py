@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_model import LossNetwork, LossParam, LossRole, Size
-from specgen.check.loss_names import key_refusal
+from specgen.check.loss_names import data_key_refusal
 from specgen.check.loss_params import check_loss_params
 from specgen.check.names import Names, refusal, refused, shortened
 from specgen.diagnostics import Sink, suggestion
@@ -160,7 +160,7 @@ class Declared:
             if not self.names.claim(name, "key", self.file.key_span(*here)):
                 continue
             declared = given if isinstance(given, LossKey) else LossKey(key=given)
-            if reason := key_refusal(declared.key):
+            if reason := data_key_refusal(declared.key):
                 place = (*here, "key") if isinstance(given, LossKey) else here
                 message = f"`{shortened(declared.key)}` can't be a key: {reason}"
                 self.sink.add(schema_rules.NAME_REFUSED.at(self.file.span(*place), message))

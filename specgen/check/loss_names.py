@@ -17,7 +17,7 @@ def reserved_in_loss(name: str) -> dict[str, str]:
     }
 
 
-def key_refusal(key: str) -> str | None:
+def data_key_refusal(key: str) -> str | None:
     """Why a text can't be the default key of a role, or ``None``.
 
     No expression reads it and nothing is called after it, so it can be nearly any text: keys are the data's own.

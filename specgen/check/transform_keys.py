@@ -10,7 +10,7 @@ from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.model import ENDING_FLAGS
 from specgen.check.names import Names, refused
 from specgen.check.transform_model import Output, Role, TransformParam
-from specgen.check.transform_names import TAKEN_VARIABLES, key_refusal
+from specgen.check.transform_names import TAKEN_VARIABLES, transform_key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -99,7 +99,9 @@ class _Keys:
 
     def _selector(self, entry: str, inverse: bool, place: tuple[str | int, ...]) -> bool:
         if not entry.startswith("env."):
-            if wrong := next((reason for part in entry.split(".") if (reason := key_refusal(part))), None):
+            if wrong := next(
+                (reason for part in entry.split(".") if (reason := transform_key_refusal(part))), None
+            ):
                 self.sink.add(
                     rules.NAME_REFUSED.at(self.file.span(*place), f"`{entry}` can't be a key: {wrong}")
                 )
@@ -180,7 +182,7 @@ class _Keys:
         )
 
     def _key_pattern(self, here: tuple[str, ...], out: OutKey) -> bool:
-        if wrong := key_refusal(out.name.replace("{}", "x")):
+        if wrong := transform_key_refusal(out.name.replace("{}", "x")):
             self.sink.add(
                 rules.NAME_REFUSED.at(
                     self.file.span(*here, "name"),
