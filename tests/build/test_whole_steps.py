@@ -313,11 +313,12 @@ envs:
       board: {type: "float32[4, 3]", value: [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]}
     state: {k: "int64 in [0, size - 1]", own: "float32[4, 3] in [0, 9]"}
     action: {action: "int64 in [-9, 9]"}
-    observation: {observation: "float32[1]"}
-    reset: {k: "randint(0, size)", own: "zeros((4, 3))"}
+    observation: {observation: "float32[1]", tables: "float32[1]"}
+    reset: {k: "randint(0, size)", own: "uniform(0, 9, shape=(4, 3))"}
     step: {next.k: k + action, reward: INDEX}
-    observe: {observation: stack(float32(k))}
+    observe: {observation: stack(float32(k)), tables: stack(sum(line) + sum(board) + sum(own))}
 """
+"""What it declares is read and differs between episodes: nothing but the index is warned of."""
 
 
 @pytest.mark.parametrize(
