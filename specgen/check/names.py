@@ -26,7 +26,9 @@ _DRAWN = frozenset({"state key", "parameter key", "reward key", "local value"})
 _TENSORS = _DRAWN | {"action key", "observation key"}
 """What is a variable in generated functions; for those that may be drawn there is another, for the draw."""
 
-_NESTED = frozenset({"state key", "action key", "observation key", "reward key", "group", "local value"})
+_NESTED = frozenset(
+    {"state key", "action key", "observation key", "reward key", "done key", "group", "local value"}
+)
 """What may be called a nested name, with dots."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
