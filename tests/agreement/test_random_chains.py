@@ -17,6 +17,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.testing import assert_identical
 from tensordict import TensorDictBase
 
+from specgen.diagnostics.rules import ALL_RULES
 from tests.agreement.random_chains import draw_sample
 from tests.support import compile_texts, imported
 
@@ -38,7 +39,9 @@ def test_random_chains(random: Random, batch: tuple[int, ...]) -> None:
     files, said, codes = compile_texts(texts, "random_package")
     event("accepted" if files else "refused")
     if not files:
-        assert codes <= CLASHES, texts["sample.yaml"] + said
+        assert {code for code in codes if ALL_RULES[code].severity == "error"} <= CLASHES, (
+            texts["sample.yaml"] + said
+        )
         return
     with tempfile.TemporaryDirectory() as folder, imported(files, "random_package", Path(folder)) as package:
         fused, dynamic = package.Fused(batch_size=batch), sample.dynamic(package, batch)
