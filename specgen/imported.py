@@ -61,7 +61,7 @@ _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss"
 _RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
 
-KNOWN: dict[str, Import] = {
+IMPORTABLE: dict[str, Import] = {
     "math": Import("math"),
     "torch": Import("torch"),
     "Tensor": Import("torch", "Tensor"),
@@ -100,10 +100,10 @@ KNOWN: dict[str, Import] = {
 }
 """Names that generated code may use, and where each comes from."""
 
-BUILTINS = frozenset(
+PYTHON_FUNCTIONS = frozenset(
     {"ValueError", "abs", "bool", "dict", "float", "int", "max", "min", "round", "super", "zip"}
 )
 """Python's own names that generated functions read (`tests/build/test_names.py` compares them with it)."""
 
-READ = BUILTINS | KNOWN.keys() | {"TYPE_CHECKING"}
+NAMES_READ = PYTHON_FUNCTIONS | IMPORTABLE.keys() | {"TYPE_CHECKING"}
 """Every name that generated code reads without declaring it."""

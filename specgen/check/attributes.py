@@ -5,7 +5,7 @@ The compiler does not import them; the tests of the runtime compare.
 
 from __future__ import annotations
 
-_OF_MODULES = frozenset(
+_MODULE_ATTRIBUTES = frozenset(
     [
         "T_destination",
         "add_module",
@@ -64,7 +64,7 @@ _OF_MODULES = frozenset(
     ]
 )
 
-OF_TRANSFORMS = _OF_MODULES | frozenset(
+TRANSFORM_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
     [
         "carry_keys",
         "clone",
@@ -99,7 +99,7 @@ OF_TRANSFORMS = _OF_MODULES | frozenset(
 )
 """What every transform has."""
 
-OF_LOSSES = _OF_MODULES | frozenset(
+LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
     [
         "convert_to_functional",
         "default_value_estimator",

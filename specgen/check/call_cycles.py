@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from specgen.check.reads import names_in
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import parse
+from specgen.expr.tree import names_read_or_called
 from specgen.schema.env import Function
 from specgen.schema.load import SchemaFile
 
@@ -50,7 +50,7 @@ def _calls(
     for inner in (*(("let", name) for name in function.let), ("returns",)):
         source = file.scalar(*here, *inner)
         expr = parse(source, Sink())  # its mistakes are reported where it is checked
-        for name in names_in(expr) if expr is not None else ():
+        for name in names_read_or_called(expr) if expr is not None else ():
             if name.path in declared:
                 found.setdefault(name.path, source.span_of(name.start, name.end))
     return found

@@ -9,9 +9,9 @@ from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
 from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
-from specgen.check.chain_writes import Places, written_entry
+from specgen.check.chain_writes import WrittenKeys, written_entry
 from specgen.check.lints.chains import lint_instance
-from specgen.check.model import Checked, CheckedEnv, Key, dotted
+from specgen.check.model import DONE_FLAGS, Checked, CheckedEnv, Key, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
@@ -104,7 +104,7 @@ def check_chain(
                 instances.append(instance)
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
-    binder.report_missing()
+    binder.report_missing_keys()
     warn_order(instances, binder.spans, mine)
     sink.extend(mine.items)
     if mine.has_errors or not complete:
@@ -127,13 +127,13 @@ class _Position:
 
     def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
         self.env = env
-        self.places = Places(name, env, span, sink)
+        self.written_keys = WrittenKeys(name, env, span, sink)
         self.entries: dict[str, ChainKey] = {}
         for entry in (*env.observation, *env.state, *env.reward):
             group: Group = entry.role if entry.role in ("state", "reward") else "observation"
             self.entries[entry.dotted] = ChainKey(entry.key, group, entry.spec, entry.type, entry.doc)
         for prefix in env.done:
-            for flag in ("done", "terminated", "truncated"):
+            for flag in DONE_FLAGS:
                 key = (*prefix, flag)
                 dims = env.done_dims[prefix]
                 type_ = Type("bool", dims, col=True)
@@ -249,7 +249,7 @@ class _Binder:
                 )
                 made = written_entry(transform, output, entry, key, written)
                 where = self._span_of(output, arguments, chosen)
-                self.state.places.take(made, entry, output, transform, where, written.values())
+                self.state.written_keys.note_output(made, entry, output, transform, where, written.values())
                 written[output.name] = cast_bounds(transform, output, entry, made)
             rows.append(Row({role.name: entry}, written))
         return rows
@@ -275,7 +275,7 @@ class _Binder:
             written: dict[str, ChainKey] = {}
             for output in transform.outputs_of(role):
                 made = written_entry(transform, output, entry, self._key(output, entry, arguments), {})
-                self.state.places.rename_action(made, span)
+                self.state.written_keys.note_action(made, span)
                 written[output.name] = cast_bounds(transform, output, entry, made)
             rows.append(Row({role.name: entry}, written))
         return rows
@@ -329,9 +329,9 @@ class _Binder:
                 found.append(entry)
         return list({entry.dotted: entry for entry in found}.values())
 
-    def report_missing(self) -> None:
+    def report_missing_keys(self) -> None:
         """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
-        writers = self.state.places.transforms
+        writers = self.state.written_keys.last_writers
         for one in self.missing:
             if one.follows:
                 continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specgen.check.model import Key
-from specgen.check.names import key_refusal, short
+from specgen.check.names import key_refusal, shortened
 from specgen.check.transform_model import REQUIRED, CheckedTransform, TransformParam
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -113,7 +113,7 @@ def _keys(node: Node, name: str, sink: Sink) -> list[Key]:
         key = tuple(item.text.split("."))
         for part in key:
             if reason := key_refusal(part, foreign=True):
-                sink.add(rules.NAME_REFUSED.at(item.span, f"`{short(part)}` can't be a key: {reason}"))
+                sink.add(rules.NAME_REFUSED.at(item.span, f"`{shortened(part)}` can't be a key: {reason}"))
                 break
         else:
             keys.append(key)
@@ -125,7 +125,7 @@ def _name(node: Node, name: str, sink: Sink) -> str:
         sink.add(rules.WRONG_TYPE.at(node.span, f"`{name}` should be a name"))
         return ""
     if reason := key_refusal(node.text, foreign=True):
-        sink.add(rules.NAME_REFUSED.at(node.span, f"`{short(node.text)}` can't be a name: {reason}"))
+        sink.add(rules.NAME_REFUSED.at(node.span, f"`{shortened(node.text)}` can't be a name: {reason}"))
     return node.text
 
 

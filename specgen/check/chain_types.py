@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 from specgen.check.chain_model import ChainKey, Instance, Row
 from specgen.check.model import Statement, identifier
-from specgen.check.reads import names_in
 from specgen.check.transform_model import CheckedTransform, Output
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Type, check_assignable, infer, point
 from specgen.expr.dtypes import FLOAT_RANGES
-from specgen.expr.tree import Call, Name
+from specgen.expr.tree import Call, Name, names_read_or_called
 
 Time = Literal["root", "next"]
 Phase = Literal["reset", "step", "map", "inverse"]
@@ -73,7 +72,7 @@ def _reads_reward_too_early(
     """Report a statement that reads a reward where there is none: at a reset, or before the step."""
     if phase not in ("reset", "step"):
         return False
-    for name in names_in(statement.expr):
+    for name in names_read_or_called(statement.expr):
         entry = row.inputs.get(name.path)
         if entry is not None and entry.group == "reward":
             where = "at a reset" if phase == "reset" else "before a step"

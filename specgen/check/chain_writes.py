@@ -1,12 +1,12 @@
-"""What transforms write in a chain: the entries, and the places that they can't have."""
+"""The keys that transforms write in a chain, and those that they can't write to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from specgen.check.chain_model import ChainKey, Group
-from specgen.check.model import CheckedEnv, Key, dotted
-from specgen.check.names import Names, env_words
+from specgen.check.model import DONE_FLAGS, CheckedEnv, Key, dotted
+from specgen.check.names import Names, reserved_in_env
 from specgen.check.transform_model import CheckedTransform, Output
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -17,7 +17,7 @@ from specgen.expr.dtypes import INT_RANGES
 def written_entry(
     transform: CheckedTransform, output: Output, entry: ChainKey, key: Key, written: Mapping[str, ChainKey]
 ) -> ChainKey:
-    """What an output is under its key.
+    """The entry that an output of a transform writes.
 
     Args:
         transform: whose output it is.
@@ -52,8 +52,8 @@ def _group(transform: CheckedTransform, output: Output, entry: ChainKey, key: Ke
     return "observation"
 
 
-class Places:
-    """The keys of a chain at its present position: who wrote them, and what they are called in Python."""
+class WrittenKeys:
+    """The keys that were written up to a position of a chain: by whom, and what they are called in Python."""
 
     def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
         """Start with the keys of the environment, which stands at `span`; `name` is that of the chain."""
@@ -61,27 +61,29 @@ class Places:
         self._sink = sink
         functions = [function.name for function in env.functions]
         made = dict.fromkeys(("not_done", "env_consts", "dynamics"), "generated code calls something else so")
-        self._names = Names(sink, {**env_words(env.name, functions), **env_words(name, ()), **made})
+        self._names = Names(
+            sink, {**reserved_in_env(env.name, functions), **reserved_in_env(name, ()), **made}
+        )
         self._writers: dict[str, tuple[str, Span | None]] = {}
         for entry in env.entries:
             self._names.claim(entry.dotted, f"{entry.role} key", span, "a key of the environment")
             self._writers[entry.dotted] = ("the environment", None)
         for prefix in env.done:
-            for flag in ("done", "terminated", "truncated"):
+            for flag in DONE_FLAGS:
                 self._writers[dotted((*prefix, flag))] = ("the environment", None)
         self._flags = self._writers.keys() - {entry.dotted for entry in env.entries}
 
     @property
-    def transforms(self) -> dict[str, tuple[str, Span]]:
+    def last_writers(self) -> dict[str, tuple[str, Span]]:
         """The transform that wrote each key last, by its name and where it stands in the chain."""
         return {key: (name, span) for key, (name, span) in self._writers.items() if span is not None}
 
-    def rename_action(self, made: ChainKey, span: Span) -> None:
+    def note_action(self, made: ChainKey, span: Span) -> None:
         """Note the key under which a transform takes an action, if it is a new one."""
         if made.dotted not in self._writers:
-            self._new(made, span)
+            self._note_new_key(made, span)
 
-    def take(
+    def note_output(
         self,
         made: ChainKey,
         entry: ChainKey,
@@ -101,9 +103,9 @@ class Places:
             beside: what the transform writes for the same entry above it.
         """
         if any(other.key == made.key for other in beside):
-            self._collision(made, output, transform, span)
+            self._report_collision(made, output, transform, span)
         elif output.flag:
-            self._flag(made, output, transform, span)
+            self._note_flag(made, output, transform, span)
         elif transform.map and entry.group == "done":
             self._sink.add(
                 rules.FLAG_PLACE.at(
@@ -114,12 +116,12 @@ class Places:
                 )
             )
         elif made.dotted in self._writers and not (transform.map and made.key == entry.key):
-            self._collision(made, output, transform, span)
+            self._report_collision(made, output, transform, span)
         elif made.dotted not in self._writers:
-            self._new(made, span)
+            self._note_new_key(made, span)
         self._writers[made.dotted] = (transform.name, span)
 
-    def _flag(self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span) -> None:
+    def _note_flag(self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span) -> None:
         level = made.key[:-1]
         if made.key[-1] == "done":
             self._sink.add(
@@ -130,7 +132,7 @@ class Places:
                 )
             )
         elif made.dotted in self._writers and made.dotted not in self._flags:
-            self._collision(made, output, transform, span)
+            self._report_collision(made, output, transform, span)
         elif level not in self._env.done:
             where = f"`{dotted(level)}`" if level else "the root"
             self._sink.add(
@@ -152,10 +154,12 @@ class Places:
                 )
             )
         elif made.dotted not in self._writers:
-            self._new(made, span)
+            self._note_new_key(made, span)
             self._flags.add(made.dotted)
 
-    def _collision(self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span) -> None:
+    def _report_collision(
+        self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span
+    ) -> None:
         other, first = self._writers[made.dotted]
         by = other if first is None else f"`{other}`"
         self._sink.add(
@@ -169,7 +173,7 @@ class Places:
             )
         )
 
-    def _new(self, made: ChainKey, span: Span) -> None:
+    def _note_new_key(self, made: ChainKey, span: Span) -> None:
         """A key that was not there: its name, and what it stands under."""
         if not self._names.claim(made.dotted, f"{made.group} key", span):
             return

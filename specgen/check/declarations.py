@@ -12,7 +12,7 @@ from specgen.check.names import MADE_FUNCTIONS, article, refusal, refused
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
-from specgen.imported import READ
+from specgen.imported import NAMES_READ
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 
@@ -39,7 +39,7 @@ SUFFIXES = (
 PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
 """What else they end with where a Python class is behind an environment."""
 
-PYTHONS_OWN = frozenset(
+PYTHON_NAMES = frozenset(
     name for name, value in vars(builtins).items() if type(value).__module__ != "_sitebuiltins"
 )
 """Python's own names, but for what it adds for interactive use."""
@@ -182,9 +182,9 @@ def _hides(file: SchemaFile, name: str) -> str | None:
             continue  # other functions have more to their name
         if keyword.iskeyword(made):
             return f"its function would be called `{made}`, which is a Python keyword"
-        if made in PYTHONS_OWN:
+        if made in PYTHON_NAMES:
             return f"`{made}` is a name of Python's own"
-        if made in READ:
+        if made in NAMES_READ:
             return f"generated code imports `{made}`"
     return None
 

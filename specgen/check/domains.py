@@ -1,4 +1,4 @@
-"""Whether the state keeps to its declared domains, and what is said and checked where it may not.
+"""Whether the state stays in its declared domains, and the mistakes that depend on it.
 
 The domain of a state key is assumed of the state that a step is given. Whether every assignment keeps to it is
 proved here, or not: where it is not, nothing is taken for certain that needs the domain.
@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from specgen.check.going_on import bounds_going_on, within
 from specgen.check.model import Entry
 from specgen.check.names import Names
+from specgen.check.not_done import bounds_if_not_done, intersection
 from specgen.check.statements import SectionResult, check_section
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import Interval, SourceText, full
 
-_OUTCOMES = (rules.ALWAYS_NAN, rules.NEVER_TRUE)
+_DECIDED_BY_INTERVALS = (rules.ALWAYS_NAN, rules.NEVER_TRUE)
 
 
 @dataclass
-class _Known:
+class _StateValues:
     """The values of state keys, as far as the assignments prove them.
 
     Attributes:
@@ -37,7 +37,7 @@ class _Known:
     leaving: dict[str, SourceText] = field(default_factory=dict)
 
 
-def report_outcomes(
+def report_certain_results(
     found: Sink,
     reset: SectionResult,
     step: SectionResult,
@@ -45,27 +45,27 @@ def report_outcomes(
     state: Iterable[Entry],
     sink: Sink,
 ) -> None:
-    """Hand on what `step` and `observe` found; of what intervals decide, only what the state can't escape.
+    """Report what `step` and `observe` found; what is decided by intervals only if it holds for every state that is reached.
 
     Args:
-        found: what both found where declared domains were assumed.
+        found: the mistakes in both, found with the declared domains assumed.
         reset: the fresh state.
         step: one step.
         observe: the observations.
         state: the declared state.
-        sink: takes what holds.
+        sink: takes what is certain.
     """
-    sink.extend(item for item in found.items if item.rule not in _OUTCOMES)
-    if all(item.rule not in _OUTCOMES for item in found.items):
+    sink.extend(item for item in found.items if item.rule not in _DECIDED_BY_INTERVALS)
+    if all(item.rule not in _DECIDED_BY_INTERVALS for item in found.items):
         return
-    known = _known(reset, step, state, until_done=True)
-    held = Sink()
-    _again(step, known.before, held)
-    _again(observe, known.after, held)
-    sink.extend(item for item in held.items if item.rule in _OUTCOMES)
+    known = _state_values(reset, step, state, until_done=True)
+    found_again = Sink()
+    _rechecked(step, known.before, found_again)
+    _rechecked(observe, known.after, found_again)
+    sink.extend(item for item in found_again.items if item.rule in _DECIDED_BY_INTERVALS)
 
 
-def report_trusted(
+def report_unproven_indices(
     reset: SectionResult, step: SectionResult, observe: SectionResult, state: Iterable[Entry], sink: Sink
 ) -> None:
     """Report indices that are in range only if a state key keeps to a domain that its assignment may leave.
@@ -73,12 +73,12 @@ def report_trusted(
     The end of an episode counts: where `terminated` provably ends it before the key is read again, nothing is said.
     """
     entries = {entry.dotted: entry for entry in state}
-    known = _known(reset, step, state, until_done=True)
+    known = _state_values(reset, step, state, until_done=True)
     for result, values in ((step, known.before), (observe, known.after)):
-        loose = {name: values[name] for name in entries if values[name] != entries[name].spec.interval}
-        alone = {name: _again(result, {name: interval}).unproven for name, interval in loose.items()}
-        for span in _again(result, loose).unproven if loose else ():
-            names = [name for name, spans in alone.items() if span in spans] or list(loose)
+        beyond = {name: values[name] for name in entries if values[name] != entries[name].spec.interval}
+        alone = {name: _rechecked(result, {name: interval}).unproven for name, interval in beyond.items()}
+        for span in _rechecked(result, beyond).unproven if beyond else ():
+            names = [name for name, spans in alone.items() if span in spans] or list(beyond)
             for name in names:
                 ends = (entries[name].spec.interval.low, entries[name].spec.interval.high)
                 low, high = (str(end) if isinstance(end, int) else f"{end:g}" for end in ends)
@@ -86,7 +86,7 @@ def report_trusted(
                 if known.before[name] == entries[name].spec.interval:
                     notes.append(Note("`observe` sees the last state of an episode, too"))
                 sink.add(
-                    rules.INDEX_TRUSTS.at(
+                    rules.INDEX_NEEDS_DOMAIN.at(
                         span,
                         f"the index is in range only if `{name}` is in [{low}, {high}], as it is declared",
                         notes=notes,
@@ -97,14 +97,16 @@ def report_trusted(
 
 def proved_values(reset: SectionResult, step: SectionResult, state: Iterable[Entry]) -> dict[str, Interval]:
     """The values that state keys, and `next.` state keys, can have, even if an episode is run past its end."""
-    known = _known(reset, step, state, until_done=False)
+    known = _state_values(reset, step, state, until_done=False)
     after = {
         f"next.{name}": known.step.values.get(f"next.{name}", known.before[name]) for name in known.before
     }
     return known.before | after
 
 
-def _known(reset: SectionResult, step: SectionResult, state: Iterable[Entry], *, until_done: bool) -> _Known:
+def _state_values(
+    reset: SectionResult, step: SectionResult, state: Iterable[Entry], *, until_done: bool
+) -> _StateValues:
     """What is known of the state's values, from the declared domains that the assignments keep to.
 
     A key whose assignments may leave an end of its domain has no end there; that can make others leave theirs. A
@@ -112,56 +114,58 @@ def _known(reset: SectionResult, step: SectionResult, state: Iterable[Entry], *,
     """
     entries = {entry.dotted: entry for entry in state}
     declared = {name: entry.spec.interval for name, entry in entries.items()}
-    known = _Known(dict(declared), {}, step)
+    known = _StateValues(dict(declared), {}, step)
     sources = {s.target: s.source for result in (reset, step) for s in result.statements}
     while True:
-        bounds = bounds_going_on(known.step) if until_done else {}
-        going = {
-            name: within(values, bounds[name]).hull(reset.values.get(name, values))
+        bounds = bounds_if_not_done(known.step) if until_done else {}
+        continued = {
+            name: intersection(values, bounds[name]).hull(reset.values.get(name, values))
             for name, values in known.before.items()
             if name in bounds
         }
-        if going:
-            known.step = _again(step, known.before | going)
+        if continued:
+            known.step = _rechecked(step, known.before | continued)
         grown: dict[str, Interval] = {}
         for name, entry in entries.items():
-            for target, made in _assigned(name, reset, known.step):
-                if not made.within(declared[name]):
+            for target, assigned in _assigned_values(name, reset, known.step):
+                if not assigned.within(declared[name]):
                     known.leaving[name] = sources[target]
                 if target != name and name in bounds:
-                    made = within(made, bounds[name])
+                    assigned = intersection(assigned, bounds[name])
                 before = grown.get(name, known.before[name])
-                wider = _widened(before, made, full(entry.spec.dtype))
+                wider = _widened(before, assigned, full(entry.spec.dtype))
                 if not until_done:
-                    wider = wider.with_nan(wider.nan or made.nan)
+                    wider = wider.with_nan(wider.nan or assigned.nan)
                 if wider != before:
                     grown[name] = wider
         if not grown:
             break
         known.before |= grown
-        known.step = _again(step, known.before)
+        known.step = _rechecked(step, known.before)
     for name, values in known.before.items():
         known.after[name] = values
-        for _, made in _assigned(name, reset, known.step):
-            known.after[name] = known.after[name].hull(made.with_nan(values.nan))
+        for _, assigned in _assigned_values(name, reset, known.step):
+            known.after[name] = known.after[name].hull(assigned.with_nan(values.nan))
     return known
 
 
-def _assigned(name: str, reset: SectionResult, step: SectionResult) -> Iterator[tuple[str, Interval]]:
+def _assigned_values(name: str, reset: SectionResult, step: SectionResult) -> Iterator[tuple[str, Interval]]:
     """What a reset and a step make of a state key: the target that they assign, and its values."""
     for target, result in ((name, reset), (f"next.{name}", step)):
         if target in result.values:
             yield target, result.values[target]
 
 
-def _widened(known: Interval, made: Interval, every: Interval) -> Interval:
-    """`known`, without an end that `made` goes beyond: doing so again and again comes to an end."""
-    low = known.low if made.low >= known.low else every.low
-    high = known.high if made.high <= known.high else every.high
+def _widened(known: Interval, assigned: Interval, every: Interval) -> Interval:
+    """`known`, without an end that `assigned` goes beyond: doing so again and again comes to an end."""
+    low = known.low if assigned.low >= known.low else every.low
+    high = known.high if assigned.high <= known.high else every.high
     return Interval(low, high, known.nan)
 
 
-def _again(result: SectionResult, values: Mapping[str, Interval], sink: Sink | None = None) -> SectionResult:
+def _rechecked(
+    result: SectionResult, values: Mapping[str, Interval], sink: Sink | None = None
+) -> SectionResult:
     """A section, checked with other values of the state; `sink` takes what is found."""
     section = result.section
     if section is None:

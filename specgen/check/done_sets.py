@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.model import Key, dotted
+from specgen.check.model import ENDING_FLAGS, Key, dotted
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import devices as rules
@@ -62,7 +62,7 @@ def check_flag_shapes(
 ) -> None:
     """Check that the flags that `step` assigns of one set have one shape."""
     for prefix in done:
-        terminated, truncated = (dotted((*prefix, flag)) for flag in ("terminated", "truncated"))
+        terminated, truncated = (dotted((*prefix, flag)) for flag in ENDING_FLAGS)
         if terminated in types and truncated in types and types[terminated].dims != types[truncated].dims:
             shapes = [list(types[flag].dims or ()) for flag in (terminated, truncated)]
             sink.add(

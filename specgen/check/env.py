@@ -6,15 +6,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from specgen.check.domains import proved_values, report_outcomes, report_trusted
+from specgen.check.domains import proved_values, report_certain_results, report_unproven_indices
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
 from specgen.check.hints import absent, not_yet, unassigned, wrong_reset_target, wrong_step_target
-from specgen.check.lints.env import EnvParts, lint_env
+from specgen.check.lints.env import EnvToLint, lint_env
 from specgen.check.masks import check_masks
-from specgen.check.model import Checked, CheckedEnv, Declared, Entry, Key, Parameter, Role, dotted
-from specgen.check.names import Names, env_words
+from specgen.check.model import (
+    ENDING_FLAGS,
+    Checked,
+    CheckedEnv,
+    Declared,
+    Entry,
+    Key,
+    Parameter,
+    Role,
+    dotted,
+)
+from specgen.check.names import Names, reserved_in_env
 from specgen.check.params import check_consts, check_dims, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
@@ -65,7 +75,7 @@ class EnvChecker:
 
     def __post_init__(self) -> None:
         self.path = ("envs", self.name)
-        self.names = Names(self.sink, env_words(self.name, self.env.functions))
+        self.names = Names(self.sink, reserved_in_env(self.name, self.env.functions))
 
     def run(self) -> CheckedEnv:
         """The checked environment; it is right only if no mistake went to the sink."""
@@ -141,7 +151,7 @@ class EnvChecker:
             {},
             found,
         )
-        report_outcomes(found, reset, step, observe, state, sink)
+        report_certain_results(found, reset, step, observe, state, sink)
         if not sink.has_errors and not self.damaged:
             self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
@@ -149,23 +159,12 @@ class EnvChecker:
             self._rewards_have_dones(rewards, done, step.types)
             check_flag_shapes(file, self.path, done, step.types, sink)
             check_masks(file, self.path, env, observation, action, self.groups, sink)
-            report_trusted(reset, step, observe, state, sink)
+            report_unproven_indices(reset, step, observe, state, sink)
         if not sink.has_errors and not self.damaged:
-            lint_env(
-                EnvParts(
-                    file,
-                    self.path,
-                    env,
-                    self.named,
-                    declared,
-                    functions,
-                    per_env,
-                    reset,
-                    step,
-                    observe,
-                ),
-                sink,
+            linted = EnvToLint(
+                file, self.path, env, self.named, declared, functions, per_env, reset, step, observe
             )
+            lint_env(linted, sink)
         reward_entries = tuple(
             Entry(
                 key,
@@ -327,7 +326,7 @@ class EnvChecker:
             dims = self.groups.dims(name) or None
             targets[name] = Target(name, SpecType("pattern", "float32", dims), self.groups.help(name))
         for prefix in done:
-            for flag in ("terminated", "truncated"):
+            for flag in ENDING_FLAGS:
                 name = dotted((*prefix, flag))
                 dims = self.groups.dims(name) or (None if prefix else ())
                 targets[name] = Target(name, SpecType("pattern", "bool", dims), self.groups.help(name))
@@ -348,7 +347,7 @@ class EnvChecker:
             )
 
     def _done_dims(self, prefix: Key, types: Mapping[str, Type]) -> tuple[int, ...]:
-        for flag in ("terminated", "truncated"):
+        for flag in ENDING_FLAGS:
             if (found := types.get(dotted((*prefix, flag)))) is not None:
                 return found.dims or ()
         return self.groups.dims(dotted((*prefix, "done")))

@@ -9,6 +9,8 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules.project import MODULE_NAME, SAME_OUTPUT
 from specgen.settings import Config, identifier_fault
 
+_IGNORING_CASE = " where upper and lower case are the same"
+
 
 def check_files(paths: Iterable[str], config: Config, sink: Sink) -> None:
     """Check the paths of schema files.
@@ -30,12 +32,12 @@ def check_files(paths: Iterable[str], config: Config, sink: Sink) -> None:
         for part in config.inner_parts(path):
             if part != "__init__" and (reason := identifier_fault(part)) is not None:
                 message = f"`{part[:100]}` cannot be part of the name of a Python module: {reason}"
-                sink.add(MODULE_NAME.at(top, message, help=f"rename it, say to `{_better(part)}`"))
+                sink.add(MODULE_NAME.at(top, message, help=f"rename it, say to `{_valid_name(part)}`"))
                 break
         place = output.casefold()
         other = next((other for other in _parents(output) if folders[other.casefold()] != other), None)
         if place in taken:
-            alike = "" if config.output_path(taken[place]) == output else _ALIKE
+            alike = "" if config.output_path(taken[place]) == output else _IGNORING_CASE
             message = f"this file and `{taken[place]}` would both be written to `{output}`{alike}"
             sink.add(SAME_OUTPUT.at(top, message, help="rename one of them"))
         elif place.removesuffix(".py") in folders:
@@ -46,15 +48,14 @@ def check_files(paths: Iterable[str], config: Config, sink: Sink) -> None:
                 SAME_OUTPUT.at(top, f"`{output}` is written for the package itself", help="rename the file")
             )
         elif other is not None:
-            message = f"the folders `{other}/` and `{folders[other.casefold()]}/` would be one{_ALIKE}"
+            message = (
+                f"the folders `{other}/` and `{folders[other.casefold()]}/` would be one{_IGNORING_CASE}"
+            )
             sink.add(SAME_OUTPUT.at(top, message, help="rename one of them"))
         taken.setdefault(place, path)
 
 
-_ALIKE = " where upper and lower case are the same"
-
-
-def _better(part: str) -> str:
+def _valid_name(part: str) -> str:
     """A name of a module that is near a text that can't be one."""
     better = re.sub(r"[^A-Za-z0-9_]", "_", part)[:40].strip("_")
     tries = (better, f"{better}_", f"module_{better}")

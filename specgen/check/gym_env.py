@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role, dotted
-from specgen.check.names import env_words, key_refusal, short
+from specgen.check.names import key_refusal, reserved_in_env, shortened
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
@@ -34,7 +34,7 @@ _NATIVE_ONLY = (
     "dims",
 )
 _RECORDED = ("action", "observation")
-_TAKEN = ("device", "id", "self")
+_RESERVED_KEYWORDS = ("device", "id", "self")
 """Keywords of the generated class and of `gymnasium.make`."""
 
 _OWN = dict.fromkeys(("action", "reward"), "each environment has one")
@@ -63,9 +63,9 @@ def check_gym_env(
         return None
     unusable = False
     for given in env.gymnasium.kwargs:
-        if reason := "every environment has it" if given in _TAKEN else identifier_fault(given):
+        if reason := "every environment has it" if given in _RESERVED_KEYWORDS else identifier_fault(given):
             span = file.key_span(*path, "gymnasium", "kwargs", given)
-            message = f"`{short(given)}` can't be a keyword: {reason}"
+            message = f"`{shortened(given)}` can't be a keyword: {reason}"
             sink.add(rules.NAME_REFUSED.at(span, message, help="write a keyword that the environment takes"))
             unusable = True
     if unusable:
@@ -124,7 +124,7 @@ def _leaves(spaces: Spaces, group: Key = ()) -> Iterator[tuple[Key, Space]]:
 def _check_keys(file: SchemaFile, path: tuple[str, ...], keys: Iterable[Key], id: str, sink: Sink) -> None:
     """The keys of a Dict space become names of generated code, beside those that each environment has."""
     span = file.span(*path, "gymnasium", "id")
-    words = {**_OWN, **env_words(path[-1], ())}
+    words = {**_OWN, **reserved_in_env(path[-1], ())}
     written: dict[str, Key] = {}
     for key in keys:
         shown = f"the observation key `{dotted(key)}` of `{id}`"

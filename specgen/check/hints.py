@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import Entry, Key, dotted
+from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, Entry, Key, dotted
 from specgen.schema.env import Env
 
 
@@ -56,7 +56,7 @@ def unassigned(
 ) -> dict[str, str]:
     """What to say of keys that a section could read if it, or another one, had assigned them."""
     names: dict[str, str] = {}
-    flags = [dotted((*prefix, flag)) for prefix in done for flag in ("done", "terminated", "truncated")]
+    flags = [dotted((*prefix, flag)) for prefix in done for flag in DONE_FLAGS]
     made = [*flags, *map(dotted, rewards)]
     if section != "step":
         why = "there is no step yet at a reset" if section == "reset" else "`observe` sees the new state only"
@@ -70,7 +70,9 @@ def unassigned(
     for name in made:
         prefix, _, last = name.rpartition(".")
         if last == "done" and name in flags:
-            both = " or ".join(dotted((*prefix.split("."), flag) if prefix else (flag,)) for flag in _ENDS)
+            both = " or ".join(
+                dotted((*prefix.split("."), flag) if prefix else (flag,)) for flag in ENDING_FLAGS
+            )
             why = f"it is derived when all is assigned: read `{both}`, below the lines that assign them"
             names |= {name: why, f"next.{name}": why}
             continue
@@ -89,9 +91,6 @@ def unassigned(
             f"it is chosen behind the step; the action of this step is `{entry.dotted}`"
         )
     return names
-
-
-_ENDS = ("terminated", "truncated")
 
 
 def wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from specgen.check.attributes import OF_LOSSES
+from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_model import LossNetwork, LossParam, LossRole
-from specgen.check.loss_names import key_fault
+from specgen.check.loss_names import data_key_refusal
 from specgen.check.loss_params import check_loss_params
-from specgen.check.names import Names, refusal, refused, short
+from specgen.check.names import Names, refusal, refused, shortened
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -94,7 +94,7 @@ class Declared:
         made = []
         for index, (name, network) in enumerate(self.loss.networks.items()):
             here = (*self.path, "networks", name)
-            if name in OF_LOSSES:
+            if name in LOSS_ATTRIBUTES:
                 self.sink.add(refused(name, "every loss has it", "network", self.file.key_span(*here)))
                 continue
             if not self.names.claim(name, "network", self.file.key_span(*here)) or network.policy is not None:
@@ -163,9 +163,9 @@ class Declared:
             if not self.names.claim(name, "key", self.file.key_span(*here)):
                 continue
             declared = given if isinstance(given, LossKey) else LossKey(key=given)
-            if reason := key_fault(declared.key):
+            if reason := data_key_refusal(declared.key):
                 place = (*here, "key") if isinstance(given, LossKey) else here
-                message = f"`{short(declared.key)}` can't be a key: {reason}"
+                message = f"`{shortened(declared.key)}` can't be a key: {reason}"
                 self.sink.add(schema_rules.NAME_REFUSED.at(self.file.span(*place), message))
                 continue
             type_, interval = _SIGNALS.get(name), None

@@ -6,7 +6,7 @@ from specgen.check.model import snake
 from specgen.settings import LONGEST_NAME
 
 
-def loss_words(name: str) -> dict[str, str]:
+def reserved_in_loss(name: str) -> dict[str, str]:
     """What nothing of the loss `name` can be called, and why."""
     variables = ("keys", "network", "next_tensordict", "tensordict", "terms", "value_estimate")
     keywords = ("action_space", "reduction", "use_prioritized_weights")
@@ -17,7 +17,7 @@ def loss_words(name: str) -> dict[str, str]:
     }
 
 
-def key_fault(key: str) -> str | None:
+def data_key_refusal(key: str) -> str | None:
     """Why a text can't be the default key of a role, or ``None``.
 
     No expression reads it and nothing is called after it, so it can be nearly any text: keys are the data's own.

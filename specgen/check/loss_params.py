@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from specgen.check.attributes import OF_LOSSES
+from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_model import LossParam
 from specgen.check.names import Names, refused
 from specgen.check.params import check_range, refused_text
@@ -33,7 +33,7 @@ def check_loss_params(
     scope: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
-        if name in OF_LOSSES:
+        if name in LOSS_ATTRIBUTES:
             sink.add(refused(name, "every loss has it", "parameter", file.key_span(*here)))
             continue
         if not names.claim(name, "parameter", file.key_span(*here)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from specgen.check.lints.losses import LossParts, lint_loss
+from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
 from specgen.check.loss_declared import Declared
@@ -16,7 +16,7 @@ from specgen.check.loss_model import (
     NetworkValue,
     Requirement,
 )
-from specgen.check.loss_names import loss_words
+from specgen.check.loss_names import reserved_in_loss
 from specgen.check.loss_networks import NetworkCalls
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
@@ -37,9 +37,9 @@ from specgen.expr import (
     infer,
     parse,
     to_torch,
-    tree,
 )
 from specgen.expr.dtypes import is_float
+from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss
 from specgen.source import Mapping as MappingNode
@@ -102,7 +102,7 @@ class _Checker:
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
-        self.names = Names(self.sink, loss_words(self.name))
+        self.names = Names(self.sink, reserved_in_loss(self.name))
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, self.stand_in)
         self.declared.check()
         self.scope = self.declared.scope
@@ -136,7 +136,7 @@ class _Checker:
             self._targets_used(networks)
             self._values_read()
         if not self.sink.has_errors:
-            parts = LossParts(
+            parts = LossToLint(
                 self.file,
                 self.path,
                 self.loss,
@@ -261,7 +261,7 @@ class _Checker:
 
     def _typed(self, expr: Expr, source: Scalar) -> Typed | None:
         if "value_estimate" not in self.functions:
-            for call in _calls(expr):
+            for call in calls_in(expr):
                 if call.function.path == "value_estimate":
                     span = source.span_of(call.start, call.end)
                     help = "declare `value_estimator: td0`"
@@ -272,7 +272,7 @@ class _Checker:
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _uses_later(self, expr: Expr, source: Scalar) -> bool:
-        found = [call.function for call in _calls(expr) if call.function.path in LATER]
+        found = [call.function for call in calls_in(expr) if call.function.path in LATER]
         for function in found:
             span = source.span_of(function.start, function.end)
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, f"`{function.path}` is not available yet"))
@@ -280,7 +280,7 @@ class _Checker:
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:
         untyped = {role.name for role in self.declared.roles if role.type is None}
-        found = [name for name in _names(expr) if name.path in untyped]
+        found = [name for name in names_read(expr) if name.path in untyped]
         for name in found:
             self.sink.add(
                 expression_rules.UNDEFINED.at(
@@ -327,7 +327,7 @@ class _Checker:
         self.scope[name] = Binding(name, type, full(type.dtype), what="value")
 
     def _statement(self, section: str, name: str, expr: Expr, source: Scalar) -> Statement:
-        called = frozenset(call.function.path for call in _calls(expr))
+        called = frozenset(call.function.path for call in calls_in(expr))
         return Statement(
             name, expr, source, free_names(expr), called, False, ".".join((*self.path, section, name))
         )
@@ -365,15 +365,3 @@ def _refuse_stand_ins(trees: list[_Tree], again: list[_Tree], sink: Sink) -> Non
         message = "this needs a size that only the networks know, as a number that is known at build"
         help = "read it from a value, size(q), where a number is meant; count from its start, x[:2], not from its end"
         sink.add(expression_rules.WRONG_ARGUMENTS.at(made.source.span, message, help=help))
-
-
-def _calls(expr: Expr) -> list[tree.Call]:
-    """Every function call in an expression."""
-    own = [expr] if isinstance(expr, tree.Call) else []
-    return own + [call for child in tree.children(expr) for call in _calls(child)]
-
-
-def _names(expr: Expr) -> list[tree.Name]:
-    """Every name that is read in an expression."""
-    own = [expr] if isinstance(expr, tree.Name) else []
-    return own + [name for child in tree.children(expr) for name in _names(child)]

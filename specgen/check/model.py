@@ -22,6 +22,13 @@ class Checked(Generic[T]):
     value: T
 
 
+ENDING_FLAGS = ("terminated", "truncated")
+"""The done flags that end an episode: what a `step` assigns."""
+
+DONE_FLAGS = ("done", *ENDING_FLAGS)
+"""Every done flag; `done` is derived from the others."""
+
+
 def dotted(key: Key) -> str:
     """A nested key as the language writes it: `agents.reward`."""
     return ".".join(key)

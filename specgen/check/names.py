@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from specgen.check.model import snake
+from specgen.check.model import DONE_FLAGS, snake
 from specgen.diagnostics import Diagnostic, Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.dtypes import CONCRETE
-from specgen.imported import READ
+from specgen.imported import NAMES_READ
 from specgen.settings import LONGEST_NAME
 
 RESERVED = frozenset(
@@ -43,13 +43,13 @@ class Names:
         self._words = words
         self._taken: dict[str, tuple[str, Span]] = {}
         self._notes: dict[Span, str] = {}
-        self._near: set[str] = set()
+        self._related: set[str] = set()
 
     def inner(self, visible: Iterable[str]) -> Names:
         """The names inside a function: those of `visible` can be read there, so they are taken."""
         names = Names(self._sink)
         names._taken = {name: self._taken[name] for name in visible if name in self._taken}
-        names._near = set().union(*map(_near, names._taken))
+        names._related = set().union(*map(_related, names._taken))
         names._notes = self._notes
         return names
 
@@ -78,7 +78,7 @@ class Names:
             )
             return False
         self._taken[name] = (what, span)
-        self._near |= _near(name)
+        self._related |= _related(name)
         self._notes[span] = note
         return True
 
@@ -99,7 +99,7 @@ class Names:
         """What else has this name, or the same name in Python, or stands where it would be a group."""
         if name in self._taken:
             return *self._taken[name], "`{name}` is already {other}"
-        if self._near.isdisjoint(_near(name)):
+        if self._related.isdisjoint(_related(name)):
             return None
         written = name.replace(".", "_")
         for taken, (what, span) in self._taken.items():
@@ -122,7 +122,7 @@ class Names:
         return None
 
 
-def _near(name: str) -> set[str]:
+def _related(name: str) -> set[str]:
     """The Python names that have to do with a name: two names can clash only if they share one of these."""
     written = name.replace(".", "_")
     related = {written, written.removeprefix("next_")}
@@ -148,17 +148,16 @@ MADE_FUNCTIONS = ("reset", "advance", "reward", "observe")
 """What is generated for an environment or a chain beside its class, each under its name and one of these."""
 
 
-def env_words(name: str, functions: Iterable[str]) -> dict[str, str]:
+def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
     """What else nothing of the environment `name` can be called, and why."""
     made = (
         *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, *functions)),
         *(f"{name}{record}" for record in ("Params", "Consts", "Root", "Next", "Reward", "Observation")),
         "not_done",
     )
-    flags = ("done", "terminated", "truncated")
     return {
         **dict.fromkeys(made, "generated code calls something else so"),
-        **dict.fromkeys(flags, "it is a done flag"),
+        **dict.fromkeys(DONE_FLAGS, "it is a done flag"),
     }
 
 
@@ -169,11 +168,11 @@ def article(noun: str) -> str:
 
 def refused(name: str, reason: str, what: str, span: Span) -> Diagnostic:
     """The diagnostic for a name that a `what` can't have."""
-    message = f"`{short(name)}` can't be a name: {reason}" if name else "a name is empty"
+    message = f"`{shortened(name)}` can't be a name: {reason}" if name else "a name is empty"
     return rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name")
 
 
-def short(name: str) -> str:
+def shortened(name: str) -> str:
     """A name as messages show it: a long one by its beginning."""
     return name if len(name) <= LONGEST_NAME else f"{name[:40]}…"
 
@@ -190,7 +189,7 @@ def refusal(part: str, *, foreign: bool = False) -> str | None:
         return "it is a word of the language"
     if part in CONCRETE and not foreign:
         return "it is a dtype"
-    if part in READ:
+    if part in NAMES_READ:
         return "generated code uses it"
     return None
 

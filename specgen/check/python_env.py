@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
-from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier
+from specgen.check.model import ENDING_FLAGS, Checked, CheckedEnv, Entry, PythonSource, dotted, identifier
 from specgen.check.per_env import differing
 from specgen.check.refused import damaged, hand_over
 from specgen.check.specs import NamedSpec
@@ -144,7 +144,7 @@ class _Checker(EnvChecker):
             )
 
     def _ended(self, group: str) -> str:
-        flags = (identifier(f"{group}.{flag}") for flag in ("terminated", "truncated"))
+        flags = (identifier(f"{group}.{flag}") for flag in ENDING_FLAGS)
         return f"return {' and '.join(f'`{flag}`' for flag in flags)} from the class's `step`"
 
     def _refuse_names(self, entries: tuple[Entry, ...], actions: tuple[Entry, ...]) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import Binding, Expr, Function, infer
 from specgen.expr.builtins.table import CALLABLE
-from specgen.expr.tree import Call, Name, children
+from specgen.expr.tree import Call, Name, calls_in, children, names_read_or_called
 from specgen.source import Scalar
 
 
 def broken_reads(expr: Expr, broken: Collection[str]) -> bool:
     """Whether an expression reads or calls something whose own mistake has been reported already."""
-    return any(name.path in broken for name in names_in(expr))
+    return any(name.path in broken for name in names_read_or_called(expr))
 
 
 def misplaced_reads(
@@ -40,8 +40,8 @@ def misplaced_reads(
         Whether anything was found.
     """
     found = False
-    calls = set(_calls(expr))
-    for name in names_in(expr):
+    calls = {call.function for call in calls_in(expr)}
+    for name in names_read_or_called(expr):
         if name.path in known:
             continue
         span = source.span_of(name.start, name.end)
@@ -87,21 +87,3 @@ def unknown_reads(
         infer(alone, scope, source, sink, functions=functions)
     for child in children(expr):
         unknown_reads(child, source, scope, functions, others, sink)
-
-
-def names_in(expr: Expr) -> Iterator[Name]:
-    """Every name that is read or called, in the order of the text."""
-    if isinstance(expr, Name):
-        yield expr
-    if isinstance(expr, Call):
-        yield expr.function
-    for child in children(expr):
-        yield from names_in(child)
-
-
-def _calls(expr: Expr) -> Iterator[Name]:
-    """The name of every function that is called."""
-    if isinstance(expr, Call):
-        yield expr.function
-    for child in children(expr):
-        yield from _calls(child)

@@ -39,10 +39,10 @@ def hand_over(mine: Sink, file: SchemaFile, path: tuple[str, ...], sink: Sink) -
     """Add to `sink` what was found in the declaration at `path`; not what follows from a section that is missing."""
     node = find(file.root, path)
     lost = isinstance(node, Mapping) and not node.lost.isdisjoint(_DECLARING)
-    sink.extend(_one_a_name([item for item in mine.items if not (lost and item.rule in _FOLLOWING)]))
+    sink.extend(_merged_by_name([item for item in mine.items if not (lost and item.rule in _FOLLOWING)]))
 
 
-def _one_a_name(items: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+def _merged_by_name(items: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """The same, but one diagnostic for a name that is undefined in several places: it was most likely renamed."""
     items = tuple(items)
     lines: dict[tuple[str, str | None], list[int]] = {}
@@ -53,10 +53,10 @@ def _one_a_name(items: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
         if item.rule is not expression_rules.UNDEFINED:
             yield item
         elif (read := lines.pop((item.message, item.help), None)) is not None:
-            yield replace(item, notes=(*item.notes, *_also(read[1:])))
+            yield replace(item, notes=(*item.notes, *_further_lines(read[1:])))
 
 
-def _also(lines: list[int]) -> Iterator[Note]:
+def _further_lines(lines: list[int]) -> Iterator[Note]:
     numbers = [str(line) for line in dict.fromkeys(lines)]
     if numbers:
         shown = [*numbers[:_SHOWN], *([f"{len(numbers) - _SHOWN} more"] if len(numbers) > _SHOWN else [])]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
 from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.unread import all_reads, report_unread
-from specgen.diagnostics import Sink, Span, did_you_mean
+from specgen.diagnostics import Sink, Span, as_question, did_you_mean
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
@@ -164,7 +164,9 @@ def check_section(
         result.types[name] = type_
         result.trees[name] = typed
         result.values[name] = interval
-        result.unproven += [value.span_of(*place) for place in unproven_indices(typed)]
+        result.unproven += [
+            value.span_of(node.start, node.end) for node in typed.nodes() if node.op == "in_range"
+        ]
         scope[name] = Binding(
             identifier(name), type_, interval, static=None if target else typed.static, what="value"
         )
@@ -222,18 +224,9 @@ def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
     return False
 
 
-def unproven_indices(typed: Typed) -> Iterator[tuple[int, int]]:
-    """Where indices stand that may be out of range, as offsets in the text."""
-    if typed.op == "in_range":
-        yield typed.start, typed.end
-    for part in typed.parts:
-        yield from unproven_indices(part)
-
-
 def called(typed: Typed) -> frozenset[str]:
     """The declared functions that a typed expression calls."""
-    own = {typed.function.name} if typed.function is not None else set()
-    return frozenset(own.union(*(called(part) for part in typed.parts)))
+    return frozenset(node.function.name for node in typed.nodes() if node.function is not None)
 
 
 def _exists(section: Section) -> bool:
@@ -256,7 +249,7 @@ def _target_allowed(
         return False
     if "." in name:
         near = did_you_mean(name, targets)
-        help = f"did you mean `{near}`?" if near else f"here one may assign {section.expected}"
+        help = as_question(near) if near else f"here one may assign {section.expected}"
         sink.add(rules.WRONG_TARGET.at(key.span, f"`{name}` is no declared key", help=help))
         return False
     return section.names.claim(name, "local value", key.span)

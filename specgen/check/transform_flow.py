@@ -10,7 +10,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Expr
-from specgen.expr.tree import Binary, Call, Literal, Name, Unary, children
+from specgen.expr.tree import Binary, Call, Name, Unary, children, free_names
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 
@@ -52,7 +52,7 @@ def monotone_in(expr: Expr, name: str) -> bool:
     if isinstance(expr, Unary):
         return monotone_in(expr.operand, name)
     if isinstance(expr, Binary):
-        left, right = _contains(expr.left, name), _contains(expr.right, name)
+        left, right = name in free_names(expr.left), name in free_names(expr.right)
         if left and right:
             return False
         if expr.op in ("+", "-", "*"):
@@ -61,11 +61,11 @@ def monotone_in(expr: Expr, name: str) -> bool:
     if isinstance(expr, Call) and expr.args:
         if expr.function.path == "where" and len(expr.args) == 3:
             condition, *branches = expr.args
-            return not _contains(condition, name) and all(monotone_in(branch, name) for branch in branches)
+            return name not in free_names(condition) and all(monotone_in(branch, name) for branch in branches)
         others = (*expr.args[1:], *(keyword.value for keyword in expr.keywords))
         return (
             expr.function.path in _MONOTONE
-            and not any(_contains(other, name) for other in others)
+            and not any(name in free_names(other) for other in others)
             and monotone_in(expr.args[0], name)
         )
     return False
@@ -205,11 +205,3 @@ def _nothing_unknown(outputs: Iterable[Output], sections: Mapping[str, SectionRe
                     help=f"add it to `carry`, or write `next.{name}`",
                 )
             )
-
-
-def _contains(expr: Expr, name: str) -> bool:
-    if isinstance(expr, Literal):
-        return False
-    if isinstance(expr, Name):
-        return expr.path == name
-    return any(_contains(child, name) for child in children(expr))

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from specgen.check.attributes import OF_TRANSFORMS
+from specgen.check.attributes import TRANSFORM_ATTRIBUTES
+from specgen.check.model import ENDING_FLAGS
 from specgen.check.names import Names, refused
-from specgen.check.transform_model import FLAG_NAMES, Output, Role, TransformParam
-from specgen.check.transform_names import TAKEN_VARIABLES, key_refusal
+from specgen.check.transform_model import Output, Role, TransformParam
+from specgen.check.transform_names import TAKEN_VARIABLES, transform_key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -98,7 +99,9 @@ class _Keys:
 
     def _selector(self, entry: str, inverse: bool, place: tuple[str | int, ...]) -> bool:
         if not entry.startswith("env."):
-            if wrong := next((reason for part in entry.split(".") if (reason := key_refusal(part))), None):
+            if wrong := next(
+                (reason for part in entry.split(".") if (reason := transform_key_refusal(part))), None
+            ):
                 self.sink.add(
                     rules.NAME_REFUSED.at(self.file.span(*place), f"`{entry}` can't be a key: {wrong}")
                 )
@@ -173,13 +176,13 @@ class _Keys:
             keyword=out.keyword,
             when=when,
             carry=name in self.transform.carry,
-            flag=name in FLAG_NAMES,
+            flag=name in ENDING_FLAGS,
             inverse=role.inverse,
             doc=out.doc,
         )
 
     def _key_pattern(self, here: tuple[str, ...], out: OutKey) -> bool:
-        if wrong := key_refusal(out.name.replace("{}", "x")):
+        if wrong := transform_key_refusal(out.name.replace("{}", "x")):
             self.sink.add(
                 rules.NAME_REFUSED.at(
                     self.file.span(*here, "name"),
@@ -190,7 +193,7 @@ class _Keys:
             return False
         if out.keyword is None:
             return True
-        if out.keyword in OF_TRANSFORMS:
+        if out.keyword in TRANSFORM_ATTRIBUTES:
             span = self.file.span(*here, "keyword")
             self.sink.add(refused(out.keyword, "every transform has it", "keyword", span))
             return False

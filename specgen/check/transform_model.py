@@ -14,8 +14,6 @@ Phase = Literal["reset", "step", "map", "inverse"]
 ParamKind = Literal["int", "float", "bool", "tensor"]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
-FLAG_NAMES = ("terminated", "truncated")
-"""Outputs of these names are done flags; no other output is."""
 
 
 class _Missing(Enum):

@@ -10,6 +10,6 @@ TAKEN_VARIABLES = frozenset(
 """Variables of the generated methods, where roles and outputs are variables too."""
 
 
-def key_refusal(part: str) -> str | None:
+def transform_key_refusal(part: str) -> str | None:
     """Why a text can't be one part of a key, or ``None``; keys that only transforms see may start with `_`."""
     return names.key_refusal(part.removeprefix("_"), foreign=True)

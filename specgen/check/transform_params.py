@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from specgen.check.attributes import OF_TRANSFORMS
+from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.names import Names, refused
 from specgen.check.params import check_range, refused_text
 from specgen.check.transform_model import REQUIRED, ParamKind, TransformParam
@@ -33,7 +33,7 @@ def check_transform_params(
     scope: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
-        if name in OF_TRANSFORMS:
+        if name in TRANSFORM_ATTRIBUTES:
             sink.add(refused(name, "every transform has it", "parameter", file.key_span(*here)))
             continue
         if not names.claim(name, "parameter", file.key_span(*here)):

@@ -294,8 +294,3 @@ def _spec(type_: Type, interval: tuple[float, float] | None = None) -> SpecType:
     if interval is None:
         return SpecType("pattern", type_.dtype, type_.dims)
     return SpecType("bounded", type_.dtype, type_.dims, *interval)
-
-
-def targets_of(statements: Iterable[Statement]) -> tuple[str, ...]:
-    """What statements assign, in order."""
-    return tuple(statement.target for statement in statements)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from specgen.check.model import Key, dotted
+from specgen.check.model import DONE_FLAGS, Key, dotted
 from specgen.check.unread import all_reads
-from specgen.diagnostics import Note, Sink, did_you_mean
+from specgen.diagnostics import Note, Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile, find
 
-_NO_STATE = ("done", "terminated", "truncated", "reward")
+_STEP_RESULTS = (*DONE_FLAGS, "reward")
 """What `next.` is often put in front of in a `step`; that has a message of its own."""
 
 
@@ -40,13 +40,13 @@ def undeclared_state(
     """
     known = {*state, *env.state, *env.observation, *env.action, *env.params, *map(dotted, rewards), *passed}
     broken: set[str] = set()
-    for name, section in _strangers(file, path, env, known):
+    for name, section in _undeclared_names(file, path, env, known):
         target = f"next.{name}" if section == "step" else name
-        lead = target.removesuffix(name)
-        idle = [key for key in state if key not in env.reset and f"next.{key}" not in env.step]
+        prefix = target.removesuffix(name)
+        unassigned = [key for key in state if key not in env.reset and f"next.{key}" not in env.step]
         if name in env.reset:
             # what `reset` assigns as well is another key
-            meant = did_you_mean(name, idle) or (idle[0] if len(idle) == 1 else None)
+            meant = did_you_mean(name, unassigned) or (unassigned[0] if len(unassigned) == 1 else None)
         else:
             meant = did_you_mean(name, [key for key in state if f"next.{key}" not in env.step])
             meant = meant or did_you_mean(name, state)
@@ -58,27 +58,27 @@ def undeclared_state(
             help = (
                 f"declare `{name}` under `state`; `step` assigns `next.` state keys, rewards and done flags"
             )
-        elif meant in idle and name in env.reset:
+        elif meant in unassigned and name in env.reset:
             help = (
-                f"did you mean `{lead}{meant}`? `{meant}` is declared under `state`, and nothing assigns it"
+                f"{as_question(prefix + meant)} `{meant}` is declared under `state`, and nothing assigns it"
             )
         else:
-            help = f"did you mean `{lead}{meant}`?"
+            help = as_question(prefix + meant)
         twice = section == "step" and name in env.reset
-        again = [Note(f"`reset` assigns `{name}`, too", file.key_span(*path, "reset", name))] if twice else []
+        notes = [Note(f"`reset` assigns `{name}`, too", file.key_span(*path, "reset", name))] if twice else []
         span = file.key_span(*path, section, target)
-        sink.add(rules.WRONG_TARGET.at(span, f"`{target}` is no declared key", notes=again, help=help))
+        sink.add(rules.WRONG_TARGET.at(span, f"`{target}` is no declared key", notes=notes, help=help))
         broken |= {name, f"next.{name}", *([f"next.{meant}"] if meant else ())}
     return frozenset(broken)
 
 
-def _strangers(
+def _undeclared_names(
     file: SchemaFile, path: tuple[str, ...], env: Env, known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Names that are assigned as state keys are, and where: as `next.`, or under `reset` to be read elsewhere."""
     stepped = [target.removeprefix("next.") for target in env.step if target.startswith("next.")]
     for name in stepped:
-        if name not in known and name.rsplit(".", 1)[-1] not in _NO_STATE:
+        if name not in known and name.rsplit(".", 1)[-1] not in _STEP_RESULTS:
             yield name, "step"
     read = all_reads(find(file.root, (*path, section)) for section in ("step", "observe")) or ()
     for name in env.reset:

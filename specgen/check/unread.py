@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
-from specgen.diagnostics import Sink, did_you_mean
+from specgen.diagnostics import Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Expr, parse
-from specgen.expr.tree import Call, Name, children
+from specgen.expr import parse
+from specgen.expr.tree import names_read_or_called
 from specgen.schema.env import time_limit_help
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
@@ -28,7 +28,7 @@ def all_reads(nodes: Iterable[Node | None]) -> frozenset[str] | None:
             expr = parse(value, Sink())
             if expr is None:
                 return None
-            for path in _paths(expr):
+            for path in (name.path for name in names_read_or_called(expr)):
                 parts = path.split(".")
                 found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
     return frozenset(found)
@@ -75,19 +75,5 @@ def report_unread(
             message, help = f"nothing reads `{name}`", "read it where it was meant, or leave it out"
         else:
             message = f"`{name}` is no declared key, and nothing reads it"
-            help = (
-                f"did you mean `{keys[near]}`?"
-                if near
-                else f"here one may assign {expected}; or leave it out"
-            )
+            help = as_question(keys[near]) if near else f"here one may assign {expected}; or leave it out"
         sink.add(rules.UNREAD.at(key.span, message, help=help))
-
-
-def _paths(expr: Expr) -> Iterator[str]:
-    """Every name that is read or called."""
-    if isinstance(expr, Name):
-        yield expr.path
-    if isinstance(expr, Call):
-        yield expr.function.path
-    for child in children(expr):
-        yield from _paths(child)

@@ -3,7 +3,7 @@
 from specgen.diagnostics.diagnostic import Diagnostic, Note, Rule, Severity
 from specgen.diagnostics.internal import TRACEBACK, internal_error, working_on
 from specgen.diagnostics.render import render_human, summary
-from specgen.diagnostics.similar import asked, did_you_mean, suggestion
+from specgen.diagnostics.similar import as_question, did_you_mean, suggestion
 from specgen.diagnostics.sink import Sink, tidy
 from specgen.diagnostics.span import Span
 
@@ -15,7 +15,7 @@ __all__ = [
     "Severity",
     "Sink",
     "Span",
-    "asked",
+    "as_question",
     "did_you_mean",
     "internal_error",
     "render_human",

@@ -32,7 +32,7 @@ error[SG803]: undefined name `thetadot`
    |
 14 |     next.th: th + thetadot * dt
    |                   ^^^^^^^^
-   = help: did you mean `thdot`?
+   = help: did you mean 'thdot'?
 ```
 
 All mistakes of all files are reported in one run; one cause gives one message. Errors are certain: what can't be

@@ -69,9 +69,9 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
 def suggestion(name: str, candidates: Iterable[str]) -> str | None:
     """`did you mean 'x'?` for the help of a diagnostic, or None when no candidate is near."""
     best = did_you_mean(name, candidates)
-    return None if best is None else asked(best)
+    return None if best is None else as_question(best)
 
 
-def asked(best: str, what: str = "") -> str:
+def as_question(best: str, what: str = "") -> str:
     """`did you mean 'x'?`; `what` is said before the name: `did you mean parameter 'x'?`."""
     return f"did you mean {what} '{best}'?" if what else f"did you mean '{best}'?"

@@ -36,7 +36,7 @@ def render_module(plan: ModulePlan) -> str:
         doc=docstring(plan.doc, 0),
         imports=_import_lines(runtime),
         typing_imports=_import_lines(typing_only),
-        exports=_listed((*plan.exports, *plan.functions)),
+        exports=_sorted_literals((*plan.exports, *plan.functions)),
         items=[_item(item) for item in plan.items if not isinstance(item, TypingPlan)],
         typing_classes=[_typing_class(item) for item in plan.items if isinstance(item, TypingPlan)],
         names=[(i.name, i.runtime) for i in plan.items if isinstance(i, TypingPlan) and i.runtime],
@@ -46,14 +46,14 @@ def render_module(plan: ModulePlan) -> str:
 def render_package(doc: str, modules: Sequence[tuple[str, Sequence[str]]]) -> str:
     """The text of a package's `__init__`: it re-exports the names of its modules."""
     lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(modules) if names]
-    exports = _listed({name for _, names in modules for name in names})
+    exports = _sorted_literals({name for _, names in modules for name in names})
     return _template("package").render(doc=docstring([doc], 0), imports=lines, exports=exports)
 
 
 _HOW = "Change that and run `specgen build`; extend by subclassing."
 
 
-def _listed(names: Iterable[str]) -> list[str]:
+def _sorted_literals(names: Iterable[str]) -> list[str]:
     return [literal(name) for name in sorted(names)]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules import specs as spec_rules
@@ -146,7 +144,7 @@ class _Check:
         dims = self._target.dims
         if self._target.kind != "onehot" or not dims:
             return None
-        made = next(_calls(self._typed, "one_hot"), None)
+        made = next((node for node in self._typed.nodes() if node.op == "one_hot"), None)
         index = made.args[0] if made is not None else self._typed
         if index.type.dims not in ((), dims[:-1]) or not (made or is_int(index.type.dtype)):
             return f"a one-hot vector of {dims[-1]} classes has {dims[-1]} places"
@@ -186,14 +184,6 @@ def attained(typed: Typed) -> Interval | None:
     rules_ = {"+": add, "-": subtract, "*": multiply, "neg": negate}
     rule = rules_.get(typed.op)
     return None if rule is None else rule(found, typed)
-
-
-def _calls(typed: Typed, name: str) -> Iterator[Typed]:
-    """The calls of a built-in in an expression."""
-    if typed.op == name:
-        yield typed
-    for part in typed.parts:
-        yield from _calls(part, name)
 
 
 def _widest_name(typed: Typed, dtype: str) -> Typed | None:

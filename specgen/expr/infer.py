@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from specgen.diagnostics import Note, Rule, Sink, asked, did_you_mean
+from specgen.diagnostics import Note, Rule, Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.arguments import bind
@@ -144,7 +144,7 @@ class _Inferrer:
         meant = None
         if best is not None:
             what = self._scope[best].what if best in self._scope else ""
-            meant = asked(best, what)
+            meant = as_question(best, what)
         self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
 
     def _unary(self, expr: tree.Unary) -> Typed | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as Choice
 
@@ -168,6 +169,30 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def free_names(expr: Expr) -> frozenset[str]:
     """The dotted names that `expr` reads; names of functions that it calls are not among them."""
-    if isinstance(expr, Name):
-        return frozenset({expr.path})
-    return frozenset(name for child in children(expr) for name in free_names(child))
+    return frozenset(name.path for name in names_read(expr))
+
+
+def subexpressions(expr: Expr) -> Iterator[Expr]:
+    """`expr` and every expression below it, each before those below it."""
+    yield expr
+    for child in children(expr):
+        yield from subexpressions(child)
+
+
+def names_read(expr: Expr) -> Iterator[Name]:
+    """Every name that is read, in the order of the text; names of functions are not among them."""
+    return (part for part in subexpressions(expr) if isinstance(part, Name))
+
+
+def calls_in(expr: Expr) -> Iterator[Call]:
+    """Every call of a function."""
+    return (part for part in subexpressions(expr) if isinstance(part, Call))
+
+
+def names_read_or_called(expr: Expr) -> Iterator[Name]:
+    """Every name that is read, and every function that is called, in the order of the text."""
+    for part in subexpressions(expr):
+        if isinstance(part, Name):
+            yield part
+        elif isinstance(part, Call):
+            yield part.function

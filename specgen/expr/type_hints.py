@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from specgen.diagnostics import asked, did_you_mean
+from specgen.diagnostics import as_question, did_you_mean
 from specgen.expr.dtypes import ABSTRACT, CONCRETE
 
 _DTYPES: Final = {
@@ -46,7 +46,7 @@ def meant_dtype(name: str) -> str | None:
     """`did you mean 'int64'?` for a name that is no dtype, or None."""
     bare = name.rpartition(".")[2]
     best = bare if bare in CONCRETE else _dtype(bare)
-    return None if best is None else asked(best)
+    return None if best is None else as_question(best)
 
 
 def meant_type(name: str, text: str, *, patterns: bool) -> str | None:
@@ -69,7 +69,7 @@ def meant_type(name: str, text: str, *, patterns: bool) -> str | None:
     others = (*ABSTRACT, "text", "like") if patterns else _DTYPES
     best = did_you_mean(bare, (*CONCRETE, *_KINDS, *others))
     best = best if patterns or best is None else _DTYPES.get(best, best)
-    return None if best is None else asked(best)
+    return None if best is None else as_question(best)
 
 
 def _dtype(name: str) -> str | None:

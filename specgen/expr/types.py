@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -244,6 +244,12 @@ class Typed:
     def parts(self) -> tuple[Typed, ...]:
         """The operands and the computed indices, from left to right."""
         return self.args + tuple(item.index for item in self.items if isinstance(item, At))
+
+    def nodes(self) -> Iterator[Typed]:
+        """This node and every node below it, each before those below it."""
+        yield self
+        for part in self.parts:
+            yield from part.nodes()
 
     @property
     def draws(self) -> tuple[DrawSite, ...]:

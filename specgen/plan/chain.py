@@ -8,7 +8,7 @@ from functools import partial
 
 from specgen.check.chain_model import ChainKey, CheckedChain
 from specgen.check.chain_types import base_scope
-from specgen.check.model import Checked, CheckedEnv, Entry, dotted, snake
+from specgen.check.model import ENDING_FLAGS, Checked, CheckedEnv, Entry, dotted, snake
 from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer
 from specgen.plan.chain_class import chain_class
@@ -20,8 +20,8 @@ from specgen.plan.chain_fields import (
     hidden_if_unread,
     of_env,
     output_of,
-    own_name,
     reward_field,
+    unused_name,
 )
 from specgen.plan.chain_flow import END, START, Versions
 from specgen.plan.chain_lift import plan_lift
@@ -205,7 +205,7 @@ class _Planner:
                 values.append((entry.name, binding.text))
             elif not self.native and entry.dotted in self.env_rewards:
                 field = reward_field(
-                    entry, own_name(self.chain, f"raw_{entry.name}") if final else entry.name
+                    entry, unused_name(self.chain, f"raw_{entry.name}") if final else entry.name
                 )
                 (raw if final else promoted).append(field)
                 values.append((field.name, writer.value("next", entry.dotted, START).text))
@@ -240,7 +240,7 @@ class _Planner:
             }
             for entry in env.env.reward:
                 bindings[entry.dotted] = Binding(entry.name, entry.type, ANYTHING)
-            for flag in ("terminated", "truncated"):
+            for flag in ENDING_FLAGS:
                 bindings[flag] = Binding(flag, Type("bool", (), col=True), ANYTHING)
             writer = self._writer("advance", bindings, None)
             writer.lines.append(Line("done = terminated | truncated"))
@@ -313,7 +313,7 @@ class _Planner:
         if not self.native:
             for entry in self.env.env.reward:
                 changed = self.versions.last("next", entry.dotted, END)
-                raw = own_name(self.chain, f"raw_{entry.name}") if changed else entry.name
+                raw = unused_name(self.chain, f"raw_{entry.name}") if changed else entry.name
                 given[entry.dotted] = Binding(raw, entry.type, ANYTHING)
         writer = self._writer("reward", given, None)
         return writer, [writer.value("next", entry.dotted, END) for entry in rewards]

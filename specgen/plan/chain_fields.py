@@ -59,13 +59,15 @@ def _env_fields(chain: CheckedChain, env: EnvInterface, versions: Versions) -> I
         elif field.dotted in env.extra:
             changed = bool(versions.writes("root", field.dotted))
             raw = (
-                replace(field, name=own_name(chain, f"raw_{field.name}"), visible=False) if changed else field
+                replace(field, name=unused_name(chain, f"raw_{field.name}"), visible=False)
+                if changed
+                else field
             )
             yield ChainField(raw, START, START, env.extra[field.dotted], raw=True)
         elif versions.writes("root", field.dotted):
             # the dynamics go on from the environment's own value, whatever a transform shows in its place
             key = (*field.key[:-1], PRIVATE, "e0", field.key[-1])
-            name = own_name(chain, f"raw_{field.name}")
+            name = unused_name(chain, f"raw_{field.name}")
             raw = replace(field, name=name, key=key, doc="as the environment has it")
             spec = next(entry.spec for entry in env.env.state if entry.dotted == field.dotted)
             yield ChainField(raw, START, START, Extra(spec_code(spec), carried=True))
@@ -104,7 +106,7 @@ def _field(
     name, key = entry.name, entry.key
     if rewritten:
         name, key = (
-            own_name(chain, f"carry_{instance.position}_{name}"),
+            unused_name(chain, f"carry_{instance.position}_{name}"),
             (*key[:-1], PRIVATE, f"t{instance.position}", key[-1]),
         )
     field = RecordField(name, entry.dotted, key, entry.type, entry.spec.interval, entry.doc)
@@ -129,7 +131,7 @@ def hidden_if_unread(f: ChainField, args: Collection[str]) -> ChainField:
     return replace(f, field=replace(f.field, key=f.rewritten, visible=False))
 
 
-def own_name(chain: CheckedChain, wanted: str) -> str:
+def unused_name(chain: CheckedChain, wanted: str) -> str:
     """A Python name for a value that has no key of its own: no key of the chain is called so."""
     taken = {entry.name for entry in (*chain.entries.values(), *chain.actions)}
     taken |= {entry.name for entry in chain.env.value.entries}

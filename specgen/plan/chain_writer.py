@@ -8,12 +8,12 @@ from typing import Literal
 
 from specgen.check.chain_model import ChainKey, Instance, Row
 from specgen.check.chain_types import base_scope
-from specgen.check.model import Statement, identifier
+from specgen.check.model import DONE_FLAGS, Statement, identifier
 from specgen.diagnostics import Sink
 from specgen.expr import ANYTHING, Binding, Type, infer, point
 from specgen.plan.chain_fields import ChainField, constant_name
 from specgen.plan.chain_flow import Place, Time, Versions, Write
-from specgen.plan.interface import FLAGS, Call, EnvInterface
+from specgen.plan.interface import Call, EnvInterface
 from specgen.plan.model import Line
 from specgen.plan.writer import stored_text
 
@@ -113,7 +113,7 @@ class ChainWriter:
                 return Binding(f"{self._base}.{field.name}", field.type, field.interval)
         if any(field.added and field.key == key for field in self.fields):
             return Binding("False", Type("bool", (), "lit"), point(0), static=False)
-        if self.kind == "reset" and key in FLAGS:
+        if self.kind == "reset" and key in DONE_FLAGS:
             return self.given["not_done"]
         for call, outputs in ((self.env.observe, self.env.observations), (self.env.reward, self.env.rewards)):
             if call is not None and key in call.returns and (call is self.env.observe or time == "next"):

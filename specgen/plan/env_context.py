@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from specgen.check.model import CheckedEnv, Entry, Statement, identifier, snake
+from specgen.check.model import DONE_FLAGS, CheckedEnv, Entry, Statement, identifier, snake
 from specgen.expr import Binding, DrawSite, Function, Interval, Type, full
 from specgen.plan.flow import Flow, split_step
-from specgen.plan.interface import FLAGS, RecordField, flag_fields
+from specgen.plan.interface import RecordField, flag_fields
 from specgen.plan.model import Argument
 from specgen.plan.writer import shape_text
 
@@ -113,7 +113,7 @@ class EnvContext:
     def argument_name(self, name: str) -> str:
         """The Python name of an argument: `next.x` is `next_x`, a done flag keeps its own."""
         bare = name.removeprefix("next.")
-        return identifier(bare) if bare.rsplit(".", 1)[-1] in FLAGS else identifier(name)
+        return identifier(bare) if bare.rsplit(".", 1)[-1] in DONE_FLAGS else identifier(name)
 
     def input_doc(self, name: str) -> str:
         """The documentation of an argument that is a record's field or an action."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from specgen.check.model import CheckedEnv, Key, dotted
+from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, CheckedEnv, Key, dotted
 from specgen.expr import Expr
 from specgen.expr.printer import full_like_text
 from specgen.expr.tree import Call, Logic, Name
-from specgen.plan.interface import FLAGS
 from specgen.plan.model import Line
 from specgen.plan.writer import Writer
 
@@ -23,7 +22,7 @@ def joined_flags(env: CheckedEnv) -> frozenset[str]:
     return frozenset(
         name
         for prefix in env.done
-        for flag in ("terminated", "truncated")
+        for flag in ENDING_FLAGS
         if prefix
         and (name := dotted((*prefix, flag))) in by_target
         and flag in by_target
@@ -53,7 +52,7 @@ def reset_flags(env: CheckedEnv) -> tuple[list[Line], list[str]]:
     lines: list[Line] = []
     values: list[str] = []
     for prefix in env.done:
-        done, *others = ("_".join((*prefix, flag)) for flag in FLAGS)
+        done, *others = ("_".join((*prefix, flag)) for flag in DONE_FLAGS)
         like = "not_done"
         if prefix:
             shape = ", ".join(map(str, (*env.done_dims[prefix], 1)))
@@ -87,8 +86,8 @@ def flag_lines(env: CheckedEnv, prefix: Key, writer: Writer, used: dict[str, Non
     Returns:
         The arguments of the record.
     """
-    done, *names = ("_".join((*prefix, flag)) for flag in FLAGS)
-    values = [_flag_value(env, prefix, flag, writer, used) for flag in FLAGS[1:]]
+    done, *names = ("_".join((*prefix, flag)) for flag in DONE_FLAGS)
+    values = [_flag_value(env, prefix, flag, writer, used) for flag in ENDING_FLAGS]
     computed = [name for name, value in zip(names, values, strict=True) if value is None]
     raised = [name for name, value in zip(names, values, strict=True) if value != "False"]
     like = computed[0] if computed else done

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from specgen.check.model import CheckedEnv, Statement, dotted
+from specgen.check.model import ENDING_FLAGS, CheckedEnv, Statement, dotted
 from specgen.plan.env_flags import joined_flags
 
 
@@ -27,7 +27,7 @@ class Flow:
 def split_step(env: CheckedEnv) -> Flow:
     """Split an environment's `step`."""
     by_target = {statement.target: statement for statement in env.step}
-    flags = [dotted((*prefix, flag)) for prefix in env.done for flag in ("terminated", "truncated")]
+    flags = [dotted((*prefix, flag)) for prefix in env.done for flag in ENDING_FLAGS]
     records = [*(f"next.{entry.dotted}" for entry in env.state), *flags]
     hot = closure(by_target, records)
     # what is stored of a joined flag is not what the step says of it, so a reward can't read it from the record

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 
-from specgen.imported import KNOWN, Import
+from specgen.imported import IMPORTABLE, Import
 from specgen.plan.model import Item, RecordPlan, TypingPlan
 
 _WORD = re.compile(r"(?<![\w.\"'])[A-Za-z_][A-Za-z0-9_]*")
@@ -20,7 +20,7 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
         items: everything that stands in the module.
         further: names from other generated modules.
     """
-    known = {**KNOWN, **(further or {})}
+    known = {**IMPORTABLE, **(further or {})}
     items = list(items)
     own = {item.name for item in items}
     used: set[str] = set()

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.model import CheckedEnv, Key, Parameter, dotted
+from specgen.check.model import DONE_FLAGS, CheckedEnv, Key, Parameter, dotted
 from specgen.expr import Interval, SpecType, Type, full
 from specgen.plan.spec_text import SpecCode
-
-FLAGS = ("done", "terminated", "truncated")
-"""The flags of a done set."""
 
 FLAG_DOCS = {
     "done": "the episode is over",
@@ -119,5 +116,5 @@ def flag_fields(env: CheckedEnv) -> tuple[RecordField, ...]:
             flag=True,
         )
         for prefix in env.done
-        for flag in FLAGS
+        for flag in DONE_FLAGS
     )

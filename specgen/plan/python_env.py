@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.model import Checked, CheckedEnv, Entry, Key, PythonSource, snake
+from specgen.check.model import ENDING_FLAGS, Checked, CheckedEnv, Entry, Key, PythonSource, snake
 from specgen.expr import DrawSite, Type
 from specgen.literals import literal
 from specgen.plan.data import data_plan
@@ -33,7 +33,6 @@ from specgen.plan.env_context import (
 )
 from specgen.plan.env_flags import reset_flags, with_batch
 from specgen.plan.interface import (
-    FLAGS,
     Call,
     EnvInterface,
     Extra,
@@ -231,7 +230,7 @@ def _episode_params(env: CheckedEnv) -> str:
 
 def _advance(env: CheckedEnv, fields: tuple[RecordField, ...]) -> FunctionPlan:
     state = [e.name for e in of_class(env, env.state)]
-    flags = [("_".join((*prefix, flag))) for prefix in env.done for flag in FLAGS[1:]]
+    flags = [("_".join((*prefix, flag))) for prefix in env.done for flag in ENDING_FLAGS]
     returned = (*of_class(env, env.observation), *env.reward)
     results = _unpacked([*(f"next_{name}" for name in state), *(e.name for e in returned), *flags])
     inputs = [*(e.name for e in env.action)]
@@ -249,7 +248,7 @@ def _advance(env: CheckedEnv, fields: tuple[RecordField, ...]) -> FunctionPlan:
     for prefix in env.done[1:]:
         # where the root ends, everything does
         up = ".unsqueeze(-1)" * len(env.done_dims[prefix])
-        for flag in FLAGS[1:]:
+        for flag in ENDING_FLAGS:
             name = "_".join((*prefix, flag))
             lines.append(Line(f"{name} = {name} | {flag}{up}"))
     kept |= {name: f"next_{name}" for name in state}
@@ -272,7 +271,7 @@ def _advance(env: CheckedEnv, fields: tuple[RecordField, ...]) -> FunctionPlan:
 
 def _value(key: Key, text: str, env: CheckedEnv) -> str:
     if key[-1] == "done" and key[:-1] in env.done:
-        flags = ["_".join((*key[:-1], flag)) for flag in FLAGS[1:]]
+        flags = ["_".join((*key[:-1], flag)) for flag in ENDING_FLAGS]
         return " | ".join(flags)
     return text
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import CheckedEnv, Entry, Parameter, PythonSource
+from specgen.check.model import ENDING_FLAGS, CheckedEnv, Entry, Parameter, PythonSource
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.data import annotation
 from specgen.plan.docs import hanging, items_doc, wrapped
-from specgen.plan.interface import FLAG_DOCS, FLAGS
+from specgen.plan.interface import FLAG_DOCS
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.writer import domain_text
@@ -58,7 +58,7 @@ class _Writer:
             doc = (f"The state in each row: what `{name}.step` is given.",)
             items.append(RecordPlan(f"{env.name}State", doc, tuple(state)))
         items.append(RecordPlan(f"{env.name}Reset", (f"What `{name}.reset` returns.",), (*state, *observed)))
-        flags = [self._flag(prefix, flag) for prefix in env.done for flag in FLAGS[1:]]
+        flags = [self._flag(prefix, flag) for prefix in env.done for flag in ENDING_FLAGS]
         rewards = [self._returned(entry) for entry in env.reward]
         items.append(
             RecordPlan(

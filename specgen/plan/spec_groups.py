@@ -54,13 +54,13 @@ def spec_types(interface: EnvInterface) -> TypingPlan:
         "done_spec": leaf["done"],
         "full_done_spec": full["done"],
     }
-    keys = ", ".join(map(_only, (classes["action"], classes["reward"], dones)))
+    keys = ", ".join(map(_type_of_only_key, (classes["action"], classes["reward"], dones)))
     doc = f"The types of the specs and keys of `{interface.name}`."
     return TypingPlan(
         f"{interface.name}Specs", (doc,), f"KeyTypes[{keys}]", tuple(Field(n, t) for n, t in types.items())
     )
 
 
-def _only(keys: Collection[Key]) -> str:
+def _type_of_only_key(keys: Collection[Key]) -> str:
     """The type of the only key; any key where there are several."""
     return key_type(keys) if len(keys) == 1 else "NestedKey"

@@ -72,12 +72,6 @@ def joined(lines: Iterable[str]) -> tuple[Line, ...]:
     return tuple(map(Line, blocks))
 
 
-def tuple_text(texts: Iterable[str]) -> str:
-    """A tuple of finished texts."""
-    items = list(texts)
-    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-
-
 def key_literal(entry: str) -> str:
     """A key, or a group of keys, as the generated class writes it."""
     if entry.startswith("env.") or "." not in entry:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from specgen.check.model import Checked, identifier
 from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.expr.printer import tuple_text
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
@@ -18,7 +19,6 @@ from specgen.plan.transform_text import (
     param_lines,
     spec_like,
     spec_method,
-    tuple_text,
 )
 from specgen.plan.writer import TORCH_DTYPES
 

@@ -142,11 +142,6 @@ def shape_text(batch: str, dims: tuple[int, ...]) -> str:
     return f"[{', '.join([batch, *map(str, dims)])}]"
 
 
-def spec_doc(spec: SpecType, stored: tuple[int, ...]) -> str:
-    """A spec for a docstring: `float32 [*batch, 3] in [-1, 1]`."""
-    return f"{spec.dtype} {shape_text('*batch', stored)}{domain_text(spec)}"
-
-
 def domain_text(spec: SpecType) -> str:
     """The domain of a spec in words, or nothing when it is everything."""
     if spec.kind == "categorical":

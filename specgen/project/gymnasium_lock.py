@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from specgen import source
-from specgen.diagnostics import Diagnostic, Sink, Span, did_you_mean
+from specgen.diagnostics import Diagnostic, Sink, Span, as_question, did_you_mean
 from specgen.diagnostics.rules.gymnasium import (
     BROKEN_LOCK,
     CANNOT_MAKE,
@@ -227,7 +227,7 @@ def _meant(id: str, known: Collection[str]) -> str | None:
     space = id.rpartition("/")[0]
     foreign = bool(space) and not any(other.startswith(f"{space}/") for other in known)
     best = max(versions, key=_version) if versions else None if foreign else did_you_mean(id, known)
-    return None if best is None else f"did you mean '{best}'?"
+    return None if best is None else as_question(best)
 
 
 def _nearest(id: str, registry: Mapping[str, Any]) -> str:

@@ -86,7 +86,7 @@ class Sample:
     """An environment and a chain over it.
 
     Attributes:
-        env: the lines of the declaration `Point`.
+        env: the lines of the declaration `Walk`.
         transforms: names and arguments, as the schema has them.
     """
 
@@ -104,7 +104,7 @@ class Sample:
             *self.env,
             "chains:",
             "  Fused:",
-            "    env: Point",
+            "    env: Walk",
             "    transforms:",
             *chain,
             "    allow: [SG311]",
@@ -117,7 +117,7 @@ class Sample:
         for name, arguments in self.transforms:
             class_ = getattr(specgen_std.transforms if name in LIBRARY else package, name)
             made.append(class_(**{key: _value(key, value) for key, value in arguments.items()}))
-        return TransformedEnv(package.Point(batch_size=batch), Compose(*made))
+        return TransformedEnv(package.Walk(batch_size=batch), Compose(*made))
 
 
 def _snake(name: str) -> str:
@@ -165,7 +165,7 @@ def draw_env(random: Random) -> tuple[list[str], list[Key]]:
     x = random.choice(["x", "raw_x"])
     keys = [Key(x, "observation", dtype), Key("seen", "observation", "float32")]
     size = "(2,)" if shape else "()"
-    lines = ["  Point:", "    doc: Drawn.", "    params: {dt: 0.25}"]
+    lines = ["  Walk:", "    doc: Drawn.", "    params: {dt: 0.25}"]
     if table:
         lines.append('    consts: {table: {type: "float32[3]", value: [0.5, 1.0, 1.5]}}')
     if team:

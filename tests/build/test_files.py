@@ -6,8 +6,8 @@ import pytest
 
 from specgen.check.files import check_files
 from specgen.diagnostics import Sink
-from specgen.pipeline import compile_sources
 from specgen.settings import Config
+from tests.support import compile_sources
 
 CONFIG = Config("schemas", "made", "made")
 

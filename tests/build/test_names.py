@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from specgen.check.declarations import PYTHONS_OWN, SECTIONS, SUFFIXES
+from specgen.check.declarations import PYTHON_NAMES, SECTIONS, SUFFIXES
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink
 from specgen.expr.builtins.table import CALLABLE
 from specgen.header import is_generated
-from specgen.imported import BUILTINS, READ
+from specgen.imported import NAMES_READ, PYTHON_FUNCTIONS
 from specgen.source import Mapping, parse_yaml
 from tests.support import assert_names_resolve
 
@@ -32,13 +32,13 @@ def test_the_names_that_generated_functions_read_are_known() -> None:
             for function in functions
             for statement in function.body
             for node in ast.walk(statement)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in PYTHONS_OWN
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in PYTHON_NAMES
         }
-    assert read - CALLABLE <= BUILTINS
-    assert read | {"float", "int"} >= BUILTINS - CALLABLE
+    assert read - CALLABLE <= PYTHON_FUNCTIONS
+    assert read | {"float", "int"} >= PYTHON_FUNCTIONS - CALLABLE
 
 
-@pytest.mark.parametrize("name", sorted(READ))
+@pytest.mark.parametrize("name", sorted(NAMES_READ))
 def test_no_declaration_hides_what_generated_code_reads(name: str) -> None:
     assert refusal(name) is not None
     assert refusal(name, foreign=True) is not None
@@ -80,7 +80,7 @@ def test_classes_are_called_after_their_declarations(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("specgen_std")
         for alias in node.names
     }
-    assert imported <= READ | {"annotations"}
+    assert imported <= NAMES_READ | {"annotations"}
     classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} - {"_AcceptedKeys"}
     allowed = {name + suffix for name in declared(path) for suffix in ("", *SUFFIXES)}
     assert classes <= allowed

@@ -20,7 +20,6 @@ from specgen.check.model import CheckedEnv, Statement, identifier
 from specgen.diagnostics import Diagnostic, Sink, Span
 from specgen.expr import Binding, Type, Typed, infer, store, to_torch
 from specgen.expr.interpret import interpret
-from specgen.pipeline import compile_sources
 from specgen.plan.env_context import EnvContext
 from specgen.schema.load import load
 from specgen.settings import Config
@@ -28,7 +27,7 @@ from specgen.source import parse_yaml
 from tests.expr.generate import Generator
 from tests.expr.leaves import DIMS, KINDS, Dims
 from tests.expr.makers import MAKERS
-from tests.support import imported
+from tests.support import compile_sources, imported
 
 WALKED = {name: maker for name, maker in MAKERS.items() if name not in ("rk4", "euler")}
 DOMAINS = {"f": " in [-2, 2]", "d": " in [-2, 2]", "i": " in [0, 2]", "u": " in [0, 9]", "b": ""}
@@ -314,11 +313,12 @@ envs:
       board: {type: "float32[4, 3]", value: [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]}
     state: {k: "int64 in [0, size - 1]", own: "float32[4, 3] in [0, 9]"}
     action: {action: "int64 in [-9, 9]"}
-    observation: {observation: "float32[1]"}
-    reset: {k: "randint(0, size)", own: "zeros((4, 3))"}
+    observation: {observation: "float32[1]", tables: "float32[1]"}
+    reset: {k: "randint(0, size)", own: "uniform(0, 9, shape=(4, 3))"}
     step: {next.k: k + action, reward: INDEX}
-    observe: {observation: stack(float32(k))}
+    observe: {observation: stack(float32(k)), tables: stack(sum(line) + sum(board) + sum(own))}
 """
+"""What it declares is read and differs between episodes: nothing but the index is warned of."""
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from specgen.check.attributes import OF_LOSSES
+from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.diagnostics import render_human
 from specgen.settings import Config
 from tests.support import compile_sources
@@ -201,4 +201,4 @@ def test_contract(generated: ModuleType) -> None:
 
 
 def test_names_of_the_base_class_are_refused_by_the_compiler() -> None:
-    assert {name for name in dir(LossModule) if not name.startswith("_")} - OF_LOSSES == set()
+    assert {name for name in dir(LossModule) if not name.startswith("_")} - LOSS_ATTRIBUTES == set()

@@ -18,7 +18,7 @@ import pytest
 
 import specgen.emit.project
 from specgen.diagnostics import Sink
-from specgen.pipeline import Compiled, compile_sources
+from specgen.pipeline import Compiled
 from specgen.project.build import build
 from specgen.project.config import ConfigError, load_project
 from specgen.schema.load import to_data
@@ -28,6 +28,7 @@ from specgen.source.python import to_yaml
 from specgen.source.spaces import Record, Space, record_key, records_from_json, records_to_json
 from tests.security.hostile import NAMES, TEXTS, differing, shape
 from tests.security.places import Place, places, text_fields
+from tests.support import compile_sources
 
 PATH = "schemas/a.yaml"
 CONFIG = Config("schemas", "made", "made")

@@ -13,7 +13,7 @@ from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms import Compose, GeneratedTransform, TransformedEnv
 from specgen_std.transforms import ObservationNorm
 
-from specgen.check.attributes import OF_TRANSFORMS
+from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from tests.transforms.envs import Walk, walk_reset, walk_step
 
 CASE = Path(__file__).parents[1] / "cases" / "good" / "transform_phases" / "expected" / "transforms.py"
@@ -78,4 +78,4 @@ def test_inverse_only(generated: ModuleType) -> None:
 
 def test_names_of_the_base_class_are_refused_by_the_compiler() -> None:
     public = {name for name in dir(GeneratedTransform) if not name.startswith("_")}
-    assert public - OF_TRANSFORMS == set()
+    assert public - TRANSFORM_ATTRIBUTES == set()

@@ -32,6 +32,7 @@ from specgen_runtime.specs.variable import has_variable
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = [
+    "NOT_ARRAYS",
     "UnsupportedSpaceError",
     "import_gymnasium",
     "register_gym_spec_conversion",
@@ -110,6 +111,10 @@ def import_gymnasium() -> Any:
         ImportError: it is not installed; the message says which extra brings it.
     """
     return import_extra("gymnasium", "Gymnasium environments and spaces need the package 'gymnasium'", "gym")
+
+
+NOT_ARRAYS = ("Dict", "Tuple", "Text", "Sequence", "registered")
+"""The kinds of spaces whose values may be something else than one array."""
 
 
 def space_kind(space: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Statement, identifier
 from specgen.diagnostics import Sink
@@ -22,7 +22,7 @@ def warn_one_noise(statements: Iterable[Statement], trees: Mapping[str, Typed], 
     noises: dict[str, str] = {}
     for statement in statements:
         tree = trees[statement.target]
-        for node in _nodes(tree):
+        for node in tree.nodes():
             found = _noise_on_vector(node, noises)
             if found is None:
                 continue
@@ -66,9 +66,3 @@ def _kind(node: Typed, noises: Mapping[str, str]) -> str | None:
     if node.op not in _PASSED_ON:
         return None
     return next((kind for part in node.args if (kind := _kind(part, noises)) is not None), None)
-
-
-def _nodes(node: Typed) -> Iterator[Typed]:
-    yield node
-    for part in node.parts:
-        yield from _nodes(part)

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from specgen.check.lints.declared import warn_unread_declarations
 from specgen.check.lints.draws import warn_one_noise
-from specgen.check.lints.flow import Flow, names_in, shape_of, subexpressions
+from specgen.check.lints.flow import Flow, structure_of
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.model import CheckedFunction, Declared, Entry, Parameter, Statement, dotted
+from specgen.check.model import ENDING_FLAGS, CheckedFunction, Declared, Entry, Parameter, Statement, dotted
 from specgen.check.specs import NamedSpec
 from specgen.check.statements import SectionResult
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.diagnostics.rules import unread as unread_rules
-from specgen.expr.tree import Literal, Logic, Name
+from specgen.expr.tree import Literal, Logic, Name, names_read, subexpressions
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 
 
 @dataclass(frozen=True)
-class EnvParts:
+class EnvToLint:
     """An environment whose mistakes are all reported, as its checker knows it.
 
     Attributes:
@@ -47,25 +47,23 @@ class EnvParts:
     @property
     def flags(self) -> list[str]:
         """Every `terminated` and `truncated` that `step` may assign."""
-        return [
-            dotted((*prefix, flag)) for prefix in self.declared.done for flag in ("terminated", "truncated")
-        ]
+        return [dotted((*prefix, flag)) for prefix in self.declared.done for flag in ENDING_FLAGS]
 
 
-def lint_env(parts: EnvParts, sink: Sink) -> None:
+def lint_env(parts: EnvToLint, sink: Sink) -> None:
     """Warn of what is legal in an environment with native dynamics and rarely meant."""
     draws = [param.draw for param in parts.per_env.values() if param.draw is not None]
     sections = (parts.reset, parts.step, parts.observe)
     statements = [statement for section in sections for statement in section.statements]
     statements += [each for function in parts.functions for each in (*function.let, function.returns)]
     warn_unread_declarations(parts.file, parts.path, parts.env, parts.named, [*statements, *draws], sink)
-    idle = _without_effect(parts)
+    without_effect = _without_effect(parts)
     for entry in parts.declared.state:
-        if entry.dotted in idle:
-            _report_idle(parts, entry, sink)
+        if entry.dotted in without_effect:
+            _report_no_effect(parts, entry, sink)
     _warn_unread_actions(parts, statements, sink)
     lint = _Lints(parts, sink)
-    lint.never_stepped(idle)
+    lint.never_stepped(without_effect)
     lint.time_limits()
     lint.old_state()
     lint.same_flags()
@@ -75,33 +73,35 @@ def lint_env(parts: EnvParts, sink: Sink) -> None:
     warn_whole_numbers(parts.file, parts.path, parts.env.params, sections, functions, sink)
 
 
-def _without_effect(parts: EnvParts) -> set[str]:
+def _without_effect(parts: EnvToLint) -> set[str]:
     """State keys on which no reward, flag or observation depends, now or later.
 
-    Of those that only keep each other busy, the ones that no other key reads.
+    Of those that read only each other, the ones that no other of them reads, or all if there is none.
     """
     state = {entry.dotted for entry in parts.declared.state}
     reset, step, observe = (Flow(part.statements) for part in (parts.reset, parts.step, parts.observe))
     read = observe.behind(observe.by_target) | step.behind(
         [*map(dotted, parts.declared.rewards), *parts.flags]
     )
-    alive: set[str] = set()
+    effective: set[str] = set()
     while True:
         now = {name for name in state if name in read or f"next.{name}" in read}
-        if now == alive:
+        if now == effective:
             break
-        alive = now
-        read |= step.behind(f"next.{name}" for name in alive) | reset.behind(alive)
-    idle = state - alive
-    ends = {
+        effective = now
+        read |= step.behind(f"next.{name}" for name in effective) | reset.behind(effective)
+    without_effect = state - effective
+    unread = {
         name
-        for name in idle
-        if not any({name, f"next.{name}"} & step.behind([f"next.{other}"]) for other in idle - {name})
+        for name in without_effect
+        if not any(
+            {name, f"next.{name}"} & step.behind([f"next.{other}"]) for other in without_effect - {name}
+        )
     }
-    return ends or idle
+    return unread or without_effect
 
 
-def _report_idle(parts: EnvParts, entry: Entry, sink: Sink) -> None:
+def _report_no_effect(parts: EnvToLint, entry: Entry, sink: Sink) -> None:
     name = entry.dotted
     stepped = f"next.{name}" in {statement.target for statement in parts.step.statements}
     sink.add(
@@ -116,7 +116,7 @@ def _report_idle(parts: EnvParts, entry: Entry, sink: Sink) -> None:
     )
 
 
-def _warn_unread_actions(parts: EnvParts, statements: Iterable[Statement], sink: Sink) -> None:
+def _warn_unread_actions(parts: EnvToLint, statements: Iterable[Statement], sink: Sink) -> None:
     reads = frozenset[str]().union(*(statement.reads for statement in statements))
     for entry in parts.declared.action:
         if entry.dotted not in reads:
@@ -131,7 +131,7 @@ def _warn_unread_actions(parts: EnvParts, statements: Iterable[Statement], sink:
 
 
 class _Lints:
-    def __init__(self, parts: EnvParts, sink: Sink) -> None:
+    def __init__(self, parts: EnvToLint, sink: Sink) -> None:
         self.parts = parts
         self.sink = sink
         self.reset = Flow(parts.reset.statements)
@@ -141,10 +141,10 @@ class _Lints:
         self.actions = {entry.dotted for entry in parts.declared.action}
         self.clocks = {name for name in self.state if self._is_clock(name)}
 
-    def never_stepped(self, idle: set[str]) -> None:
+    def never_stepped(self, without_effect: set[str]) -> None:
         """State keys with the same value in every episode and step."""
         for name in self.state:
-            if self._moves(name) or name in idle or name not in self.reset.by_target:
+            if self._moves(name) or name in without_effect or name not in self.reset.by_target:
                 continue
             if not self._same_at_every_reset(name):
                 continue
@@ -184,10 +184,10 @@ class _Lints:
         own = [(statement, statement.target.removeprefix("next.")) for statement in fresh]
         passed_on = {name for statement in fresh for name in statement.reads}
         parts_of_new = {
-            shape_of(part)
+            structure_of(part)
             for statement, name in own
             for part in subexpressions(statement.expr)
-            if not isinstance(part, Name | Literal) and any(read.path == name for read in names_in(part))
+            if not isinstance(part, Name | Literal) and any(read.path == name for read in names_read(part))
         }
         for flag in self.parts.flags:
             if flag not in self.step.by_target:
@@ -198,7 +198,7 @@ class _Lints:
             asked = any(name.startswith("next.") for name in behind) or behind & self.actions
             drawn = any(statement.draws for statement in statements)
             shared = any(part.target in passed_on for part in statements if part.target != flag) or any(
-                shape_of(part) in parts_of_new
+                structure_of(part) in parts_of_new
                 for statement in statements
                 for part in subexpressions(statement.expr)
             )
@@ -217,7 +217,7 @@ class _Lints:
     def same_flags(self) -> None:
         """`terminated` and `truncated` of one set that follow each other."""
         for prefix in self.parts.declared.done:
-            pair = [dotted((*prefix, flag)) for flag in ("terminated", "truncated")]
+            pair = [dotted((*prefix, flag)) for flag in ENDING_FLAGS]
             found = [self.step.by_target.get(name) for name in pair]
             first, second = found
             if first is None or second is None:
@@ -227,7 +227,9 @@ class _Lints:
                 for statement, other in ((second, first), (first, second))
                 if _holds(statement.expr, other.target)
             ]
-            equal = shape_of(first.expr) == shape_of(second.expr) and not isinstance(first.expr, Literal)
+            equal = structure_of(first.expr) == structure_of(second.expr) and not isinstance(
+                first.expr, Literal
+            )
             if not copies and not equal:
                 continue
             statement, other = copies[0] if copies else (second, first)
@@ -282,7 +284,7 @@ class _Lints:
         for statement in self.step.statements(behind):
             if statement.target in names:
                 continue
-            for read in names_in(statement.expr):
+            for read in names_read(statement.expr):
                 if read.path in names:
                     yield statement.source.span_of(read.start, read.end)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from specgen.check.model import Statement
 from specgen.expr import Expr
@@ -34,24 +34,9 @@ class Flow:
         return [statement for target, statement in self.by_target.items() if target in wanted]
 
 
-def names_in(expr: Expr) -> Iterator[Name]:
-    """Every name that is read, in the order of the text."""
-    if isinstance(expr, Name):
-        yield expr
-    for child in children(expr):
-        yield from names_in(child)
-
-
-def subexpressions(expr: Expr) -> Iterator[Expr]:
-    """`expr` and every expression below it."""
-    yield expr
-    for child in children(expr):
-        yield from subexpressions(child)
-
-
-def shape_of(expr: Expr) -> object:
+def structure_of(expr: Expr) -> object:
     """What `expr` says, wherever it stands: equal for equal expressions."""
-    below = tuple(shape_of(child) for child in children(expr))
+    below = tuple(structure_of(child) for child in children(expr))
     match expr:
         case Name():
             return expr.path

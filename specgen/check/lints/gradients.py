@@ -9,7 +9,7 @@ from specgen.check.model import Statement
 from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, Compare, Index, Literal, Logic, Name, children
 
-_WITHOUT = frozenset(
+_NO_GRADIENT = frozenset(
     {
         "stop_grad",
         "argmax",
@@ -28,7 +28,7 @@ _WITHOUT = frozenset(
 )
 """Functions through which no gradient goes."""
 
-_CHOOSERS = {"where": 1, "gather": 0}
+_SELECTING = {"where": 1, "gather": 0}
 """Functions whose other arguments only choose: the first that gets a gradient, to the last or itself."""
 
 
@@ -94,10 +94,10 @@ class Gradients:
         below: tuple[Expr, ...] = children(expr)
         if isinstance(expr, Call):
             name = expr.function.path
-            if name in _WITHOUT:
+            if name in _NO_GRADIENT:
                 return
-            if name in _CHOOSERS:
-                first = _CHOOSERS[name]
+            if name in _SELECTING:
+                first = _SELECTING[name]
                 below = expr.args[first:] if first else expr.args[:1]
         elif isinstance(expr, Index):
             below = (expr.value,)

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from specgen.check.lints.declared import warn_unread
-from specgen.check.lints.flow import Flow, names_in, subexpressions
+from specgen.check.lints.flow import Flow
 from specgen.check.lints.gradients import Gradients
 from specgen.check.loss_model import Choice, Forward, LossNetwork, LossRole, NetworkValue
 from specgen.check.model import Statement
-from specgen.diagnostics import Sink, did_you_mean
+from specgen.diagnostics import Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import loss_lints as rules
 from specgen.diagnostics.similar import edit_distance
 from specgen.expr import Expr
-from specgen.expr.tree import Binary, Call
+from specgen.expr.tree import Binary, Call, free_names, subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, LossKey
 
@@ -57,7 +57,7 @@ _WELL_KNOWN = (
 
 
 @dataclass(frozen=True)
-class LossParts:
+class LossToLint:
     """A loss whose mistakes are all reported, as its checker knows it.
 
     Attributes:
@@ -88,14 +88,14 @@ class LossParts:
         return (*self.let, *self.terms, *self.metrics, *self.writes)
 
 
-def lint_loss(parts: LossParts, sink: Sink) -> None:
+def lint_loss(parts: LossToLint, sink: Sink) -> None:
     """Warn of what is legal in a loss and rarely meant."""
     _unread(parts, sink)
     _misspelt_keys(parts, sink)
     _Values(parts, sink).report()
 
 
-def _unread(parts: LossParts, sink: Sink) -> None:
+def _unread(parts: LossToLint, sink: Sink) -> None:
     file, path, loss = parts.file, parts.path, parts.loss
     reads = frozenset[str]().union(*(each.reads for each in (*parts.statements, *parts.require)))
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
@@ -120,11 +120,11 @@ def _conditions(value: NetworkValue) -> frozenset[str]:
     """The parameters that choose between network values."""
     if not isinstance(value, Choice):
         return frozenset()
-    own = frozenset(name.path for name in names_in(value.condition))
+    own = free_names(value.condition)
     return own | _conditions(value.then) | _conditions(value.otherwise)
 
 
-def _misspelt_keys(parts: LossParts, sink: Sink) -> None:
+def _misspelt_keys(parts: LossToLint, sink: Sink) -> None:
     """Warn of keys that are nearly those that every environment writes, or nearly their role."""
     file, path = parts.file, parts.path
     places: list[tuple[str, str, tuple[str | int, ...]]] = []
@@ -140,7 +140,7 @@ def _misspelt_keys(parts: LossParts, sink: Sink) -> None:
             whole = f"{key.removesuffix(last)}{meant}"
             span = file.span(*path, *place)
             message = f"`{key}` looks like a slip for `{whole}`"
-            sink.add(rules.MISSPELT_KEY.at(span, message, help=f"did you mean `{whole}`?"))
+            sink.add(rules.MISSPELT_KEY.at(span, message, help=as_question(whole)))
 
 
 def _meant(name: str, known: Collection[str]) -> str | None:
@@ -154,7 +154,7 @@ def _meant(name: str, known: Collection[str]) -> str | None:
 class _Values:
     """Values of the next state, and where they go."""
 
-    def __init__(self, parts: LossParts, sink: Sink) -> None:
+    def __init__(self, parts: LossToLint, sink: Sink) -> None:
         self.parts = parts
         self.sink = sink
         self.flow = Flow(parts.let)
@@ -183,7 +183,7 @@ class _Values:
         self._terms_that_train_nothing()
 
     def _behind(self, expr: Expr) -> frozenset[str]:
-        return self.flow.behind(name.path for name in names_in(expr))
+        return self.flow.behind(free_names(expr))
 
     def _records(self, expr: Expr) -> set[str]:
         calls = self.gradients.calls(self._behind(expr))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.lints.declared import warn_unread
-from specgen.check.lints.flow import names_in
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.model import Statement
+from specgen.check.model import DONE_FLAGS, Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import value_reads
 from specgen.check.transform_model import Output, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
+from specgen.expr.tree import names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
-_RETURNED = ("reward", "done", "terminated", "truncated")
+_RETURNED = ("reward", *DONE_FLAGS)
 """The last parts of keys that only a step returns."""
 
 
@@ -63,7 +63,7 @@ def _read_too_late(
         if any(f"next.{role.name}" in statement.reads for statement in step):
             continue
         statement = next(each for each in step if role.name in value_reads(each.expr))
-        place = next(name for name in names_in(statement.expr) if name.path == role.name)
+        place = next(name for name in names_read(statement.expr) if name.path == role.name)
         sink.add(
             rules.OLD_REWARD.at(
                 statement.source.span_of(place.start, place.end),

@@ -263,7 +263,7 @@ If the value can be larger after all, its declared domain is too small.
     "curve.",
 )
 
-INDEX_TRUSTS = Rule(
+INDEX_NEEDS_DOMAIN = Rule(
     "SG816",
     "index in range only by a domain that may be left",
     """

@@ -29,7 +29,6 @@ from specgen.expr.printer import (
 from specgen.expr.types import Static, Typed
 
 _ONE = (Param("x"),)
-_SEVERAL = (Param("values", variadic=True),)
 
 
 def _math(

@@ -71,7 +71,7 @@ def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexIt
                 return None
             items.append(cut)
         else:
-            index = _in_range(site, item.index, next(left))
+            index = _checked_index(site, item.index, next(left))
             if index is None:
                 return None
             items.append(At(index))
@@ -91,7 +91,7 @@ def _cut(site: Site, item: SliceItem, size: int) -> Cut | None:
     return Cut(start, stop, step)
 
 
-def _in_range(site: Site, index: Typed, size: int) -> Typed | None:
+def _checked_index(site: Site, index: Typed, size: int) -> Typed | None:
     fixed = index.static
     if isinstance(fixed, int) and not isinstance(fixed, bool):
         if -size <= fixed < size:

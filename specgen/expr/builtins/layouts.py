@@ -8,14 +8,14 @@ from dataclasses import replace
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.scans import ONLY, axis_of
+from specgen.expr.builtins.scans import ONLY_AXIS, axis_of
 from specgen.expr.builtins.shapes import axis_text
 from specgen.expr.builtins.site import Site
 from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.types import Type, Typed
 
 
-def _known(site: Site, x: Typed, least: int, help: str | None = None) -> bool:
+def _has_rank(site: Site, x: Typed, least: int, help: str | None = None) -> bool:
     """Whether `x` is an array of `least` dimensions or more; reports when it is not."""
     text = site.written(x)
     if x.type.dims is None:
@@ -33,7 +33,7 @@ def _infer_reshape(site: Site) -> Typed | None:
     (x,) = site.values
     shape = site.options["shape"]
     assert isinstance(shape, tuple)
-    if not _known(site, x, 0):
+    if not _has_rank(site, x, 0):
         return None
     count = math.prod(x.type.dims or ())
     known = math.prod(size for size in shape if size != -1)
@@ -69,7 +69,7 @@ def _show_reshape(node: Typed, printer: Printer) -> Printed:
 
 def _infer_transpose(site: Site) -> Typed | None:
     (x,) = site.values
-    if not _known(site, x, 2, help="a column is written x[:, None]"):
+    if not _has_rank(site, x, 2, help="a column is written x[:, None]"):
         return None
     rank = x.type.rank
     given = site.options["axes"]
@@ -98,7 +98,7 @@ def _show_transpose(node: Typed, printer: Printer) -> Printed:
 
 def _infer_flip(site: Site) -> Typed | None:
     (x,) = site.values
-    if not _known(site, x, 1):
+    if not _has_rank(site, x, 1):
         return None
     given = site.options["axis"]
     axes = tuple(range(x.type.rank)) if given is None else given
@@ -170,7 +170,7 @@ LAYOUTS: tuple[Builtin, ...] = (
         family="shape",
         doc="The elements moved by `shift` places along an axis; what leaves at one end enters at the other. The axis "
         "may be left out of a vector only. A shift that is computed is an index: `x[(arange(n) - shift) % n]`.",
-        params=(_X, Param("shift", "int"), ONLY),
+        params=(_X, Param("shift", "int"), ONLY_AXIS),
         infer=_infer_roll,
         interval=ranges.same,
         torch=_show_roll,

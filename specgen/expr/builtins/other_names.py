@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from specgen.diagnostics import asked, did_you_mean
+from specgen.diagnostics import as_question, did_you_mean
 from specgen.expr.builtins.table import CALLABLE
 
 _ALIASES: Final = {
@@ -52,7 +52,7 @@ _ALIASES: Final = {
     "variance": "var",
 }
 """What other libraries call a built-in."""
-_WRITTEN: Final = {
+_WITHOUT_FUNCTION: Final = {
     "pow": "**",
     "logical_and": "and",
     "logical_or": "or",
@@ -81,21 +81,21 @@ _WRITTEN: Final = {
     "isinf": "not isfinite(x)",
 }
 """What is said without a function."""
-_KNOWN: Final = (
+_TORCH_FUNCTIONS: Final = (
     "topk unique nonzero einsum solve inv det sinc sinh cosh erf median quantile diff interp histc cross kron trace "
     "diag fft"
 )
-_FOREIGN: Final = frozenset({*dir(builtins), *dir(math), *_KNOWN.split()})
+_PYTHON_OR_TORCH: Final = frozenset({*dir(builtins), *dir(math), *_TORCH_FUNCTIONS.split()})
 """Functions that people know by name, from Python or torch."""
-_LISTED: Final = "specgen's manual lists the built-in functions, in docs/language/builtins.md"
+_SEE_MANUAL: Final = "specgen's manual lists the built-in functions, in docs/language/builtins.md"
 
 
 def meant_function(name: str, own: Iterable[str]) -> str:
     """What to say of a call of `name`, which is neither a built-in nor one of the declared functions `own`."""
     if (near := did_you_mean(name, own)) is not None:
-        return asked(near)
-    if name in _WRITTEN:
-        return f"write `{_WRITTEN[name]}`"
+        return as_question(near)
+    if name in _WITHOUT_FUNCTION:
+        return f"write `{_WITHOUT_FUNCTION[name]}`"
     # a function that Python or torch has is no misspelling of another
-    best = _ALIASES.get(name) or (None if name in _FOREIGN else did_you_mean(name, CALLABLE))
-    return asked(best) if best else _LISTED
+    best = _ALIASES.get(name) or (None if name in _PYTHON_OR_TORCH else did_you_mean(name, CALLABLE))
+    return as_question(best) if best else _SEE_MANUAL

@@ -16,8 +16,8 @@ from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Typed
 
-LAST = Param("axis", "axis", -1)
-ONLY = Param("axis", "axis", None)
+LAST_AXIS = Param("axis", "axis", -1)
+ONLY_AXIS = Param("axis", "axis", None)
 """An axis that is left out only where there is no other; libraries differ in what they take for it."""
 
 
@@ -126,7 +126,7 @@ SCANS: tuple[Builtin, ...] = (
     _scan(
         "cumsum",
         f"The sum of each element and all before it along an axis; of integers and truth values it is int64. {_NEEDED}",
-        ONLY,
+        ONLY_AXIS,
         _rule(sum_dtype, _same),
         lambda args, node: ranges.sums(args[0], (1, length_of(node)), node.type.dtype),
         _show("cumsum"),
@@ -136,7 +136,7 @@ SCANS: tuple[Builtin, ...] = (
     _scan(
         "cumprod",
         f"The product of each element and all before it along an axis; of integers it is int64. {_NEEDED}",
-        ONLY,
+        ONLY_AXIS,
         _rule(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same),
         lambda args, node: ranges.products(args[0], length_of(node), node.type.dtype, partial=True),
         _show("cumprod"),
@@ -146,7 +146,7 @@ SCANS: tuple[Builtin, ...] = (
     _scan(
         "sort",
         "The elements in rising order along an axis, NaN last; in falling order they are `flip(sort(x), axis=-1)`.",
-        LAST,
+        LAST_AXIS,
         _rule(number_dtype, _same),
         ranges.same,
         _show("sort", attribute=".values"),
@@ -156,7 +156,7 @@ SCANS: tuple[Builtin, ...] = (
         "argsort",
         "The positions of the elements in rising order along an axis, equal ones in the order in which they stand; "
         "in falling order `argsort(-x)`.",
-        LAST,
+        LAST_AXIS,
         _rule(lambda dtype: None if number_dtype(dtype) is None else "int64", _same),
         lambda args, node: Interval(0, length_of(node) - 1),
         _show("argsort", "stable=True"),
@@ -165,7 +165,7 @@ SCANS: tuple[Builtin, ...] = (
     _scan(
         "softmax",
         "`exp(x)` divided by its sum along an axis: probabilities from logits; of integers it is float32.",
-        LAST,
+        LAST_AXIS,
         _rule(lambda dtype: None if dtype == "bool" else mean_dtype(dtype), float_of),
         _softmax_range,
         _show("softmax"),

@@ -16,7 +16,7 @@ from torch import Tensor
 from specgen_runtime.envs.gym.values import Convert, parts_of
 from specgen_runtime.specs import Composite, OneHot, TensorSpec
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
-from specgen_runtime.specs.gymnasium import space_kind
+from specgen_runtime.specs.gymnasium import NOT_ARRAYS, space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 
 __all__ = ["action_decoder", "actions_decoder"]
@@ -162,6 +162,6 @@ def actions_decoder(space: Any, spec: TensorSpec) -> Callable[[Any], list[Any]]:
             return lambda actions: list((actions.argmax(-1).cpu().numpy() + start).astype(dtype))
         return lambda actions: list((actions.cpu().numpy() + start).astype(dtype))
     decode = action_decoder(space, spec)
-    if kind in ("Dict", "Tuple", "Text", "Sequence", "registered") or isinstance(spec, Stacked):
+    if kind in NOT_ARRAYS or isinstance(spec, Stacked):
         return lambda actions: [decode(action) for action in actions.unbind(0)]
     return lambda actions: list(decode(actions))

@@ -23,7 +23,7 @@ from specgen_runtime.envs.gym.values import (
     value_encoder,
 )
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay
-from specgen_runtime.specs.gymnasium import space_kind
+from specgen_runtime.specs.gymnasium import NOT_ARRAYS, space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def lean_path(env: GymWrapper[Any]) -> LeanPath | None:
     ((key, observed),) = observations.items()
     action = actions["action"]
     spaces = source.env.observation_space, source.env.action_space
-    if any(space_kind(space) in ("Dict", "Tuple", "Text", "Sequence", "registered") for space in spaces):
+    if any(space_kind(space) in NOT_ARRAYS for space in spaces):
         return None
     if isinstance(action, Stacked) or env.check_finite:
         return None

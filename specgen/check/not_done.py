@@ -1,4 +1,4 @@
-"""What holds of the new state where the episode goes on: neither `terminated` nor `truncated` is true of it."""
+"""Bounds of the new state after a step that is not done: neither `terminated` nor `truncated` is true."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from specgen.check.model import ENDING_FLAGS
 from specgen.check.statements import SectionResult
 from specgen.diagnostics import Sink
 from specgen.expr import NUMBERS, Expr, Function, Interval, SourceText, infer
 from specgen.expr.dtypes import is_int
 from specgen.expr.tree import Call, Compare, Logic, Name
 
-_FLAGS = ("terminated", "truncated")
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_EXACT = 2.0**24
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_EXACT_INTEGERS = 2.0**24
 """Up to here integers are exact in every dtype that they are compared in."""
 
 
-def bounds_going_on(step: SectionResult) -> dict[str, Interval]:
-    """The bounds of state keys after a step that does not end the episode.
+def bounds_if_not_done(step: SectionResult) -> dict[str, Interval]:
+    """The bounds of state keys after a step that is not done.
 
     Only what is seen at once counts: a flag that compares a `next.` key with something whose values are known, alone
     or joined by `or`, by itself or under a name.
@@ -28,31 +28,33 @@ def bounds_going_on(step: SectionResult) -> dict[str, Interval]:
     written = {statement.target: statement for statement in step.statements}
     functions = step.section.functions if step.section is not None else {}
     bounds: dict[str, Interval] = {}
-    for flag in _FLAGS:
+    for flag in ENDING_FLAGS:
         if (statement := written.get(flag)) is None:
             continue
-        reader = _Reader(step, functions, {name: s.expr for name, s in written.items()}, statement.source)
+        reader = _FlagReader(step, functions, {name: s.expr for name, s in written.items()}, statement.source)
         for target, low, high in reader.bounds(statement.expr, False):
             name = target.removeprefix("next.")
-            bounds[name] = within(bounds.get(name, NUMBERS), Interval(low, high))
+            bounds[name] = intersection(bounds.get(name, NUMBERS), Interval(low, high))
     return bounds
 
 
-def within(values: Interval, bounds: Interval) -> Interval:
-    """`values` that lie in `bounds`; all of them if none does, as then the episode never goes on."""
+def intersection(values: Interval, bounds: Interval) -> Interval:
+    """The `values` that lie in `bounds`; all of them if none does, as then each step is done."""
     low, high = max(values.low, bounds.low), min(values.high, bounds.high)
     return Interval(low, high, values.nan) if low <= high else values
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _FlagReader:
+    """Reads bounds of `next.` keys off the expression of a done flag."""
+
     step: SectionResult
     functions: Mapping[str, Function]
     written: Mapping[str, Expr]
     source: SourceText
 
     def bounds(self, expr: Expr, truth: bool) -> Iterator[tuple[str, float, float]]:
-        """What follows for `next.` keys if `expr` has the value `truth`: names, and their least and most."""
+        """The bounds of `next.` keys where `expr` is `truth`: their names, lows and highs."""
         match expr:
             case Logic("not", (inner,)):
                 yield from self.bounds(inner, not truth)
@@ -68,12 +70,12 @@ class _Reader:
             case Compare(ops, operands) if truth or len(ops) == 1:
                 for op, left, right in zip(ops, operands, operands[1:], strict=False):
                     sign = op if truth else _OPPOSITE[op]
-                    yield from self._compared(sign, left, right)
-                    yield from self._compared(_MIRRORED[sign], right, left)
+                    yield from self._bounds_of_comparison(sign, left, right)
+                    yield from self._bounds_of_comparison(_SWAPPED[sign], right, left)
             case _:
                 pass
 
-    def _compared(self, sign: str, left: Expr, right: Expr) -> Iterator[tuple[str, float, float]]:
+    def _bounds_of_comparison(self, sign: str, left: Expr, right: Expr) -> Iterator[tuple[str, float, float]]:
         if (
             not isinstance(left, Name)
             or not left.path.startswith("next.")
@@ -86,13 +88,13 @@ class _Reader:
         low, high = other.interval.low, other.interval.high
         whole = is_int(self.step.types[left.path].dtype)
         if sign in ("<", "<="):
-            yield left.path, -math.inf, _below(high) if whole and sign == "<" else high
+            yield left.path, -math.inf, _next_lower(high) if whole and sign == "<" else high
         elif sign in (">", ">="):
-            yield left.path, -_below(-low) if whole and sign == ">" else low, math.inf
+            yield left.path, -_next_lower(-low) if whole and sign == ">" else low, math.inf
         elif sign == "==":
             yield left.path, low, high
 
 
-def _below(value: float) -> float:
+def _next_lower(value: float) -> float:
     """The largest whole number below `value`."""
-    return math.ceil(value) - 1 if abs(value) < _EXACT else value
+    return math.ceil(value) - 1 if abs(value) < _EXACT_INTEGERS else value
