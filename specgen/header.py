@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import re
-import tokenize
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 # For black and ruff; for isort and ruff's sorting of imports; for the linters flake8 and ruff.
 _KEEP_OFF = ("# fmt: off", "# isort: skip_file", "# flake8: noqa")
 _LINE = re.compile(r"^# specgen: sha256=([0-9a-f]{64})$", re.MULTILINE)
 _COMMENTS = re.compile(r"(?:#[^\n]*\n)*")
+_STRING_OR_COMMENT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|\'{3}(?:\\.|[^\\])*?\'{3}|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#([^\n]*)''',
+    re.DOTALL,
+)
+"""Comments, as the only group; strings are passed over, since they may hold what looks like one."""
 
 
 def seal(text: str) -> str:
@@ -73,41 +77,54 @@ def _digest(body: str) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python, about what somebody wrote into the file
             body = "\n".join((*_comments(body), *_code(ast.parse(body))))
-    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass  # no Python any more: then every character counts
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _comments(text: str) -> Iterator[str]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield f"# {_words(token.string[1:])}"
+    for found in _STRING_OR_COMMENT.finditer(text):
+        if found[1] is not None:
+            yield f"# {_words(found[1])}"
 
 
-def _code(tree: ast.AST) -> Iterator[str]:
+def _code(tree: ast.AST) -> list[str]:
     """A syntax tree as texts, the same in every version of Python: fields that hold nothing are left out.
 
     It keeps its own stack: a sum of a thousand terms is a tree a thousand levels deep.
     """
-    todo: list[object] = [tree]
+    texts: list[str] = []
+    todo: list[Any] = [tree]
     while todo:
-        match todo.pop():
-            case str() as text:
-                yield text
-            case None:
-                yield "None"
-            case list() as items:
-                todo += ["]", *reversed(items), "["]
-            case ast.Expr(value=ast.Constant(value=str(doc))):
-                yield f"doc {_words(doc)}"
-            case ast.AST() as node:
-                yield f"{type(node).__name__}("
-                todo.append(")")
-                for name, value in reversed(list(ast.iter_fields(node))):
-                    if isinstance(value, (ast.AST, list)) and value != []:
-                        todo += [value, f"{name}="]
-                    elif value not in (None, []) and name != "kind":  # the `u` of u"text"
-                        todo.append(f"{name}={value!r}")
+        item = todo.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, list):
+            todo.append("]")
+            todo += reversed(item)
+            todo.append("[")
+        elif (documentation := _documentation(item)) is not None:
+            texts.append(f"doc {_words(documentation)}")
+        elif item is None:
+            texts.append("None")
+        else:
+            texts.append(f"{type(item).__name__}(")
+            todo.append(")")
+            for name in reversed(item._fields):
+                value = getattr(item, name, None)
+                if value is None or value == [] or name == "kind":  # the `u` of u"text"
+                    continue
+                if isinstance(value, (ast.AST, list)):
+                    todo += (value, f"{name}=")
+                else:
+                    todo.append(f"{name}={value!r}")
+    return texts
+
+
+def _documentation(item: object) -> str | None:
+    """The text of a docstring; None of anything else."""
+    value = item.value.value if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) else None
+    return value if isinstance(value, str) else None
 
 
 def _words(text: str) -> str:
