@@ -22,6 +22,8 @@ _STRING_OR_COMMENT = re.compile(
     re.DOTALL,
 )
 """Comments, as the only group; strings are passed over, since they may hold what looks like one."""
+_LARGEST = 1_000_000
+"""Of texts with more characters the digest is of every character: reading them takes longer than generating them."""
 
 
 def seal(text: str) -> str:
@@ -76,7 +78,8 @@ def _digest(body: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python, about what somebody wrote into the file
-            body = "\n".join((*_comments(body), *_code(ast.parse(body))))
+            if len(body) <= _LARGEST:
+                body = "\n".join((*_comments(body), *_code(ast.parse(body))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass  # no Python any more: then every character counts
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()

@@ -125,6 +125,15 @@ def test_sums_of_many_terms_are_read_too() -> None:
     assert is_edited(sealed.replace(" + 899", " + 900"))
 
 
+def test_of_very_large_files_every_character_counts() -> None:
+    small, large = (seal("# Generated\n" + "x = 1\n" * count) for count in (1_000, 200_000))
+    assert not is_edited(small)
+    assert not is_edited(large)
+    assert not is_edited(small.replace("x = 1", "x  =  1"))
+    assert is_edited(large.replace("x = 1", "x  =  1"))
+    assert not is_edited(large.replace("\n", "\r\n"))
+
+
 def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
