@@ -21,7 +21,6 @@ REFUSED = {
     "collector": "there are no collectors for it to point to",
     "register_collector": "the same",
     "configure_parallel": "an argument of the constructor says it, before there is something to configure",
-    "eager": "`torch.compile` is applied from outside",
     "make_parallel": "ParallelEnv is called by its name",
     "register_gym": "a registry that importing fills; `to_gymnasium` gives the environment itself",
 }

@@ -219,6 +219,27 @@ class TestKeywordsOfTheCall:
             assert env.output_spec.is_locked is locked
         assert make().is_spec_locked
 
+    @pytest.mark.parametrize("make", [Terse, partial(CartPole, batch_size=(3,))])
+    def test_steps_are_compiled_if_told(self, make: Any) -> None:
+        plain, env = make(), make(compile={"backend": "eager", "warmup": 1})
+        expected, found = plain, env
+        for each in (plain, env):
+            each.set_seed(3)
+        root, same = expected.reset(), found.reset()
+        for _ in range(4):
+            torch.manual_seed(5)
+            _, root = expected.step_and_maybe_reset(expected.rand_action(root))
+            torch.manual_seed(5)
+            _, same = found.step_and_maybe_reset(found.rand_action(same))
+            assert (root == same).all()
+        assert "step_and_maybe_reset" in vars(env)
+        assert env.eager() is env
+        assert "step_and_maybe_reset" not in vars(env)
+
+    def test_what_is_no_way_to_compile_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="compile must be a bool, or a dict of arguments for it"):
+            Terse(compile="fast")
+
     def test_unknown_keywords_are_refused(self) -> None:
         with pytest.raises(TypeError, match="spec_unlocked"):
             Restless(spec_unlocked=True)

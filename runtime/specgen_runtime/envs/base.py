@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import torch
@@ -38,7 +39,9 @@ else:
 
         def __call__(cls, *args, **kwargs):
             auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
-            locked = kwargs.pop("spec_locked", None)
+            locked, compiled = kwargs.pop("spec_locked", None), kwargs.pop("compile", False)
+            if not isinstance(compiled, (bool, dict, type(None))):
+                raise TypeError(f"compile must be a bool, or a dict of arguments for it, found {compiled!r}")
             env = super().__call__(*args, **kwargs)
             if locked is not None:
                 env.set_spec_lock_(locked)
@@ -46,7 +49,9 @@ else:
                 from specgen_runtime.envs.auto_reset import AutoResetEnv
 
                 env = AutoResetEnv(env, replace=replace)
-            return env
+            if isinstance(compiled, dict):
+                return env.compile(**compiled)
+            return env.compile() if compiled else env
 
 
 class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
@@ -72,7 +77,7 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
         auto_reset: for the call that makes the environment, below; a constructor passes on False.
         auto_reset_replace: what `AutoResetEnv` calls `replace`.
 
-    Any subclass can also be called with `auto_reset=True`, if its `_step` gives the first observation of the next
+    Any subclass can also be called with `compile=True`, or a dict of arguments of `compile`, and with `auto_reset=True`, if its `_step` gives the first observation of the next
     episode where it is done; the result is an `AutoResetEnv` around it.
 
     Raises:
@@ -346,6 +351,28 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
             for name, spec in self._groups.items()
         }
         self._cache.clear()
+
+    def compile(self, *, warmup: int | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
+        """Compile `step_and_maybe_reset` with `torch.compile`; rollouts that go step by step call it, too.
+
+        Args:
+            warmup: so many calls run as they are written first, so that what follows a reset is not compiled alone.
+            **kwargs: of `torch.compile`, such as `fullgraph` or `mode`.
+
+        Returns:
+            The environment.
+        """
+        self.eager()
+        written = self.step_and_maybe_reset
+        compiled = torch.compile(written, **kwargs)
+        calls = chain(repeat(written, warmup or 0), repeat(compiled))
+        self.__dict__["step_and_maybe_reset"] = lambda tensordict: next(calls)(tensordict)
+        return self
+
+    def eager(self) -> Self:
+        """Undo `compile`; returns the environment."""
+        self.__dict__.pop("step_and_maybe_reset", None)
+        return self
 
     def append_transform(
         self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]
