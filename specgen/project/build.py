@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -96,9 +95,7 @@ def check(
         OSError: When the disk refuses.
 
     """
-    with _one_outcome() as outcome:
-        outcome.append(_check(project, strict, core, say))
-    return outcome[0]
+    return _outcome_of(lambda: _check(project, strict, core, say))
 
 
 def _check(project: Project, strict: bool, core: Core | None, say: Callable[[str], None]) -> Outcome:
@@ -132,22 +129,18 @@ def build(
         OSError: When the disk refuses.
 
     """
-    with _one_outcome() as outcome:
-        outcome.append(_build(project, force, strict, core, say))
-    return outcome[0]
+    return _outcome_of(lambda: _build(project, force, strict, core, say))
 
 
-@contextmanager
-def _one_outcome() -> Iterator[list[Outcome]]:
-    """A place for an outcome: that of the block, or what is said of an exception that should not be there."""
+def _outcome_of(run: Callable[[], Outcome]) -> Outcome:
+    """What a run came to; an exception that should not be there is one diagnostic (SG991)."""
     working_on("pyproject.toml")
-    outcome: list[Outcome] = []
     try:
-        yield outcome
+        return run()
     except (RefusedError, OSError):
         raise
     except Exception as error:
-        outcome[:] = [Outcome((internal_error(error),), {}, 0)]
+        return Outcome((internal_error(error),), {}, 0)
 
 
 def _build(

@@ -77,8 +77,9 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
         auto_reset: for the call that makes the environment, below; a constructor passes on False.
         auto_reset_replace: what `AutoResetEnv` calls `replace`.
 
-    Any subclass can also be called with `compile=True`, or a dict of arguments of `compile`, and with `auto_reset=True`, if its `_step` gives the first observation of the next
-    episode where it is done; the result is an `AutoResetEnv` around it.
+    Any subclass can also be called with `compile=True`, or a dict of arguments of `compile`; and with
+    `auto_reset=True`, if its `_step` gives the first observation of the next episode where it is done: the result is
+    an `AutoResetEnv` around it.
 
     Raises:
         TypeError: at construction, if the subclass leaves one of the three methods out, or its constructor asks for
@@ -366,7 +367,7 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
         written = self.step_and_maybe_reset
         compiled = torch.compile(written, **kwargs)
         calls = chain(repeat(written, warmup or 0), repeat(compiled))
-        self.__dict__["step_and_maybe_reset"] = lambda tensordict: next(calls)(tensordict)
+        self.__dict__["step_and_maybe_reset"] = (lambda td: next(calls)(td)) if warmup else compiled
         return self
 
     def eager(self) -> Self:

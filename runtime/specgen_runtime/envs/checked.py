@@ -93,23 +93,18 @@ def check_entries(
     usual = tensordict.batch_size == env._batch_size
     own = own and not torch.compiler.is_compiling()
     for e in expected:
-        if usual and e.whole is not None:
-            value = peek(tensordict, e.leaf.key)
-            if (
-                isinstance(value, torch.Tensor)
-                and value.dtype is e.dtype
-                and not value.is_nested
-                and value.shape == e.whole
-                and (e.device is None or value.device == e.device)
-            ):
-                if own and is_borrowed(value):
-                    tensordict.set(e.leaf.key, value.clone())
-                continue
-        _check_entry(env, tensordict, e, method)
-        if own and not e.leaf.items:
-            value = peek(tensordict, e.leaf.key)
-            if isinstance(value, torch.Tensor) and is_borrowed(value):
-                tensordict.set(e.leaf.key, value.clone())
+        value = peek(tensordict, e.leaf.key) if usual and e.whole is not None else None
+        if not (
+            isinstance(value, torch.Tensor)
+            and value.dtype is e.dtype
+            and not value.is_nested
+            and value.shape == e.whole
+            and (e.device is None or value.device == e.device)
+        ):
+            _check_entry(env, tensordict, e, method)  # which may have written it in another shape or dtype
+            value = peek(tensordict, e.leaf.key) if own and not e.leaf.items else None
+        if own and isinstance(value, torch.Tensor) and is_borrowed(value):
+            tensordict.set(e.leaf.key, value.clone())
 
 
 def check_flag_types(env: KeyAccess, tensordict: TensorDictBase) -> None:
