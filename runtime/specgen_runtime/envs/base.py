@@ -11,10 +11,11 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.checked import check_tensordict
+from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.entries import put
-from specgen_runtime.envs.given import given_policy
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.envs.rollout import run_rollout, written_to
+from specgen_runtime.envs.replay import replay_policy
+from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
 from specgen_runtime.envs.seeds import as_seed
 from specgen_runtime.envs.spec_inference import infer_specs
 from specgen_runtime.envs.stepping import D, S, Stepping
@@ -85,6 +86,9 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
         TypeError: at construction, if the subclass leaves one of the three methods out, or its constructor asks for
             `auto_reset`.
     """
+
+    _draws_torch: bool | None = None
+    """Whether it was seen to draw from torch's global generator, as random actions do; None before it was looked at."""
 
     _parts_refuse_casts: ClassVar[bool] = False
     """Whether all that could be cast is in an environment inside, which refuses it, or in transforms, which may be."""
@@ -215,26 +219,29 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
             NotFiniteError: an observation or reward is NaN or infinite, and `check_finite` is set.
         """
         if actions is not None:
-            policy, max_steps = given_policy(self, actions, policy, max_steps)
-        if break_when_any_done is None:
-            break_when_any_done = not break_when_all_done
-        result: D = run_rollout(
-            self,
+            policy, max_steps = replay_policy(self, actions, policy, max_steps)
+        options = RolloutOptions(
             max_steps,
             policy,
             callback,
             auto_reset=auto_reset,
             auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=bool(break_when_all_done),
+            any_stops=break_when_any_done,
+            all_stops=break_when_all_done,
             return_contiguous=return_contiguous,
             tensordict=tensordict,
             set_truncated=set_truncated,
+            out=out,
             trust_policy=trust_policy,
             storing_device=None if storing_device is None else as_device(storing_device),
             set_state=set_state,
         )
-        return result if out is None else written_to(out, result)
+        result: D = run_rollout(self, options)
+        return result
+
+    def _collector(self, options: RolloutOptions) -> Collector:
+        """What steps this environment in a rollout, and keeps the rows."""
+        return Collector(self, options)
 
     # the rest
 

@@ -1,4 +1,4 @@
-"""Methods that users may write anew, and that the short ways through environments would go past."""
+"""Methods that users may write anew, and that the fast paths through environments would go past."""
 
 from __future__ import annotations
 

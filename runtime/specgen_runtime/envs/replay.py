@@ -1,4 +1,4 @@
-"""Actions that are given beforehand, in place of a policy."""
+"""Rollouts of given actions: a policy that plays them back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from specgen_runtime.envs.keys import MissingKeyError, as_tuple, show_key
 if TYPE_CHECKING:
     from specgen_runtime.envs.key_access import KeyAccess
 
-__all__ = ["given_policy"]
+__all__ = ["replay_policy"]
 
 
-def given_policy(
+def replay_policy(
     env: KeyAccess, actions: Iterable[Any], policy: Callable[..., Any] | None, max_steps: int
 ) -> tuple[Callable[[Any], Any], int]:
     """A policy that writes one action after the other, whatever is observed, and for how many steps at most.
