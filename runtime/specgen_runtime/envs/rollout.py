@@ -9,13 +9,13 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from specgen_runtime.envs.done import DoneSet, any_done, mark_truncated, rootmost_sets
-from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.finite import NotFiniteError
-from specgen_runtime.envs.in_place import REWARDS, noted_versions, refuse_changes
+from specgen_runtime.envs.in_place import noted_versions, refuse_changes
 from specgen_runtime.envs.keys import as_tuple, show_key
-from specgen_runtime.envs.packing import stack_alike
+from specgen_runtime.envs.packing import peek, stack_alike
 from specgen_runtime.envs.policy import as_policy, check_actions, on_policy_device
-from specgen_runtime.specs.arguments import as_count
+from specgen_runtime.specs.arguments import as_count, as_device
+from specgen_runtime.typing import DEVICE_TYPING
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
@@ -88,20 +88,25 @@ def run_rollout(
     *,
     auto_reset: bool,
     auto_cast_to_device: bool,
-    break_when_any_done: bool,
-    break_when_all_done: bool,
+    break_when_any_done: bool | None,
+    break_when_all_done: bool | None,
     return_contiguous: bool | None,
     tensordict: Any,
     set_truncated: bool,
+    out: Any = None,
     trust_policy: bool = False,
-    storing_device: torch.device | None = None,
+    storing_device: DEVICE_TYPING | None = None,
     set_state: bool | None = None,
 ) -> Any:
     """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
+    break_when_all_done = bool(break_when_all_done)
+    if break_when_any_done is None:
+        break_when_any_done = not break_when_all_done
+    storing_device = None if storing_device is None else as_device(storing_device)
     max_steps = check_rollout_arguments(max_steps, break_when_any_done, break_when_all_done)
     if set_truncated:
         check_truncation(env._done_sets)
-    act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
+    act = env.rand_action if policy is None else as_policy(env._env_layout, policy, trust_policy)
     if auto_cast_to_device and policy is not None:
         act = on_policy_device(act, policy, env.device)
     current = start(env, auto_reset, tensordict, set_state)
@@ -118,10 +123,10 @@ def run_rollout(
     )
     stacked = finish_rollout(records, time, contiguous=return_contiguous)
     if policy is not None:
-        check_actions(env, stacked, storing_device, zeros=True)
+        check_actions(env._env_layout, stacked, storing_device, zeros=True)
     if set_truncated:
         mark_truncated(stacked, env._done_sets)
-    return stacked
+    return stacked if out is None else written_to(out, stacked)
 
 
 def finish_rollout(records: list[Any], time: int, *, contiguous: bool | None = None) -> Any:
@@ -233,7 +238,8 @@ def step_through(
         has_action: whether `current` has its actions.
         storing_device: where the transitions are kept.
     """
-    sets = env._done_sets
+    layout = env._env_layout
+    sets = layout.done_sets
     records = [] if records is None else records
     finished: torch.Tensor | None = None
     previous: Any = None
@@ -246,7 +252,7 @@ def step_through(
         last = t == max_steps - 1
         if leaves_out and finished is not None and bool(finished.any()):
             current.set("_step", ~finished)
-        held = noted_versions(env, peek(records[-1], "next"), REWARDS) if records else []
+        held = noted_versions(layout.reward_tensors, peek(records[-1], "next")) if records else []
         try:
             if any_stops or all_stops or last:
                 record = env.step(current)
@@ -255,7 +261,7 @@ def step_through(
                 record, following = env.step_and_maybe_reset(current)
         except NotFiniteError as error:
             raise error.at(t) from None
-        refuse_changes(env, held, "_step")
+        refuse_changes(layout, held, "_step")
         if finished is not None and bool(finished.any()):
             merged: Any = torch.where(finished, previous, record)
             record = merged

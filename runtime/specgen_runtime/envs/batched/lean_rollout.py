@@ -50,7 +50,7 @@ def random_rollout(
     if set_truncated:
         check_truncation(env._done_sets)
     begin = start(env, auto_reset, tensordict)
-    drawn = env._settled("full_action_spec")
+    drawn = env._env_layout.action.spec
     if (
         list(drawn.keys()) == ["action"]
         and ways.fits_action(drawn["action"])

@@ -16,13 +16,13 @@ from specgen_runtime.envs.batched.lean_rows import LeanRows, short_ways
 from specgen_runtime.envs.batched.pool import LocalPool, Pool
 from specgen_runtime.envs.gym.lean import LeanPath
 from specgen_runtime.envs.gym.lean_rollout import takes_options
-from specgen_runtime.envs.hooks import HOOKS, rewritten
+from specgen_runtime.envs.overrides import STEP_METHODS, overrides
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["SerialEnv"]
 
-_HOOKS = HOOKS | {"_next", "_next_and_root"}
+_HOOKS = STEP_METHODS | {"_next", "_next_and_root"}
 
 
 class SerialEnv(BatchedEnv[D]):
@@ -155,7 +155,7 @@ class SerialEnv(BatchedEnv[D]):
 
     def _steps_are_own(self) -> bool:
         """Whether no subclass, and nobody else, has written anew what `rollout` would go past."""
-        return not rewritten(self, _HOOKS)
+        return not overrides(self, _HOOKS)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the environments and their data."""

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.checked import check_entries, check_tensordict
+from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.generated.records import carried, stacked
@@ -24,7 +24,7 @@ from specgen_runtime.envs.rollout import (
 )
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.generated import GeneratedEnv
+    from specgen_runtime.envs.generated.env import GeneratedEnv
 
 __all__ = ["lifted_rollout", "run_steps"]
 
@@ -49,7 +49,7 @@ def lifted_rollout(
     env._refuse_if_closed()
     root = None
     if begin is not None:
-        check_tensordict(env, begin, "rollout")
+        check_tensordict(env._env_layout, begin, "rollout")
         root = env._read(begin)
         env._check_root(root, begin, "rollout")
     if policy is None and env._action_masks:
@@ -63,15 +63,15 @@ def lifted_rollout(
         return _finished(env, _random(env, max_steps, root, begin, any_stops), set_truncated)
     if begin is None:
         begin = fast_td(env._root_entries(root), env.batch_size, env.device, agents=env._agents)
-    act = as_policy(env, policy, trust_policy)
+    act = as_policy(env._env_layout, policy, trust_policy)
     result = _with_policy(env, max_steps, act, root, begin, any_stops, contiguous)
-    check_actions(env, result)
+    check_actions(env._env_layout, result)
     return _finished(env, result, set_truncated)
 
 
 def _finished(env: GeneratedEnv[Any], result: Any, set_truncated: bool) -> Any:
     if env._check_finite:
-        refuse_not_finite_rollout(env, result)
+        refuse_not_finite_rollout(env._env_layout, result)
     if set_truncated:
         mark_truncated(result, env._done_sets)
     return result
@@ -185,7 +185,7 @@ def _with_policy(
     contiguous: bool | None,
 ) -> Any:
     """Actions of a policy: it sees a root tensordict at each step; `"next"` is still made once."""
-    expected = env._expected("full_action_spec")
+    expected = env._env_layout.action.entries
     given = env.observation_keys + env.done_keys
     roots: list[Any] = []
     nexts: list[Any] = []
@@ -208,7 +208,7 @@ def _with_policy(
                 has_action=True,
             )
             return finish_rollout(steps, env.ndim, contiguous=contiguous)
-        check_entries(env, current, expected, "step")
+        check_entries(env._env_layout, current, expected, "step")
         actions = env._actions(current)
         next_ = env._advance(root, actions)
         roots.append(root)

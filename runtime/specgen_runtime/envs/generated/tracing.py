@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from specgen_runtime.envs.checked import check_tensordict
-from specgen_runtime.envs.done import mark_truncated, pop_reset_masks, rootmost_sets
+from specgen_runtime.envs.data_checks import check_tensordict
+from specgen_runtime.envs.done import mark_truncated, pop_reset_masks
 from specgen_runtime.envs.finite import NotFiniteError, refuse_not_finite
 from specgen_runtime.envs.packing import fast_td
-from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.envs.partial_resets import merge_reset
+from specgen_runtime.envs.partial_steps import keep_others, step_mask
 from specgen_runtime.envs.policy import as_policy
 from specgen_runtime.envs.rollout import check_rollout_arguments, check_truncation, finish_rollout
-from specgen_runtime.envs.step_masks import keep_others, step_mask
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.generated import GeneratedEnv
+    from specgen_runtime.envs.generated.env import GeneratedEnv
 
 __all__ = ["refuse_mapped", "traced_reset", "traced_restart", "traced_rollout", "traced_step"]
 
@@ -52,11 +52,12 @@ def refuse_mapped(env: GeneratedEnv[Any], *, stops: bool = False) -> None:
 def traced_reset(env: GeneratedEnv[Any], tensordict: Any) -> Any:
     """`EnvBase.reset` of a given tensordict; a mask that selects nothing is computed like any other."""
     refuse_mapped(env)
-    check_tensordict(env, tensordict, "reset")
+    check_tensordict(env._env_layout, tensordict, "reset")
     masks = pop_reset_masks(tensordict, env._done_sets, env.device)
     fresh = fast_td(env._root_entries(env._fresh()), env.batch_size, env.device, agents=env._agents)
     if env._check_finite:
-        refuse_not_finite(env, fresh, ("full_observation_spec",), "_reset")
+        layout = env._env_layout
+        refuse_not_finite(layout, fresh, layout.observation.entries, "_reset")
     if masks:
         merge_reset(tensordict, fresh, masks)
     else:
@@ -66,7 +67,7 @@ def traced_reset(env: GeneratedEnv[Any], tensordict: Any) -> Any:
 
 def traced_restart(env: GeneratedEnv[Any], root: Any) -> Any:
     """`EnvBase.maybe_reset`; where nothing is done, that is computed like anything else."""
-    for s in rootmost_sets(env._done_sets):
+    for s in env._env_layout.root_sets:
         root.set(s.reset, root.get(s.done))
     return traced_reset(env, root)
 
@@ -74,12 +75,12 @@ def traced_restart(env: GeneratedEnv[Any], root: Any) -> Any:
 def traced_step(env: GeneratedEnv[Any], tensordict: Any) -> Any:
     """`EnvBase.step` of a root with a `_step` mask; one that selects all, or nothing, is computed like any other."""
     env._refuse_if_closed()
-    check_tensordict(env, tensordict, "step")
-    mask = step_mask(env, tensordict)
+    check_tensordict(env._env_layout, tensordict, "step")
+    mask = step_mask(env._env_layout, tensordict)
     del tensordict["_step"]
     root = tensordict.copy()
     stepped = env.step(tensordict)
-    return stepped.set("next", keep_others(env, root, stepped.get("next"), mask))
+    return stepped.set("next", keep_others(env._env_layout, root, stepped.get("next"), mask))
 
 
 def traced_rollout(
@@ -101,7 +102,7 @@ def traced_rollout(
     max_steps = check_rollout_arguments(max_steps, any_stops, False)
     if set_truncated:
         check_truncation(env._done_sets)
-    act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
+    act = env.rand_action if policy is None else as_policy(env._env_layout, policy, trust_policy)
     if auto_reset:
         current = env.reset(None if tensordict is None else tensordict.copy())
     elif tensordict is None:

@@ -11,7 +11,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, S
-from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.rollout import run_lifted
 from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan

@@ -13,7 +13,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from specgen_runtime.envs.entries import put
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.rollout import Stretch, run_steps
 from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan
@@ -22,7 +21,7 @@ from specgen_runtime.envs.gym.values import (
     rewards_tensor,
     value_encoder,
 )
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, put
 from specgen_runtime.specs.gymnasium import NOT_ARRAYS, space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 
@@ -42,9 +41,9 @@ def lean_path(env: GymWrapper[Any]) -> LeanPath | None:
     device = env.device
     if env.batch_size or (device is not None and device.type != "cpu"):
         return None
-    actions = dict(env._settled("full_action_spec").items())
-    observations = dict(env._settled("full_observation_spec").items())
-    rewards = dict(env._settled("full_reward_spec").items())
+    actions = dict(env._env_layout.action.spec.items())
+    observations = dict(env._env_layout.observation.spec.items())
+    rewards = dict(env._env_layout.reward.spec.items())
     if list(actions) != ["action"] or len(observations) != 1 or list(rewards) != ["reward"]:
         return None
     source, reward = env._gym_source, rewards["reward"]

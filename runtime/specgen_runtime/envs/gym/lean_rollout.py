@@ -54,12 +54,12 @@ def lean_rollout(
     if policy is None and not env._gym_source.draws_torch and (begin is None or lean.only_root(begin)):
         result = lean.roll(max_steps, begin, any_stops)
     else:
-        act = env.rand_action if policy is None else as_policy(env, policy, trust_policy)
+        act = env.rand_action if policy is None else as_policy(env._env_layout, policy, trust_policy)
         begin = env.reset() if begin is None else begin
         steps = step_through(env, max_steps, act, begin, any_stops=any_stops)
         result = finish_rollout(steps, 0, contiguous=return_contiguous)
         if policy is not None:
-            check_actions(env, result)
+            check_actions(env._env_layout, result)
     if set_truncated:
         mark_truncated(result, env._done_sets)
     return result
