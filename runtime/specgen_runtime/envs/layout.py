@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 
 from specgen_runtime.envs.done import DoneSet, done_sets, rootmost_sets
-from specgen_runtime.envs.keys import as_tuple, join_key
 from specgen_runtime.envs.mdp import StepPlan, step_plan
-from specgen_runtime.envs.spec_groups import INPUT_GROUPS, OUTPUT_GROUPS
+from specgen_runtime.envs.spec_groups import (
+    INPUT_GROUPS,
+    OUTPUT_GROUPS,
+    check_group,
+    check_meanings,
+    group_keys,
+)
 from specgen_runtime.envs.spec_leaves import Leaf, leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
@@ -78,7 +84,7 @@ class TensorKeys(NamedTuple):
     stacked: list[Leaf]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """The specs of an environment at one time, and all that follows from them.
 
@@ -93,8 +99,7 @@ class Layout:
         reward: what `step` gives as rewards.
         done: all done flags.
         specs: the five composites by the names of their attributes, such as `full_action_spec`.
-        input_spec: the composite of `full_action_spec` and `full_state_spec`.
-        output_spec: the composite of the other three.
+        locked: whether `input_spec` and `output_spec` are locked.
         done_sets: the flags that end together, the root-most first.
         root_sets: those that stand under no other one.
         root_tensors: the tensors of a root, but for its actions.
@@ -112,26 +117,40 @@ class Layout:
     reward: Group
     done: Group
     specs: Mapping[str, Composite]
-    input_spec: Composite
-    output_spec: Composite
+    locked: bool
     done_sets: tuple[DoneSet, ...]
     root_sets: tuple[DoneSet, ...]
     root_tensors: TensorKeys
     reward_tensors: TensorKeys
     step_plan: StepPlan
 
+    @cached_property
+    def input_spec(self) -> Composite:
+        """The composite of `full_action_spec` and `full_state_spec`."""
+        return self._joined(INPUT_GROUPS)
+
+    @cached_property
+    def output_spec(self) -> Composite:
+        """The composite of `full_reward_spec`, `full_done_spec` and `full_observation_spec`."""
+        return self._joined(OUTPUT_GROUPS)
+
+    def _joined(self, names: tuple[str, ...]) -> Composite:
+        parts = {name: self.specs[name] for name in names}
+        whole = Composite(parts, shape=self.batch_size, device=self.device)
+        return whole.lock_() if self.locked else whole
+
 
 def make_layout(
     env: str,
     groups: Mapping[str, Composite],
-    defaults: Iterable[str],
+    defaults: Collection[str],
     *,
     batch_size: torch.Size,
     batch_locked: bool,
     device: torch.device | None,
     locked: bool,
 ) -> Layout:
-    """Derive a layout from the five groups of specs, which are checked already.
+    """Check the five groups of specs, lock them if they are to be, and derive the layout.
 
     Args:
         env: the name of the environment's class.
@@ -140,11 +159,31 @@ def make_layout(
         batch_size: of the environment.
         batch_locked: whether tensordicts must have that batch size.
         device: of the environment's data; None if it is left open.
-        locked: whether `input_spec` and `output_spec` are locked.
+        locked: whether specs are locked from now on.
+
+    Raises:
+        RuntimeError: a reward or a flag has no dimension behind the batch, or a key has two meanings.
+        ValueError: the done flags cannot work together.
     """
-    unset = set(defaults)
+    unlocked = {name: spec for name, spec in sorted(groups.items()) if not spec.is_locked}
+    for name, spec in unlocked.items():
+        check_group(name, spec, batch_size, device)
+    keys = {name: group_keys(spec) for name, spec in groups.items()}
+    for name in unlocked:
+        check_meanings(name, keys[name], keys)
+    if locked:
+        for spec in unlocked.values():
+            spec.lock_()
     action, state, observation, reward, done = (
-        _group(name, groups[name], name in unset, batch_size, device)
+        Group(
+            groups[name],
+            keys[name],
+            tuple(
+                _entry(leaf, name.removeprefix("full_"), batch_size, device)
+                for leaf in leaves_of(groups[name])
+            ),
+            name in defaults,
+        )
         for name in (
             "full_action_spec",
             "full_state_spec",
@@ -154,11 +193,6 @@ def make_layout(
         )
     )
     sets = done_sets(done.spec, len(batch_size))
-
-    def joined(names: tuple[str, ...]) -> Composite:
-        whole = Composite({name: groups[name] for name in names}, shape=batch_size, device=device)
-        return whole.lock_() if locked else whole
-
     return Layout(
         env=env,
         batch_size=batch_size,
@@ -170,23 +204,13 @@ def make_layout(
         reward=reward,
         done=done,
         specs=groups,
-        input_spec=joined(INPUT_GROUPS),
-        output_spec=joined(OUTPUT_GROUPS),
+        locked=locked,
         done_sets=sets,
         root_sets=rootmost_sets(sets),
         root_tensors=_tensor_keys((*observation.entries, *done.entries, *state.entries)),
         reward_tensors=_tensor_keys(reward.entries),
         step_plan=step_plan(reward.keys, done.keys),
     )
-
-
-def _group(
-    name: str, spec: Composite, is_default: bool, batch_size: torch.Size, device: torch.device | None
-) -> Group:
-    keys = tuple(join_key(as_tuple(key)) for key in spec.keys(True, True))
-    source = name.removeprefix("full_")
-    entries = tuple(_entry(leaf, source, batch_size, device) for leaf in leaves_of(spec))
-    return Group(spec, keys, entries, is_default)
 
 
 def _entry(leaf: Leaf, source: str, batch_size: torch.Size, device: torch.device | None) -> Entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from specgen_runtime.envs.done import check_done_spec
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
 from specgen_runtime.specs import Categorical, Composite, TensorSpec, Unbounded
+from specgen_runtime.typing import NestedKey
 
 __all__ = [
     "INPUT_GROUPS",
@@ -17,8 +18,10 @@ __all__ = [
     "SPEC_GROUPS",
     "as_group",
     "check_group",
+    "check_meanings",
     "default_group",
     "flag_spec",
+    "group_keys",
 ]
 
 OUTPUT_GROUPS = ("full_reward_spec", "full_done_spec", "full_observation_spec")
@@ -75,48 +78,55 @@ def as_group(name: str, spec: Any, batch_size: torch.Size, device: torch.device 
     return group if device is None else group.to(device)
 
 
-def check_group(
-    name: str,
-    spec: Composite,
-    others: Mapping[str, Composite],
-    batch_size: torch.Size,
-    device: torch.device | None,
-) -> None:
-    """Check a group, and add the done flags that are missing, in place.
+def check_group(name: str, spec: Composite, batch_size: torch.Size, device: torch.device | None) -> None:
+    """Check the shapes of a group, and add the done flags that are missing, in place.
 
     Args:
         name: such as `"full_done_spec"`.
         spec: the group.
-        others: the groups, by name, in which its keys must not be; its own does not count.
         batch_size: of the environment.
         device: of the flags that are added.
 
     Raises:
-        RuntimeError: a reward or flag has no dimension behind the batch, or a key has two meanings.
+        RuntimeError: a reward or a flag has no dimension behind the batch.
         ValueError: the done flags cannot work together.
     """
-    short, n = name.removeprefix("full_"), len(batch_size)
-    if name in ("full_reward_spec", "full_done_spec"):
-        for key, leaf in spec.items(True, True):
-            if leaf is not None and leaf.ndim <= n:
-                raise RuntimeError(
-                    f"{short}: {show_key(key)} has shape {list(leaf.shape)}; it needs a dimension after the"
-                    f" batch size {list(batch_size)}, such as {[*batch_size, 1]}"
-                )
+    if name not in ("full_reward_spec", "full_done_spec"):
+        return
+    for key, leaf in spec.items(True, True):
+        if leaf is not None and leaf.ndim <= len(batch_size):
+            raise RuntimeError(
+                f"{name.removeprefix('full_')}: {show_key(key)} has shape {list(leaf.shape)}; it needs a dimension"
+                f" after the batch size {list(batch_size)}, such as {[*batch_size, 1]}"
+            )
     if name == "full_done_spec":
         _complete_done_spec(spec, batch_size, device)
-    rivals = INPUT_GROUPS if name in INPUT_GROUPS else OUTPUT_GROUPS
-    mine = _keys(spec)
-    for rival in rivals:
-        if rival != name and rival in others:
-            for key in mine & _keys(others[rival]):
+
+
+def group_keys(spec: Composite) -> tuple[NestedKey, ...]:
+    """The keys of a group's leaves, in its order."""
+    return tuple(join_key(as_tuple(key)) for key in spec.keys(True, True))
+
+
+def check_meanings(name: str, keys: Iterable[NestedKey], others: Mapping[str, Iterable[NestedKey]]) -> None:
+    """Refuse keys that another group of inputs, or of outputs, has too.
+
+    Args:
+        name: such as `"full_done_spec"`.
+        keys: of that group.
+        others: the keys of groups by name; its own do not count.
+
+    Raises:
+        RuntimeError: naming the key and both groups.
+    """
+    mine = set(keys)
+    for rival in INPUT_GROUPS if name in INPUT_GROUPS else OUTPUT_GROUPS:
+        if rival != name:
+            for key in mine.intersection(others.get(rival, ())):
                 raise RuntimeError(
-                    f"key {show_key(key)} is in {short} and in {rival.removeprefix('full_')}; one key has one meaning"
+                    f"key {show_key(key)} is in {name.removeprefix('full_')} and in {rival.removeprefix('full_')};"
+                    " one key has one meaning"
                 )
-
-
-def _keys(spec: Composite) -> set[Any]:
-    return {join_key(as_tuple(key)) for key in spec.keys(True, True)}
 
 
 def _complete_done_spec(spec: Composite, batch_size: torch.Size, device: torch.device | None) -> None:

@@ -24,7 +24,14 @@ from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.keys import as_tuple, only_key
 from specgen_runtime.envs.layout import Layout, make_layout
 from specgen_runtime.envs.moving import device_of, refuse_casts
-from specgen_runtime.envs.spec_groups import SPEC_GROUPS, as_group, check_group, default_group
+from specgen_runtime.envs.spec_groups import (
+    SPEC_GROUPS,
+    as_group,
+    check_group,
+    check_meanings,
+    default_group,
+    group_keys,
+)
 from specgen_runtime.envs.spec_inference import infer_specs, with_truncated
 from specgen_runtime.envs.spec_types import ActionKey, DoneKey, KeyTypes, RewardKey, Some
 from specgen_runtime.specs import Composite, TensorSpec
@@ -239,8 +246,11 @@ class SpecProperties(nn.Module, Generic[Some]):
     def _set_group(self, name: str, spec: TensorSpec | None) -> None:
         """Check and store one of the five composites; on an error nothing has changed."""
         group = as_group(name, spec, self._batch_size, self._device)
-        stated = {other: each for other, each in self._groups.items() if other not in self._unstated}
-        check_group(name, group, stated, self._batch_size, self._device)
+        check_group(name, group, self._batch_size, self._device)
+        stated = {
+            other: group_keys(each) for other, each in self._groups.items() if other not in self._unstated
+        }
+        check_meanings(name, group_keys(group), stated)
         self._groups[name] = group
         self._unstated.discard(name)
         self._known_layout = None
@@ -258,11 +268,6 @@ class SpecProperties(nn.Module, Generic[Some]):
 
     def _make_layout(self) -> Layout:
         groups: dict[str, Composite] = {name: self._group(name) for name in SPEC_GROUPS}
-        for name, spec in sorted(groups.items()):
-            if not spec.is_locked:
-                check_group(name, spec, groups, self._batch_size, self._device)
-                if self._spec_locked:
-                    spec.lock_()
         layout = make_layout(
             type(self).__name__,
             groups,

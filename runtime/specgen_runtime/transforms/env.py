@@ -62,7 +62,9 @@ class TransformedEnv(EnvBase[TensorDict]):
     """
 
     base_env: EnvBase[Any]
-    _same_actions: bool | None = None  # whether actions reach the base environment as they are, if it is known
+    _same_actions: bool | None = (
+        None  # whether actions reach the base environment as they are, if it is known
+    )
     _parts_refuse_casts = True
 
     def __init__(
