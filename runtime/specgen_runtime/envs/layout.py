@@ -228,7 +228,8 @@ def _entry(leaf: Leaf, source: str, batch_size: torch.Size, device: torch.device
 
 
 def _tensor_keys(entries: Iterable[Entry]) -> TensorKeys:
-    leaves = {str(e.leaf): e.leaf for e in entries if e.dtype is not None}  # an observed state stands once
+    # an observed state stands once
+    leaves = {(e.leaf.key, e.leaf.items): e.leaf for e in entries if e.dtype is not None}
     keys: list[Any] = [leaf.key for leaf in leaves.values() if not leaf.items]
     stacked = [leaf for leaf in leaves.values() if leaf.items]
     flat = not stacked and all(isinstance(key, str) for key in keys)

@@ -15,6 +15,7 @@ from specgen_runtime.typing import NestedKey
 __all__ = [
     "INPUT_GROUPS",
     "OUTPUT_GROUPS",
+    "RIVALS",
     "SPEC_GROUPS",
     "as_group",
     "check_group",
@@ -27,6 +28,8 @@ __all__ = [
 OUTPUT_GROUPS = ("full_reward_spec", "full_done_spec", "full_observation_spec")
 INPUT_GROUPS = ("full_action_spec", "full_state_spec")
 SPEC_GROUPS = (*INPUT_GROUPS, *OUTPUT_GROUPS)
+RIVALS = {name: frozenset(groups) - {name} for groups in (INPUT_GROUPS, OUTPUT_GROUPS) for name in groups}
+"""The groups that may not have a key in common with a group."""
 
 _KEYS_OF_LEAVES = {
     "full_action_spec": "action",
@@ -120,13 +123,12 @@ def check_meanings(name: str, keys: Iterable[NestedKey], others: Mapping[str, It
         RuntimeError: naming the key and both groups.
     """
     mine = set(keys)
-    for rival in INPUT_GROUPS if name in INPUT_GROUPS else OUTPUT_GROUPS:
-        if rival != name:
-            for key in mine.intersection(others.get(rival, ())):
-                raise RuntimeError(
-                    f"key {show_key(key)} is in {name.removeprefix('full_')} and in {rival.removeprefix('full_')};"
-                    " one key has one meaning"
-                )
+    for rival in sorted(RIVALS[name]):
+        for key in mine.intersection(others.get(rival, ())):
+            raise RuntimeError(
+                f"key {show_key(key)} is in {name.removeprefix('full_')} and in {rival.removeprefix('full_')};"
+                " one key has one meaning"
+            )
 
 
 def _complete_done_spec(spec: Composite, batch_size: torch.Size, device: torch.device | None) -> None:

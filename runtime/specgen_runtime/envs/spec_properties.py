@@ -25,6 +25,7 @@ from specgen_runtime.envs.keys import as_tuple, only_key
 from specgen_runtime.envs.layout import Layout, make_layout
 from specgen_runtime.envs.moving import device_of, refuse_casts
 from specgen_runtime.envs.spec_groups import (
+    RIVALS,
     SPEC_GROUPS,
     as_group,
     check_group,
@@ -247,10 +248,8 @@ class SpecProperties(nn.Module, Generic[Some]):
         """Check and store one of the five composites; on an error nothing has changed."""
         group = as_group(name, spec, self._batch_size, self._device)
         check_group(name, group, self._batch_size, self._device)
-        stated = {
-            other: group_keys(each) for other, each in self._groups.items() if other not in self._unstated
-        }
-        check_meanings(name, group_keys(group), stated)
+        stated = RIVALS[name] & (self._groups.keys() - self._unstated)
+        check_meanings(name, group_keys(group), {other: group_keys(self._groups[other]) for other in stated})
         self._groups[name] = group
         self._unstated.discard(name)
         self._known_layout = None

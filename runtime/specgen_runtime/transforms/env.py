@@ -62,9 +62,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     """
 
     base_env: EnvBase[Any]
-    _same_actions: bool | None = (
-        None  # whether actions reach the base environment as they are, if it is known
-    )
+    _same_actions: bool | None = None  # whether the base environment takes the actions as they are
     _parts_refuse_casts = True
 
     def __init__(
