@@ -1,4 +1,4 @@
-"""`check_env_specs`: does an environment do what its specs say?"""
+"""`check_env_specs`: compare what an environment gives in short rollouts with its specs."""
 
 from __future__ import annotations
 

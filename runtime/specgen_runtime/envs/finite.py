@@ -1,4 +1,4 @@
-"""`check_finite`: what an environment computed that is NaN or infinite, and where it was."""
+"""Refuse NaN and infinity in what an environment gives, where `check_finite` is set; errors say what and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse that a hook of an environment writes into tensors that it returned before: they are data of earlier steps."""
+"""Refuse that `_step` or `_reset` write into tensors which they returned before: those are data of earlier steps."""
 
 from __future__ import annotations
 

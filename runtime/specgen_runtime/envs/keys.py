@@ -1,4 +1,4 @@
-"""Nested keys: the small arithmetic that every part of an environment needs."""
+"""Nested keys: conversions between their forms, and how messages show them."""
 
 from __future__ import annotations
 

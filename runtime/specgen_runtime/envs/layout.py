@@ -1,4 +1,4 @@
-"""`Layout`: what an environment reads and gives, derived once from its specs. Stepping is functions over it."""
+"""`Layout`: what an environment reads and gives, derived once from its specs; stepping is functions over it."""
 
 from __future__ import annotations
 

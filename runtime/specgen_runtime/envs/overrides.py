@@ -1,4 +1,4 @@
-"""Which methods of an environment somebody has overridden: the fast paths, which would skip them, are not taken then."""
+"""Whether somebody has overridden methods of an environment that the fast paths would skip."""
 
 from __future__ import annotations
 

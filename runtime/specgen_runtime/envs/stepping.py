@@ -1,4 +1,4 @@
-"""Resets and steps: what `EnvBase` does around `_reset` and `_step`. Checks, completes and merges what they return."""
+"""What `EnvBase` does around `_reset` and `_step`: check, complete and merge what they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GeneratedEnv`: the machinery under generated environments.
+"""`GeneratedEnv`: the base class of generated environments, around the pure functions that are printed for each.
 
 A generated environment consists of pure functions and five thin hooks; packing, merging, seeding and the lifted
 rollout are here. The hooks speak two records, both named tuples of tensors (the same type at every call):
