@@ -81,9 +81,9 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     _closed: bool = False
     _run_type_checks: bool = False
 
-    check_finite = Flag("_check_finite", "Whether NaN and infinity in observations and rewards are refused.")
-    is_closed = Flag("_closed", "Whether `close` was called; can be set by subclasses that close themselves.")
-    run_type_checks = Flag("_run_type_checks", "As given. A wrong dtype is a TypeError either way.")
+    check_finite: Flag = Flag("_check_finite", "Whether NaN and infinity are refused.")
+    is_closed: Flag = Flag("_closed", "Whether `close` was called; subclasses that close themselves set it.")
+    run_type_checks: Flag = Flag("_run_type_checks", "As given. A wrong dtype is a TypeError either way.")
 
     def __init__(
         self,

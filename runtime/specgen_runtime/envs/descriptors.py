@@ -45,15 +45,17 @@ class SpecProperty:
     observations and states the short name is the composite, too.
 
     Args:
-        doc: what the attribute holds.
+        doc: what the attribute holds; needed for specs of the whole batch.
     """
 
-    def __init__(self, doc: str) -> None:
+    def __init__(self, doc: str | None = None) -> None:
         self.__doc__ = doc
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
         self.batched_name = name.removesuffix("_unbatched")
+        if name != self.batched_name:
+            self.__doc__ = f"`{self.batched_name}` of one environment; setting it adds the batch size."
         self.is_group = self.batched_name.startswith("full_")
         self.group = self.batched_name if self.is_group else f"full_{self.batched_name}"
         self.is_leaf = self.batched_name in ("action_spec", "reward_spec", "done_spec")

@@ -211,30 +211,30 @@ class SpecProperties(nn.Module, Generic[Some]):
 
     # specs: a leaf that is set as a whole group gets its default name
 
-    full_action_spec = FullActionSpec("All actions.")
-    full_state_spec = StateSpec("All inputs of `step` that are not actions.")
-    full_reward_spec = FullRewardSpec("All rewards.")
-    full_done_spec = FullDoneSpec("All done flags; every set has `done` and `terminated`.")
-    full_observation_spec = ObservationSpec("All that `reset` and `step` give besides rewards and flags.")
+    full_action_spec: FullActionSpec = FullActionSpec("All actions.")
+    full_state_spec: StateSpec = StateSpec("All inputs of `step` that are not actions.")
+    full_reward_spec: FullRewardSpec = FullRewardSpec("All rewards.")
+    full_done_spec: FullDoneSpec = FullDoneSpec("All done flags; every set has `done` and `terminated`.")
+    full_observation_spec: ObservationSpec = ObservationSpec("All that `reset` and `step` give besides.")
 
-    action_spec = ActionSpec("The only action, or all. Setting a leaf names it `action`.")
-    state_spec = StateSpec("All inputs of `step` that are not actions; empty if there are none.")
-    reward_spec = RewardSpec("The only reward, or all. Setting a leaf names it `reward`.")
-    done_spec = DoneSpec("The done flags. Setting a leaf names it `done`; `terminated` is added.")
-    observation_spec = ObservationSpec("All that is observed. Setting a leaf names it `observation`.")
+    action_spec: ActionSpec = ActionSpec("The only action, or all. Setting a leaf names it `action`.")
+    state_spec: StateSpec = StateSpec("All inputs of `step` that are not actions; empty if there are none.")
+    reward_spec: RewardSpec = RewardSpec("The only reward, or all. Setting a leaf names it `reward`.")
+    done_spec: DoneSpec = DoneSpec("The done flags. Setting a leaf names it `done`; `terminated` is added.")
+    observation_spec: ObservationSpec = ObservationSpec("All. Setting a leaf names it `observation`.")
 
     # the same of one environment; setting them adds the batch size
 
-    full_action_spec_unbatched = FullActionSpec("`full_action_spec` of one environment.")
-    full_state_spec_unbatched = StateSpec("`full_state_spec` of one environment.")
-    full_reward_spec_unbatched = FullRewardSpec("`full_reward_spec` of one environment.")
-    full_done_spec_unbatched = FullDoneSpec("`full_done_spec` of one environment.")
-    full_observation_spec_unbatched = ObservationSpec("`full_observation_spec` of one environment.")
-    action_spec_unbatched = ActionSpec("`action_spec` of one environment.")
-    state_spec_unbatched = StateSpec("`state_spec` of one environment.")
-    reward_spec_unbatched = RewardSpec("`reward_spec` of one environment.")
-    done_spec_unbatched = DoneSpec("`done_spec` of one environment.")
-    observation_spec_unbatched = ObservationSpec("`observation_spec` of one environment.")
+    full_action_spec_unbatched: FullActionSpec = FullActionSpec()
+    full_state_spec_unbatched: StateSpec = StateSpec()
+    full_reward_spec_unbatched: FullRewardSpec = FullRewardSpec()
+    full_done_spec_unbatched: FullDoneSpec = FullDoneSpec()
+    full_observation_spec_unbatched: ObservationSpec = ObservationSpec()
+    action_spec_unbatched: ActionSpec = ActionSpec()
+    state_spec_unbatched: StateSpec = StateSpec()
+    reward_spec_unbatched: RewardSpec = RewardSpec()
+    done_spec_unbatched: DoneSpec = DoneSpec()
+    observation_spec_unbatched: ObservationSpec = ObservationSpec()
 
     def _group(self, name: str) -> Any:
         """One of the five composites, for its attribute."""
@@ -280,14 +280,12 @@ class SpecProperties(nn.Module, Generic[Some]):
             self._known_layout = layout
         return layout
 
-    input_spec = JoinedSpec("`full_action_spec` and `full_state_spec`, locked.", _INPUTS)
-    output_spec = JoinedSpec(
-        "`full_reward_spec`, `full_done_spec` and `full_observation_spec`, locked.", _OUTPUTS
-    )
-    input_spec_unbatched = JoinedSpec("`input_spec` of one environment.", _INPUTS)
-    output_spec_unbatched = JoinedSpec("`output_spec` of one environment.", _OUTPUTS)
-    _input_spec = JoinedSpec("TorchRL's name of `input_spec`.", _INPUTS)
-    _output_spec = JoinedSpec("TorchRL's name of `output_spec`.", _OUTPUTS)
+    input_spec: JoinedSpec = JoinedSpec("The specs of actions and of the state.", _INPUTS)
+    output_spec: JoinedSpec = JoinedSpec("The specs of rewards, done flags and observations.", _OUTPUTS)
+    input_spec_unbatched: JoinedSpec = JoinedSpec("`input_spec` of one environment.", _INPUTS)
+    output_spec_unbatched: JoinedSpec = JoinedSpec("`output_spec` of one environment.", _OUTPUTS)
+    _input_spec: JoinedSpec = JoinedSpec("TorchRL's name of `input_spec`.", _INPUTS)
+    _output_spec: JoinedSpec = JoinedSpec("TorchRL's name of `output_spec`.", _OUTPUTS)
 
     @property
     def specs(self) -> Composite:
@@ -325,13 +323,11 @@ class SpecProperties(nn.Module, Generic[Some]):
 
     # keys, in the order of the specs
 
-    action_keys = GroupKeys("The keys of all actions.")
-    state_keys = GroupKeys("The keys of the inputs of `step` that are not actions.")
-    observation_keys = GroupKeys("The keys of everything observed.")
-    reward_keys = GroupKeys("The keys of all rewards.")
-    done_keys = GroupKeys(
-        "The keys of all done flags: `done`, `terminated` and `truncated` of every done set."
-    )
+    action_keys: GroupKeys = GroupKeys("The keys of all actions.")
+    state_keys: GroupKeys = GroupKeys("The keys of the inputs of `step` that are not actions.")
+    observation_keys: GroupKeys = GroupKeys("The keys of everything observed.")
+    reward_keys: GroupKeys = GroupKeys("The keys of all rewards.")
+    done_keys: GroupKeys = GroupKeys("The keys of all done flags of every done set.")
 
     @property
     def action_key(self: SpecProperties[KeyTypes[ActionKey, Any, Any]]) -> ActionKey:
