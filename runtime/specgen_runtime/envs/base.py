@@ -48,18 +48,16 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     Args:
         device: the device of all data; None leaves it open and adds no device to tensordicts.
         batch_size: the shape of the batch of environments; `()` for one.
-        batch_locked: whether inputs must have exactly the environment's batch size (the default). Also accepted as
-            `_batch_locked`, here and by `__new__`.
+        batch_locked: whether inputs must have exactly the batch size (the default); `_batch_locked` is the same.
         run_type_checks: accepted; types are always compared.
         allow_done_after_reset: whether a freshly reset environment may be done.
         spec_locked: whether specs are locked once they are used; see `set_spec_lock_`.
         check_finite: refuse NaN and infinity in observations and rewards, by a NotFiniteError of what gives them.
-        auto_reset: for the call that makes the environment, below; a constructor passes on False.
-        auto_reset_replace: what `AutoResetEnv` calls `replace`.
+        auto_reset: for the call that makes the environment, below, like `auto_reset_replace`; else False.
 
     Any subclass can be called with `spec_locked`, whether or not its constructor takes it; with `compile=True`, or a
     dict of arguments of `compile`; and with `auto_reset=True`, if its `_step` gives the first observation of the next
-    episode where it is done: the result is an `AutoResetEnv` around it.
+    episode where it is done: the result is an `AutoResetEnv` around it (`auto_reset_replace` is its `replace`).
 
     Raises:
         TypeError: the subclass leaves one of the three methods out, or its constructor asks for `auto_reset`.
@@ -101,10 +99,8 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
         _inplace_update: bool | None = None,
     ) -> None:
         if auto_reset:
-            name = type(self).__name__
-            raise TypeError(
-                f"auto_reset=True is for the call that makes the environment: {name}(auto_reset=True)"
-            )
+            call = f"{type(self).__name__}(auto_reset=True)"
+            raise TypeError(f"auto_reset=True is for the call that makes the environment: {call}")
         locked = batch_locked if _batch_locked is None else _batch_locked
         super().__init__(device=device, batch_size=batch_size, spec_locked=spec_locked, batch_locked=locked)
         self._run_type_checks = bool(run_type_checks)
