@@ -14,12 +14,11 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.done import any_done, rootmost_sets
-from specgen_runtime.envs.entries import peek
+from specgen_runtime.envs.done import any_done
 from specgen_runtime.envs.finite import NotFiniteError
-from specgen_runtime.envs.in_place import REWARDS, noted_versions, refuse_changes
+from specgen_runtime.envs.in_place import noted_versions, refuse_changes
 from specgen_runtime.envs.keys import as_tuple, show_key
-from specgen_runtime.envs.packing import stack_alike
+from specgen_runtime.envs.packing import peek, stack_alike
 from specgen_runtime.envs.policy import check_actions
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Collector:
         finished = self._finished if self._finished is not None and bool(self._finished.any()) else None
         if finished is not None and env._steps_rows():
             root.set("_step", ~finished)
-        held = noted_versions(env, peek(rows[-1], "next"), REWARDS) if rows else []
+        held = noted_versions(env._env_layout.reward_tensors, peek(rows[-1], "next")) if rows else []
         try:
             if last or options.any_stops or options.all_stops:
                 record = env.step(root)
@@ -87,7 +86,7 @@ class Collector:
                 record, following = env.step_and_maybe_reset(root)
         except NotFiniteError as error:
             raise error.at(len(rows)) from None
-        refuse_changes(env, held, "_step")
+        refuse_changes(env._env_layout, held, "_step")
         if finished is not None:  # what is done repeats its row
             merged: Any = torch.where(finished, self._last, record)
             record = merged
@@ -101,13 +100,13 @@ class Collector:
 
     def _ends(self, following: TensorDictBase) -> bool:
         """Whether what is done after a step is enough to stop."""
-        sets = self.env._done_sets
+        layout = self.env._env_layout
         if self.options.any_stops:
-            return any_done(following, sets)
+            return any_done(following, layout.done_sets)
         if not self.options.all_stops:
             return False
         n = following.batch_dims
-        rows = torch.stack([following.get(s.done).flatten(n).all(-1) for s in rootmost_sets(sets)]).all(0)
+        rows = torch.stack([following.get(s.done).flatten(n).all(-1) for s in layout.root_sets]).all(0)
         self._finished = rows if self._finished is None else rows | self._finished
         return bool(self._finished.all())
 
@@ -118,7 +117,7 @@ class Collector:
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what the steps have not looked at: actions of a policy that are outside their spec."""
         if self.options.policy is not None:
-            check_actions(self.env, rollout, self.options.storing_device, zeros=True)
+            check_actions(self.env._env_layout, rollout, self.options.storing_device, zeros=True)
 
 
 class BlockCollector(ABC):
@@ -163,8 +162,8 @@ def fill_randomly(env: EnvBase[Any], rows: BlockCollector, options: RolloutOptio
     Returns:
         The rollout.
     """
-    keys = env.action_keys
-    spec: Any = env._settled("full_action_spec")
+    keys = env._env_layout.action.keys
+    spec: Any = env._env_layout.action.spec
     spec = spec[keys[0]] if len(keys) == 1 else spec
     leaf = spec if len(keys) == 1 else next(iter(spec.values(True, True)))
     device, batch_ndim = leaf.device, len(env.batch_size)

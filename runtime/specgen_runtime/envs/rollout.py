@@ -12,7 +12,8 @@ from tensordict import TensorDictBase
 from specgen_runtime.envs.collector import fill_randomly
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.policy import as_policy, on_policy_device
-from specgen_runtime.specs.arguments import as_count
+from specgen_runtime.specs.arguments import as_count, as_device
+from specgen_runtime.typing import DEVICE_TYPING
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
@@ -47,13 +48,15 @@ class RolloutOptions:
     set_truncated: bool = False
     out: Any = None
     trust_policy: bool = False
-    storing_device: torch.device | None = None
+    storing_device: DEVICE_TYPING | None = None
     set_state: bool | None = None
 
     def __post_init__(self) -> None:
         self.max_steps = as_count(self.max_steps, "max_steps")
         if self.any_stops and self.all_stops:
             raise TypeError("break_when_any_done and break_when_all_done exclude each other")
+        if self.storing_device is not None:
+            self.storing_device = as_device(self.storing_device)
         if self.any_stops is None:
             self.any_stops = not self.all_stops
 
@@ -72,11 +75,11 @@ class RolloutOptions:
 
 def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
-    if options.set_truncated and not any(s.truncated for s in env._done_sets):
+    if options.set_truncated and not any(s.truncated for s in env._env_layout.done_sets):
         raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
     act: Callable[[Any], Any] = env.rand_action
     if options.policy is not None:
-        act = as_policy(env, options.policy, options.trust_policy)
+        act = as_policy(env._env_layout, options.policy, options.trust_policy)
         if options.auto_cast_to_device:
             act = on_policy_device(act, options.policy, env.device)
     collector: Any = env._collector(options)
@@ -92,7 +95,7 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
         result = collector.packed()
     collector.check(result)
     if options.set_truncated:
-        mark_truncated(result, env._done_sets)
+        mark_truncated(result, env._env_layout.done_sets)
     return result if options.out is None else _written_to(options.out, result)
 
 

@@ -1,8 +1,9 @@
 """The types of an environment's specs and keys, for type checkers: how `env.action_spec.n` is known to be an int.
 
-An environment class says them by its second type argument, a class with the attributes of `SpecTypes`. Each property
-of `EnvBase` reads its own from there, by the protocol that has just that attribute. (Keys have a class with type
-arguments: pyright would widen the `Literal` of an attribute to `str`.)
+An environment class says them by its second type argument, a class with the attributes of `SpecTypes`. Each spec of
+`EnvBase` is a descriptor that reads its type from there, by the protocol that has just that attribute; see
+`descriptors.py`. (Keys have a
+class with type arguments: pyright would widen the `Literal` of an attribute to `str`.)
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ S = TypeVar("S", bound=SpecTypes, default=SpecTypes, covariant=True)
 """The types of an environment's specs."""
 
 Some = TypeVar("Some", default=SpecTypes, covariant=True)
-"""The types of some of them: what one property needs to know."""
+"""The types of some of them: what one attribute needs to know."""
 
 
 class HasAction(Protocol[Leaf]):

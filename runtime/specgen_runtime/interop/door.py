@@ -9,7 +9,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import BatchedEnv, EnvBase
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.interop.boundary import Boundary
 from specgen_runtime.interop.inside import innermost, simulator
 from specgen_runtime.typing import NestedKey

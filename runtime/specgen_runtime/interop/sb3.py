@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.interop.boundary import row_of
 from specgen_runtime.interop.door import Door
 from specgen_runtime.interop.peers import import_sb3

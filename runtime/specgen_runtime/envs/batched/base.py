@@ -8,20 +8,20 @@ from typing import Any, Self
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
-from specgen_runtime.envs.allowed import rand_allowed
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import as_kwargs
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.partial_steps import step_some
 from specgen_runtime.envs.batched.pooled import PooledEnv
 from specgen_runtime.envs.batched.rows import Memo, split_rows
-from specgen_runtime.envs.checked import cast_actions, check_tensordict
+from specgen_runtime.envs.data_checks import cast_actions, check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
-from specgen_runtime.envs.entries import holds, peek, put
-from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.mdp import step_mdp
+from specgen_runtime.envs.packing import holds, peek, put
+from specgen_runtime.envs.partial_steps import step_mask
+from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.seeds import as_seed
-from specgen_runtime.envs.step_masks import step_mask
+from specgen_runtime.envs.spec_leaves import leaves_of
 
 __all__ = ["BatchedEnv"]
 
@@ -61,7 +61,7 @@ class BatchedEnv(PooledEnv[D]):
             )
             self.__dict__["_begun"] = True
             return fresh
-        check_tensordict(self, tensordict, "reset")
+        check_tensordict(self._env_layout, tensordict, "reset")
         masks = pop_reset_masks(tensordict, self._done_sets, self._device)
         if masks and not any(bool(mask.any()) for mask in masks.values()):
             return tensordict
@@ -125,8 +125,8 @@ class BatchedEnv(PooledEnv[D]):
     def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
         self._live()
-        check_tensordict(self, tensordict, "step")
-        cast_actions(self, tensordict)
+        check_tensordict(self._env_layout, tensordict, "step")
+        cast_actions(self._env_layout, tensordict)
         path = self._fast_path_for(tensordict)
         if path is not None:
             put(tensordict, "next", self._guarded(path.step, tensordict))
@@ -139,7 +139,7 @@ class BatchedEnv(PooledEnv[D]):
     def _next(self, tensordict: Any) -> Any:
         """One step of all environments (or those in a `_step` mask), row by row: `"next"`."""
         if peek(tensordict, "_step") is not None:
-            return step_some(self, tensordict, step_mask(self, tensordict))
+            return step_some(self, tensordict, step_mask(self._env_layout, tensordict))
         memo: Memo = {}
         rows = split_rows(tensordict, memo)
         answers = list(self._run("step", dict(enumerate(rows))).values())
@@ -149,8 +149,8 @@ class BatchedEnv(PooledEnv[D]):
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset the environments that are done; see `EnvBase`."""
         self._live()
-        check_tensordict(self, tensordict, "step_and_maybe_reset")
-        cast_actions(self, tensordict)
+        check_tensordict(self._env_layout, tensordict, "step_and_maybe_reset")
+        cast_actions(self._env_layout, tensordict)
         if peek(tensordict, "_step") is not None:
             return super().step_and_maybe_reset(tensordict)
         path = self._fast_path_for(tensordict)
@@ -317,16 +317,16 @@ class BatchedEnv(PooledEnv[D]):
         """Write random actions, allowed ones where the environments have masks; see `EnvBase.rand_action`."""
         if self._action_masks and not self._ragged:
             root = self.reset() if tensordict is None else tensordict
-            allowed: D = rand_allowed(self, root, self._action_masks)
+            allowed: D = draw_masked_actions(self._env_layout, root, self._action_masks)
             return allowed
         if not self.share_individual_td:
             return super().rand_action(tensordict)
         if tensordict is not None:
-            check_tensordict(self, tensordict, "rand_action")
+            check_tensordict(self._env_layout, tensordict, "rand_action")
         lazy: Any = self._empty() if tensordict is None else tensordict
         if not isinstance(lazy, LazyStackedTensorDict) or lazy.stack_dim != 0:
             return super().rand_action(tensordict)
-        self._update_rows(lazy, self._settled("full_action_spec").rand())
+        self._update_rows(lazy, self._env_layout.action.spec.rand())
         result: D = lazy
         return result
 
@@ -337,9 +337,9 @@ class BatchedEnv(PooledEnv[D]):
         root: Any = self._empty()
         following: Any = self._empty()
         for name in ("full_state_spec", "full_observation_spec", "full_done_spec", "full_action_spec"):
-            self._update_rows(root, self._settled(name).zero())
+            self._update_rows(root, self._env_layout.specs[name].zero())
         for name in ("full_observation_spec", "full_reward_spec", "full_done_spec"):
-            self._update_rows(following, self._settled(name).zero())
+            self._update_rows(following, self._env_layout.specs[name].zero())
         root.set("next", following)
         result: D = root
         return result

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.checks import resets_itself
-from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.check_specs import resets_itself
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
+from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
 
@@ -51,7 +51,7 @@ class Description:
             name=type(env).__name__,
             batch_size=env.batch_size,
             device=env.device,
-            specs={name: env._settled(name) for name in SPEC_GROUPS},
+            specs={name: env._env_layout.specs[name] for name in SPEC_GROUPS},
             allow_done_after_reset=env._allow_done_after_reset,
             steps_rows=env._steps_rows(),
             resets_itself=resets_itself(env),

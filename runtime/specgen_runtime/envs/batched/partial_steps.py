@@ -8,8 +8,8 @@ from torch import Tensor
 
 from specgen_runtime.envs.batched.rows import split_rows
 from specgen_runtime.envs.keys import MissingKeyError, show_key
-from specgen_runtime.envs.leaves import leaves_of
-from specgen_runtime.envs.step_masks import add_others
+from specgen_runtime.envs.partial_steps import add_others
+from specgen_runtime.envs.spec_leaves import leaves_of
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.batched.base import BatchedEnv

@@ -110,9 +110,9 @@ class PooledEnv(EnvBase[D]):
         self._device = device
         self._batch_size = torch.Size((self.num_workers, *descriptions[0].batch_size))
         self._groups = {}
-        self._cache.clear()
+        self._known_layout = None
         for name in SPEC_GROUPS:
-            self._set_group(name, specs[name], None)
+            self._set_group(name, specs[name])
         if not self._done_sets:
             raise ValueError(
                 "the environments' done flags have no key in common: a batch of them would never end"

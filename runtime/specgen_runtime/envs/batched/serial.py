@@ -16,14 +16,14 @@ from specgen_runtime.envs.batched.pool import LocalPool, Pool
 from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.gym.collector import GymCollector
 from specgen_runtime.envs.gym.fast_path import GymFastPath
-from specgen_runtime.envs.hooks import HOOKS, rewritten
+from specgen_runtime.envs.overrides import STEP_METHODS, overrides
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["SerialEnv"]
 
-_HOOKS = HOOKS | {"_next", "_next_and_root"}
+_HOOKS = STEP_METHODS | {"_next", "_next_and_root"}
 
 
 class SerialEnv(BatchedEnv[D]):
@@ -140,10 +140,10 @@ class SerialEnv(BatchedEnv[D]):
 
     def _collector(self, options: RolloutOptions) -> Collector:
         batch = None
-        if options.policy is None and options.whole_only and not rewritten(self, _HOOKS):
+        if options.policy is None and options.whole_only and not overrides(self, _HOOKS):
             batch = self._fast_path()
         if batch is not None:
-            drawn = dict(self._settled("full_action_spec").items())
+            drawn = dict(self._env_layout.action.spec.items())
             if (
                 list(drawn) == ["action"]
                 and (drawn["action"].shape, drawn["action"].dtype) == batch.action_fits

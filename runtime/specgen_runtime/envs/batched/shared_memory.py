@@ -16,9 +16,8 @@ from specgen_runtime.envs.batched.memory import SharedMemory
 from specgen_runtime.envs.batched.processes import ProcessPool
 from specgen_runtime.envs.batched.rows import merge_rows, stack_rows
 from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITHOUT
-from specgen_runtime.envs.checked import check_entries
-from specgen_runtime.envs.entries import peek
-from specgen_runtime.envs.packing import entries_of
+from specgen_runtime.envs.data_checks import check_entries
+from specgen_runtime.envs.packing import entries_of, peek
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.batched.base import BatchedEnv
@@ -123,7 +122,12 @@ class SharedMemoryPath(BatchFastPath):
         """Write the actions and what else is new, and let all environments step."""
         env = self._env()
         assert env is not None
-        check_entries(env, tensordict, env._expected("full_action_spec", "full_state_spec"), "step")
+        check_entries(
+            env._env_layout,
+            tensordict,
+            env._env_layout.action.entries + env._env_layout.state.entries,
+            "step",
+        )
         absent = 0
         for i in self._seen:
             value, buffer = peek(tensordict, self._root_keys[i]), self._roots[i]

@@ -18,8 +18,8 @@ from specgen_runtime.envs.batched.memory import mapped
 from specgen_runtime.envs.batched.messages import Failure, dumps, loads
 from specgen_runtime.envs.batched.rows import flat_leaves
 from specgen_runtime.envs.batched.worker_env import WorkerEnv
-from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.mdp import following_root
+from specgen_runtime.envs.packing import peek
 
 __all__ = [
     "DONE",
@@ -176,7 +176,7 @@ class _Worker:
     def extra_after(self, record: Any) -> Any:
         """What the root after a transition holds besides the buffers."""
         assert self.worker_env is not None
-        return _extra(following_root(self.worker_env.env, record), self.known)
+        return _extra(following_root(self.worker_env.env._env_layout.step_plan, record), self.known)
 
     # commands whose data are in the buffers
 

@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.checked import check_entries, check_tensordict
 from specgen_runtime.envs.collector import BlockCollector, Collector, stack_transitions
+from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.generated.records import carried, stacked
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, stack_tds
@@ -17,7 +17,7 @@ from specgen_runtime.envs.policy import check_actions
 from specgen_runtime.envs.traced import is_traced
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.generated import GeneratedEnv
+    from specgen_runtime.envs.generated.env import GeneratedEnv
     from specgen_runtime.envs.rollout import RolloutOptions
 
 __all__ = ["RecordBlocks", "RecordCollector"]
@@ -65,7 +65,7 @@ class RecordCollector(Collector):
         env.__dict__["_begun"] = True
         if root is None:
             return env._fresh()
-        check_tensordict(env, root, "rollout")
+        check_tensordict(env._env_layout, root, "rollout")
         record = env._read(root)
         env._check_root(record, root, "rollout")
         return record
@@ -101,7 +101,7 @@ class RecordCollector(Collector):
         if self._by_transitions:
             return super().step(root, last=last)
         env = self.env
-        check_entries(env, root, env._expected("full_action_spec"), "step")
+        check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
         actions = env._actions(root)
         next_ = env._advance(self._record, actions)
         self._roots.append(self._record)
@@ -141,7 +141,7 @@ class RecordCollector(Collector):
         if self._traced:
             return
         if self.options.policy is not None:
-            check_actions(self.env, rollout)
+            check_actions(self.env._env_layout, rollout)
         _check_finite(self.env, rollout)
 
 
@@ -215,4 +215,4 @@ def _timed(env: GeneratedEnv[Any], entries: dict[str, Any], steps: int) -> Any:
 
 def _check_finite(env: GeneratedEnv[Any], rollout: TensorDictBase) -> None:
     if env._check_finite:
-        refuse_not_finite_rollout(env, rollout)
+        refuse_not_finite_rollout(env._env_layout, rollout)

@@ -1,4 +1,4 @@
-"""`GeneratedEnv`: the machinery under generated environments.
+"""`GeneratedEnv`: the base class of generated environments, around the pure functions that are printed for each.
 
 A generated environment consists of pure functions and five thin hooks; packing, merging, seeding and the lifted
 rollout are here. The hooks speak two records, both named tuples of tensors (the same type at every call):
@@ -20,11 +20,9 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.allowed import rand_allowed
 from specgen_runtime.envs.base import D, EnvBase, S
-from specgen_runtime.envs.checked import check_entries
 from specgen_runtime.envs.collector import Collector
-from specgen_runtime.envs.entries import peek, put
+from specgen_runtime.envs.data_checks import check_entries
 from specgen_runtime.envs.generated.collector import RecordBlocks, RecordCollector
 from specgen_runtime.envs.generated.draws import Draws
 from specgen_runtime.envs.generated.parameters import Parameters
@@ -37,10 +35,11 @@ from specgen_runtime.envs.generated.tracing import (
     traced_restart,
     traced_step,
 )
-from specgen_runtime.envs.hooks import HOOKS, rewrites
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay
+from specgen_runtime.envs.overrides import STEP_METHODS, class_overrides
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put
 from specgen_runtime.envs.policy import check_action_values
+from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.typing import DEVICE_TYPING, Entries, NestedKey
@@ -151,7 +150,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         specs.check(type(self).__name__)
         self._agents = {name: len(agents) for name, agents in self.group_map.items()} or None
         self._groups = {}
-        self._cache.clear()
+        self._known_layout = None
         self.full_action_spec = self._batched(specs.action)
         self.full_observation_spec = self._batched(specs.observation)
         self.full_reward_spec = self._batched(specs.reward)
@@ -162,7 +161,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         self._action_fits = tuple((leaf.shape, leaf.dtype) for _, leaf in self._action_leaves)
         needed = {
             e.leaf.key: (torch.Size((*self._batch_size, *e.shape)), e.dtype)
-            for e in self._expected("full_state_spec", "full_done_spec")
+            for e in self._env_layout.state.entries + self._env_layout.done.entries
         }
         self._root_fits: tuple[tuple[torch.Size, torch.dtype] | None, ...] = tuple(self._read(needed))
         self._reward_paths = {as_tuple(key) for key in self.reward_keys}
@@ -186,7 +185,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
-        check_action_values(self, self._action_leaves, actions)
+        check_action_values(self._env_layout, self._action_leaves, actions)
         next_ = self._advance(root, actions)
         return fast_td(
             self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
@@ -200,11 +199,11 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._rewritten = rewrites(cls)
+        cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in HOOKS:
+        if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True
 
     def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
@@ -264,9 +263,9 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         held: Any = entries_of(tensordict) if self._flat else tensordict
         for action, fit in zip(self._actions(held), self._action_fits, strict=True):
             if action is None or action.shape != fit[0] or action.dtype is not fit[1]:
-                check_entries(self, tensordict, self._expected("full_action_spec"), "step")
+                check_entries(self._env_layout, tensordict, self._env_layout.action.entries, "step")
         actions = self._actions(held)
-        check_action_values(self, self._action_leaves, actions)
+        check_action_values(self._env_layout, self._action_leaves, actions)
         root = self._read(held)
         self._check_root(root, tensordict, "step")
         next_ = self._advance(root, actions)
@@ -285,7 +284,8 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
             if fit is None or (value is None and self._goes_on()):
                 continue
             if value is None or value.shape != fit[0] or value.dtype is not fit[1]:
-                check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), method)
+                layout = self._env_layout
+                check_entries(layout, tensordict, layout.state.entries + layout.done.entries, method)
 
     def _following(self, root: Any, next_: Any) -> Any:
         """The Root record after a step: what Next carries on, with new episodes where it is done."""
@@ -302,7 +302,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         """Write random actions, allowed ones where the environment has masks; see `EnvBase.rand_action`."""
         if self._action_masks:
             root = self.reset() if tensordict is None else tensordict
-            allowed: D = rand_allowed(self, root, self._action_masks)
+            allowed: D = draw_masked_actions(self._env_layout, root, self._action_masks)
             return allowed
         if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
             for key, spec in self.full_action_spec.items():
@@ -311,7 +311,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         return super().rand_action(tensordict)
 
     def _goes_on(self) -> bool:
-        return self._keeps_state and not self._keys("full_state_spec")
+        return self._keeps_state and not self._env_layout.state.keys
 
     def _present_root(self) -> D | None:
         return None if self._begun and self._goes_on() else self.reset()

@@ -1,4 +1,4 @@
-"""Carries over many steps at once, bit by bit as step after step would give them.
+"""Counters and running sums over many steps at once, bit by bit as step after step would give them.
 
 A step function takes what it carries from the step before. Over a stretch of steps it can be called once, on
 tensors with time in front, if the carried values are known beforehand: for counters and running sums they are.

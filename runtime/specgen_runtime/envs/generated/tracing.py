@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from specgen_runtime.envs.checked import check_tensordict
-from specgen_runtime.envs.done import pop_reset_masks, rootmost_sets
+from specgen_runtime.envs.data_checks import check_tensordict
+from specgen_runtime.envs.done import pop_reset_masks
 from specgen_runtime.envs.finite import refuse_not_finite
 from specgen_runtime.envs.packing import fast_td
-from specgen_runtime.envs.partial import merge_reset
-from specgen_runtime.envs.step_masks import keep_others, step_mask
+from specgen_runtime.envs.partial_resets import merge_reset
+from specgen_runtime.envs.partial_steps import keep_others, step_mask
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.generated import GeneratedEnv
+    from specgen_runtime.envs.generated.env import GeneratedEnv
 
 __all__ = ["refuse_mapped", "traced_reset", "traced_restart", "traced_step"]
 
@@ -49,11 +49,12 @@ def refuse_mapped(env: GeneratedEnv[Any], *, stops: bool = False) -> None:
 def traced_reset(env: GeneratedEnv[Any], tensordict: Any) -> Any:
     """`EnvBase.reset` of a given tensordict; a mask that selects nothing is computed like any other."""
     refuse_mapped(env)
-    check_tensordict(env, tensordict, "reset")
+    check_tensordict(env._env_layout, tensordict, "reset")
     masks = pop_reset_masks(tensordict, env._done_sets, env.device)
     fresh = fast_td(env._root_entries(env._fresh()), env.batch_size, env.device, agents=env._agents)
     if env._check_finite:
-        refuse_not_finite(env, fresh, ("full_observation_spec",), "_reset")
+        layout = env._env_layout
+        refuse_not_finite(layout, fresh, layout.observation.entries, "_reset")
     if masks:
         merge_reset(tensordict, fresh, masks)
     else:
@@ -63,7 +64,7 @@ def traced_reset(env: GeneratedEnv[Any], tensordict: Any) -> Any:
 
 def traced_restart(env: GeneratedEnv[Any], root: Any) -> Any:
     """`EnvBase.maybe_reset`; where nothing is done, that is computed like anything else."""
-    for s in rootmost_sets(env._done_sets):
+    for s in env._env_layout.root_sets:
         root.set(s.reset, root.get(s.done))
     return traced_reset(env, root)
 
@@ -71,9 +72,9 @@ def traced_restart(env: GeneratedEnv[Any], root: Any) -> Any:
 def traced_step(env: GeneratedEnv[Any], tensordict: Any) -> Any:
     """`EnvBase.step` of a root with a `_step` mask; one that selects all, or nothing, is computed like any other."""
     env._refuse_if_closed()
-    check_tensordict(env, tensordict, "step")
-    mask = step_mask(env, tensordict)
+    check_tensordict(env._env_layout, tensordict, "step")
+    mask = step_mask(env._env_layout, tensordict)
     del tensordict["_step"]
     root = tensordict.copy()
     stepped = env.step(tensordict)
-    return stepped.set("next", keep_others(env, root, stepped.get("next"), mask))
+    return stepped.set("next", keep_others(env._env_layout, root, stepped.get("next"), mask))

@@ -12,11 +12,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from specgen_runtime.envs.entries import put
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.values import reward_tensor, value_encoder
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, put
 from specgen_runtime.specs.gymnasium import NOT_ARRAYS, space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 
@@ -75,9 +74,9 @@ class GymFastPath:
         device = env.device
         if env.batch_size or env.check_finite or (device is not None and device.type != "cpu"):
             return None
-        actions = dict(env._settled("full_action_spec").items())
-        observations = dict(env._settled("full_observation_spec").items())
-        rewards = dict(env._settled("full_reward_spec").items())
+        layout = env._env_layout
+        groups = layout.action, layout.observation, layout.reward
+        actions, observations, rewards = (dict(group.spec.items()) for group in groups)
         if list(actions) != ["action"] or len(observations) != 1 or list(rewards) != ["reward"]:
             return None
         reward, action = rewards["reward"], actions["action"]

@@ -11,8 +11,9 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, S
-from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
 from specgen_runtime.envs.generated.collector import RecordBlocks
+from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.collector import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format

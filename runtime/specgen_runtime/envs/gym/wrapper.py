@@ -12,7 +12,6 @@ from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.collector import Collector
-from specgen_runtime.envs.entries import holds, peek
 from specgen_runtime.envs.gym.available import AvailableEnvs
 from specgen_runtime.envs.gym.collector import GymCollector
 from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
@@ -21,15 +20,16 @@ from specgen_runtime.envs.gym.gym_like import GymLikeEnv
 from specgen_runtime.envs.gym.pixels import shows_pixels, with_pixels
 from specgen_runtime.envs.gym.source import GymSource, checked_frame_skip
 from specgen_runtime.envs.gym.vector import VectorSource, is_vector
-from specgen_runtime.envs.hooks import HOOKS, rewritten
-from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.envs.overrides import STEP_METHODS, overrides
+from specgen_runtime.envs.packing import holds, peek
+from specgen_runtime.envs.partial_resets import merge_reset
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["GymWrapper"]
 
-_HOOKS = HOOKS | {"read_action", "read_obs", "read_reward", "read_done", "read_info"}
+_HOOKS = STEP_METHODS | {"read_action", "read_obs", "read_reward", "read_done", "read_info"}
 """What the fast path would go past, if a subclass writes it anew, or somebody sets it on an object."""
 
 
@@ -181,8 +181,8 @@ class GymWrapper(GymLikeEnv[D]):
         restore(state)
         self._build_converters()
 
-    def _set_group(self, name: str, spec: Any, default_key: str | None) -> None:
-        super()._set_group(name, spec, default_key)
+    def _set_group(self, name: str, spec: Any) -> None:
+        super()._set_group(name, spec)
         if "_converter" in self.__dict__:
             self._converter.forget()
             self._forget_fast_path()
@@ -215,7 +215,7 @@ class GymWrapper(GymLikeEnv[D]):
         """What steps and resets this environment without checks, if that can be."""
         if not self._path_known:
             self._path_known = True
-            if self._to_numpy and not self._info_dict_reader and not rewritten(self, _HOOKS):
+            if self._to_numpy and not self._info_dict_reader and not overrides(self, _HOOKS):
                 self._path = GymFastPath.of(self)
         return self._path
 
@@ -243,7 +243,7 @@ class GymWrapper(GymLikeEnv[D]):
         result = TensorDict(entries, batch_size=self._batch_size, device=self._device)
         result = self.read_info(info, result)
         if mask is not None and self._last is not None and not bool(mask.all()):
-            result.update(self._settled("full_done_spec").zero())
+            result.update(self._env_layout.done.spec.zero())
             kept = self._last.select(*self.observation_keys, *self.done_keys)
             merge_reset(kept, result, {self._done_sets[0]: mask})
             result = kept
@@ -316,7 +316,7 @@ class GymWrapper(GymLikeEnv[D]):
         entries, reward, terminated, truncated, info = source.step(action)
         result = self._transition(entries, reward, self.read_done(terminated, truncated)[:3], info)
         if over.any() and self._last is not None:
-            last = self._last.copy().update(self._settled("full_reward_spec").zero())
+            last = self._last.copy().update(self._env_layout.reward.spec.zero())
             mask = torch.from_numpy(over).reshape(-1, 1).to(result.device or "cpu")
             merge_reset(result, last, {self._done_sets[0]: mask})
         self._last = result
