@@ -222,7 +222,7 @@ class BatchedEnv(EnvBase[D]):
         memo: Memo = {}
         rows = split_rows(tensordict, memo)  # as long as they are here, the memo knows them
         stack = self._stack(row_steps.reset_rows(self, rows, masks, kwargs), memo)
-        if isinstance(tensordict, LazyStackedTensorDict) and tensordict.stack_dim == 0:
+        if getattr(tensordict, "stack_dim", None) == 0:
             row_steps.update_rows(tensordict, stack)
         else:
             tensordict.update(stack)

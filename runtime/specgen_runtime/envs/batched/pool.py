@@ -63,7 +63,7 @@ class RemotePool(Pool):
         clear_unset_options()
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """From a command to its answers, nobody else may speak.
 
         Raises:
@@ -95,7 +95,7 @@ class RemotePool(Pool):
     def run(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
         """Give a command to some environments, and wait for their answers."""
         places = list(arguments)
-        with self.turn():
+        with self.exclusive():
             for place in places:
                 self.send(place, command, arguments[place])
             return dict(zip(places, self.collect(places), strict=True))

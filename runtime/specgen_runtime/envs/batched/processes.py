@@ -118,9 +118,9 @@ class ProcessPool(RemotePool):
     def send(self, place: int, command: str, argument: Any) -> None:
         """Give a command to one environment."""
         data = dumps((command, argument))
-        self.tell(place, MESSAGE, data)
+        self.write_command(place, MESSAGE, data)
 
-    def tell(self, place: int, command: bytes, data: bytes | None = None) -> None:
+    def write_command(self, place: int, command: bytes, data: bytes | None = None) -> None:
         """Write a command, and what belongs to it.
 
         Raises:
@@ -136,7 +136,7 @@ class ProcessPool(RemotePool):
             self.kill()  # a command may have been written in part
             raise
 
-    def hear(self, places: Sequence[int]) -> list[tuple[bytes, Any]]:
+    def read_answers(self, places: Sequence[int]) -> list[tuple[bytes, Any]]:
         """Wait for the answers of some environments: one byte each, and what belongs to it.
 
         Raises:
@@ -170,7 +170,7 @@ class ProcessPool(RemotePool):
 
     def collect(self, places: Sequence[int]) -> list[Any]:
         """Wait for the answers of some environments that were given a command."""
-        return [data for _, data in self.hear(places)]
+        return [data for _, data in self.read_answers(places)]
 
     def _lost(self, place: int) -> RuntimeError:
         """The error that tells of a process that died; closes all others."""

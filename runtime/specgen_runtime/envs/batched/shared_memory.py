@@ -70,10 +70,10 @@ class SharedMemoryPath(BatchFastPath):
     def reset(self) -> Any:
         """Start new episodes in all environments: the root."""
         pool = self._pool
-        with pool.turn():
+        with pool.exclusive():
             for place in self._places:
-                pool.tell(place, RESET)
-            answers = pool.hear(self._places)
+                pool.write_command(place, RESET)
+            answers = pool.read_answers(self._places)
             values = [self._out(value) for value in self._roots]
         root = self._pack(self._buffers.roots, values)
         self._last.take(batch=root)
@@ -81,7 +81,7 @@ class SharedMemoryPath(BatchFastPath):
 
     def step(self, tensordict: TensorDict) -> Any:
         """Take a step: `"next"`."""
-        with self._pool.turn():
+        with self._pool.exclusive():
             answers = self._command(tensordict, STEP)
             values = [self._out(value) for value in self._nexts]
         following = self._pack(self._buffers.nexts, values)
@@ -91,7 +91,7 @@ class SharedMemoryPath(BatchFastPath):
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[Any, Any]:
         """Take a step, reset what is done: `"next"` and the root."""
-        with self._pool.turn():
+        with self._pool.exclusive():
             answers = self._command(tensordict, STEP_AND_RESET)
             values = [self._out(value) for value in self._nexts]
             roots = self._roots_after(answers, [values[same] for same in self._buffers.shared])
@@ -141,8 +141,8 @@ class SharedMemoryPath(BatchFastPath):
         if absent:
             command, mask = WITHOUT[command], absent.to_bytes(self._mask_bytes, "little")
         for place in self._places:
-            pool.tell(place, command, mask)
-        return pool.hear(self._places)
+            pool.write_command(place, command, mask)
+        return pool.read_answers(self._places)
 
     # what is handed out
 
