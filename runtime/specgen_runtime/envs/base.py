@@ -11,10 +11,10 @@ from typing_extensions import TypeVar
 
 from specgen_runtime.envs import stepping
 from specgen_runtime.envs.check_specs import check_env_specs
-from specgen_runtime.envs.compiling import compiled
 from specgen_runtime.envs.descriptors import Flag
 from specgen_runtime.envs.env_meta import EnvMeta
 from specgen_runtime.envs.mdp import following_root
+from specgen_runtime.envs.module_methods import compiled
 from specgen_runtime.envs.random_actions import draw_actions
 from specgen_runtime.envs.replay import replay_policy
 from specgen_runtime.envs.rollout import run_rollout

@@ -1,8 +1,9 @@
-"""`EnvBase.to`: the device that its arguments name, and the refusal of casts."""
+"""What environments do differently from other `nn.Module`s: `to`, which casts nothing, and `compile`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from specgen_runtime.specs.arguments import as_device
 
-__all__ = ["device_of", "refuse_casts"]
+__all__ = ["compiled", "device_of", "refuse_casts"]
 
 
 def device_of(*args: Any, **kwargs: Any) -> torch.device | None:
@@ -38,3 +39,16 @@ def refuse_casts(env: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> 
                 f" are. Set them when you make the environment, or cast a part of it that its data do not show"
                 f" (env.{name.split('.')[0]}.to(...))"
             )
+
+
+def compiled(step: Callable[..., Any], warmup: int, kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """A step that is compiled after some calls.
+
+    Args:
+        step: a bound method.
+        warmup: how many calls run as they are written.
+        kwargs: of `torch.compile`.
+    """
+    later = torch.compile(step, **kwargs)
+    calls = chain(repeat(step, warmup), repeat(later))
+    return (lambda tensordict: next(calls)(tensordict)) if warmup else later
