@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 from tensordict import TensorDictBase
 from typing_extensions import TypeVar
 
 from specgen_runtime.envs import stepping
 from specgen_runtime.envs.check_specs import check_env_specs
+from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.descriptors import Flag
 from specgen_runtime.envs.env_meta import EnvMeta
 from specgen_runtime.envs.mdp import following_root
 from specgen_runtime.envs.module_methods import compiled
 from specgen_runtime.envs.random_actions import draw_actions
 from specgen_runtime.envs.replay import replay_policy
-from specgen_runtime.envs.rollout import run_rollout
+from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
 from specgen_runtime.envs.seeds import as_seed
 from specgen_runtime.envs.spec_inference import zero_transition
 from specgen_runtime.envs.spec_properties import SpecProperties
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["D", "EnvBase", "S"]
 
 D = TypeVar("D", bound=TensorDictBase, default=Any)
-Policy = Callable[..., Any]
-Callback = Callable[..., Any]
 
 
 class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
@@ -71,6 +70,9 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
 
     _resets_itself: bool = False
     """Whether what is done cannot be told to reset, since it has done so already."""
+
+    _draws_torch: bool | None = None
+    """Whether it was seen to draw from torch's global generator, as random actions do; None is not known yet."""
 
     _begun: bool = False
     """Whether the environment was ever reset; kept where it decides what a random step without a root is."""
@@ -147,6 +149,10 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     def _steps_rows(self) -> bool:
         """Whether some rows of the batch can take a step without the others: their state stays as it is."""
         return self._supports_partial_steps or not self.batch_size or bool(self._env_layout.state.keys)
+
+    def _collector(self, options: RolloutOptions) -> Collector:
+        """What steps this environment in a rollout, and keeps the rows."""
+        return Collector(self, options)
 
     def _complete_dones(self, tensordict: TensorDictBase) -> None:
         """Write the done flags that `_reset` or `_step` left out, and refuse contradicting ones."""
@@ -257,8 +263,8 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     def rollout(
         self,
         max_steps: int,
-        policy: Policy | None = None,
-        callback: Callback | None = None,
+        policy: Callable[..., Any] | None = None,
+        callback: Callable[..., Any] | None = None,
         *,
         actions: Iterable[Any] | None = None,
         auto_reset: bool = True,
@@ -290,8 +296,7 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
             break_when_any_done: stop as soon as one environment is done (the default). If False, environments that
                 are done are reset and go on.
             break_when_all_done: stop when all are done; those that are done earlier repeat their last row.
-            return_contiguous: stack the steps. If False, return a lazy stack of them. By default they are stacked
-                unless an entry differs in its size from step to step.
+            return_contiguous: stack the steps; False stacks them lazily. None: lazily where an entry's sizes differ.
             tensordict: passed to the first reset, or where to start from.
             set_truncated: mark the last step as truncated.
             out: written to in place and returned; it has the entries and the shape of the result.
@@ -313,15 +318,14 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
         """
         if actions is not None:
             policy, max_steps = replay_policy(self._env_layout, actions, policy, max_steps)
-        result: D = run_rollout(
-            self,
+        options = RolloutOptions(
             max_steps,
             policy,
             callback,
             auto_reset=auto_reset,
             auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
+            any_stops=break_when_any_done,
+            all_stops=break_when_all_done,
             return_contiguous=return_contiguous,
             tensordict=tensordict,
             set_truncated=set_truncated,
@@ -330,7 +334,7 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
             storing_device=storing_device,
             set_state=set_state,
         )
-        return result
+        return cast("D", run_rollout(self, options))
 
     def fake_tensordict(self) -> D:
         """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""

@@ -41,9 +41,22 @@ def fast_td(
         entries = {**entries, **_groups(entries, batch_size, device, agents)}
     unsafe: Any = TensorDict._new_unsafe
     packed: TensorDict = unsafe(source=entries, batch_size=batch_size, device=device)
-    if names is not None:
+    if names is not None and (torch.compiler.is_compiling() or not _named(packed, names)):
         packed.names = names  # names that are given to the constructor get lost where torch.compile traces it
     return packed
+
+
+def _named(tensordict: TensorDict, names: list[str | None]) -> bool:
+    """Name the batch dimensions, as the property does ten times slower; False if there is more than tensors."""
+    for value in tensordict._tensordict.values():
+        if type(value) is TensorDict:
+            more = value._td_dim_names or [None] * value.batch_dims
+            if not _named(value, [*names, *more[len(names) :]]):
+                return False
+        elif not isinstance(value, torch.Tensor):
+            return False
+    tensordict._td_dim_names = list(names)
+    return True
 
 
 def _groups(

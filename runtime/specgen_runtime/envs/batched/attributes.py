@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specgen_runtime.envs.batched.host import CALLABLE, OPAQUE
 from specgen_runtime.envs.batched.messages import Sealed
 from specgen_runtime.envs.batched.pool import Pool
+from specgen_runtime.envs.batched.worker_env import CALLABLE, OPAQUE
 
 __all__ = ["EachCall", "EachValue", "look_up"]
 
@@ -43,7 +43,7 @@ class EachCall:
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Call the method of each environment with these arguments; the list of the results."""
         call = (self._path, args, kwargs)
-        return list(self._pool.exchange("call", dict.fromkeys(range(self._pool.count), call)).values())
+        return list(self._pool.run("call", dict.fromkeys(range(self._pool.count), call)).values())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -65,7 +65,7 @@ def look_up(pool: Pool, path: tuple[str, ...]) -> Any:
     Raises:
         AttributeError: an environment has no such attribute.
     """
-    answers = pool.exchange("get", dict.fromkeys(range(pool.count), path))
+    answers = pool.run("get", dict.fromkeys(range(pool.count), path))
     kinds = {kind for kind, _ in answers.values()}
     for kind in (OPAQUE, CALLABLE):
         if kind in kinds:

@@ -10,10 +10,10 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import as_kwargs
-from specgen_runtime.envs.batched.crew import Crew
+from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.partial_steps import step_some
+from specgen_runtime.envs.batched.pooled import PooledEnv
 from specgen_runtime.envs.batched.rows import Memo, split_rows
-from specgen_runtime.envs.batched.shortcut import Shortcut
 from specgen_runtime.envs.data_checks import cast_actions, check_tensordict
 from specgen_runtime.envs.done import DoneSet, pop_reset_masks
 from specgen_runtime.envs.mdp import step_mdp
@@ -26,7 +26,7 @@ from specgen_runtime.envs.spec_leaves import leaves_of
 __all__ = ["BatchedEnv"]
 
 
-class BatchedEnv(Crew[D]):
+class BatchedEnv(PooledEnv[D]):
     """Base of environments that consist of others: `SerialEnv`, `ParallelEnv`, `RayEnv`.
 
     The batch size is `(num_workers, *inner)`. Results are those of the single environments with the same seeds, bit
@@ -55,8 +55,10 @@ class BatchedEnv(Crew[D]):
         if set_state is not None:
             kwargs["set_state"] = set_state
         if tensordict is None:
-            way = None if kwargs else self._shortcut()
-            fresh: D = self._stack(self._reset_rows(None, {}, kwargs)) if way is None else self._by(way.reset)
+            path = None if kwargs else self._fast_path()
+            fresh: D = (
+                self._stack(self._reset_rows(None, {}, kwargs)) if path is None else self._guarded(path.reset)
+            )
             self.__dict__["_begun"] = True
             return fresh
         check_tensordict(self._env_layout, tensordict, "reset")
@@ -81,9 +83,9 @@ class BatchedEnv(Crew[D]):
         """Reset the environments that the masks select, and give the rows of all."""
         each = self._reset_kwargs(kwargs)
         if rows is None:
-            fresh = self._exchange("reset", {place: (None, each[place]) for place in range(self.num_workers)})
+            fresh = self._run("reset", {place: (None, each[place]) for place in range(self.num_workers)})
             result = list(fresh.values())
-            self._given.take(result)
+            self._last.take(result)
             return result
         wanted: dict[int, Any] = {}
         result = list(rows)
@@ -95,14 +97,14 @@ class BatchedEnv(Crew[D]):
                 for s, part in parts.items():
                     row.set(s.reset, part)
                 wanted[place] = (row, each[place])
-        for place, row in self._exchange("reset", wanted).items():
+        for place, row in self._run("reset", wanted).items():
             result[place] = row
-        self._given.take(result)
+        self._last.take(result)
         return result
 
     def _fill(self, row: Any, place: int) -> None:
         """Add to a row what its environment last gave, where the caller left it out."""
-        last = self._given.row(place)
+        last = self._last.row(place)
         if last is None:
             return
         own = self._descriptions[place].specs
@@ -125,9 +127,9 @@ class BatchedEnv(Crew[D]):
         self._live()
         check_tensordict(self._env_layout, tensordict, "step")
         cast_actions(self._env_layout, tensordict)
-        way = self._shortcut_for(tensordict)
-        if way is not None:
-            put(tensordict, "next", self._by(way.step, tensordict))
+        path = self._fast_path_for(tensordict)
+        if path is not None:
+            put(tensordict, "next", self._guarded(path.step, tensordict))
         else:
             tensordict.set("next", self._next(tensordict))
             if peek(tensordict, "_step") is not None:
@@ -140,8 +142,8 @@ class BatchedEnv(Crew[D]):
             return step_some(self, tensordict, step_mask(self._env_layout, tensordict))
         memo: Memo = {}
         rows = split_rows(tensordict, memo)
-        answers = list(self._exchange("step", dict(enumerate(rows))).values())
-        self._given.take(answers)
+        answers = list(self._run("step", dict(enumerate(rows))).values())
+        self._last.take(answers)
         return self._stack(answers, memo)
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
@@ -151,10 +153,10 @@ class BatchedEnv(Crew[D]):
         cast_actions(self._env_layout, tensordict)
         if peek(tensordict, "_step") is not None:
             return super().step_and_maybe_reset(tensordict)
-        way = self._shortcut_for(tensordict)
+        path = self._fast_path_for(tensordict)
         root: Any
-        if way is not None:
-            following, root = self._by(way.step_and_maybe_reset, tensordict)
+        if path is not None:
+            following, root = self._guarded(path.step_and_maybe_reset, tensordict)
             put(tensordict, "next", following)
         else:
             following, root = self._next_and_root(tensordict)
@@ -165,9 +167,9 @@ class BatchedEnv(Crew[D]):
         """One step of all environments, row by row: `"next"`, and the root after the resets."""
         memo: Memo = {}
         rows = split_rows(tensordict, memo)
-        answers = list(self._exchange("step_and_maybe_reset", dict(enumerate(rows))).values())
+        answers = list(self._run("step_and_maybe_reset", dict(enumerate(rows))).values())
         roots = [root for _, root in answers]
-        self._given.take(roots)
+        self._last.take(roots)
         return self._stack([following for following, _ in answers], memo), self._stack(roots, memo)
 
     @property
@@ -177,27 +179,27 @@ class BatchedEnv(Crew[D]):
     def _steps_rows(self) -> bool:
         return all(each.steps_rows for each in self._descriptions)
 
-    # the short way
+    # the fast path
 
-    def _shortcut(self) -> Shortcut | None:
-        """The short way to step the batch, if there is one at the moment."""
+    def _fast_path(self) -> BatchFastPath | None:
+        """What steps the batch as a whole, if that can be at the moment."""
         return None
 
-    def _shortcut_for(self, tensordict: Any) -> Shortcut | None:
-        """The short way, if it takes a root."""
+    def _fast_path_for(self, tensordict: Any) -> BatchFastPath | None:
+        """The fast path, if it takes a root."""
         if type(tensordict) is not TensorDict or tensordict._td_dim_names is not None:
             return None
         if holds(tensordict, "_step"):
             return None
-        way = self._shortcut()
-        return way if way is not None and way.takes(tensordict) else None
+        path = self._fast_path()
+        return path if path is not None and path.takes(tensordict) else None
 
-    def _by(self, command: Callable[..., Any], *arguments: Any) -> Any:
-        """Give a command to the short way."""
+    def _guarded(self, command: Callable[..., Any], *arguments: Any) -> Any:
+        """Give a command to the fast path."""
         try:
             return command(*arguments)
         except BaseException:
-            self._look_after()
+            self._forget_after_error()
             raise
 
     # what EnvBase calls
@@ -271,7 +273,7 @@ class BatchedEnv(Crew[D]):
             return first
         own = first
         for place in range(self.num_workers):
-            following = self._exchange("seed", {place: (own, False)})[place]
+            following = self._run("seed", {place: (own, False)})[place]
             own = own + 1 if following is None or following == own else following
         return own
 
@@ -298,7 +300,7 @@ class BatchedEnv(Crew[D]):
             if state_dict.keys() != expected:
                 raise KeyError(f"the state dict is of {sorted(state_dict)}, expected {sorted(expected)}")
             states = [state_dict[f"worker{i}"] for i in places]
-        self._exchange("load_state_dict", {i: (states[i], kwargs) for i in places})
+        self._run("load_state_dict", {i: (states[i], kwargs) for i in places})
 
     def add_truncated_keys(self) -> Self:
         """Not for batches.
@@ -356,5 +358,5 @@ class BatchedEnv(Crew[D]):
         """Move this environment's data to a device; see `EnvBase.to`."""
         result = super().to(*args, **kwargs)
         self._own_device = self._device is not None
-        self._given.take()
+        self._last.take()
         return result

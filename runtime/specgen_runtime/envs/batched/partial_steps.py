@@ -50,13 +50,13 @@ def step_some(env: BatchedEnv[Any], tensordict: Any, mask: Tensor) -> Any:
                 )
             row.set("_step", part)
         wanted[place] = row
-    found = env._exchange("step", wanted) if wanted else {}
+    found = env._run("step", wanted) if wanted else {}
     if found and not env.share_individual_td:
         example = next(iter(found.values()))
         for place, row in staying.items():
             add_others(row, example, rows[place])
     following = [found[place] if place in found else staying[place] for place in range(env.num_workers)]
-    env._given.take(following)
+    env._last.take(following)
     return env._stack(following)
 
 

@@ -13,26 +13,26 @@ for all steps on tensors of shape `(*batch_size, T, ...)`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.base import Callback, D, EnvBase, Policy, S
+from specgen_runtime.envs.base import D, EnvBase, S
+from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.data_checks import check_entries
+from specgen_runtime.envs.generated.collector import RecordBlocks, RecordCollector
 from specgen_runtime.envs.generated.draws import Draws
 from specgen_runtime.envs.generated.parameters import Parameters
 from specgen_runtime.envs.generated.per_env import moved_params
 from specgen_runtime.envs.generated.records import carried, merged
-from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import (
     refuse_mapped,
     traced_reset,
     traced_restart,
-    traced_rollout,
     traced_step,
 )
 from specgen_runtime.envs.keys import as_tuple
@@ -40,8 +40,7 @@ from specgen_runtime.envs.overrides import STEP_METHODS, class_overrides
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put
 from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.random_actions import draw_masked_actions
-from specgen_runtime.envs.replay import replay_policy
-from specgen_runtime.envs.rollout import written_to
+from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.typing import DEVICE_TYPING, Entries, NestedKey
 
@@ -299,14 +298,6 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
             return merged(done, self._fresh(), carried(root, next_), len(self._batch_size))
         return self._fresh() if bool(done) else carried(root, next_)
 
-    def _run(self, root: Any, actions: tuple[Tensor, ...], any_stops: bool) -> tuple[Any, Any, int]:
-        """Take given actions `(T, *batch_size, ...)`: Root and Next records over time, and how many steps."""
-        self._stacking = True
-        try:
-            return run_steps(self, root, actions, any_stops)
-        finally:
-            self._stacking = False
-
     def rand_action(self, tensordict: D | None = None) -> D:
         """Write random actions, allowed ones where the environment has masks; see `EnvBase.rand_action`."""
         if self._action_masks:
@@ -325,74 +316,22 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
     def _present_root(self) -> D | None:
         return None if self._begun and self._goes_on() else self.reset()
 
-    def rollout(
-        self,
-        max_steps: int,
-        policy: Policy | None = None,
-        callback: Callback | None = None,
-        *,
-        actions: Iterable[Any] | None = None,
-        auto_reset: bool = True,
-        auto_cast_to_device: bool = False,
-        break_when_any_done: bool | None = None,
-        break_when_all_done: bool | None = None,
-        return_contiguous: bool | None = None,
-        tensordict: D | None = None,
-        set_truncated: bool = False,
-        out: D | None = None,
-        trust_policy: bool = False,
-        storing_device: DEVICE_TYPING | None = None,
-        set_state: bool | None = None,
-    ) -> D:
-        """Run the environment; see `EnvBase.rollout`.
+    def maybe_reset(self, tensordict: D) -> D:
+        """Reset the environments that `tensordict` says are done, in place."""
+        if is_traced() and not self._rewritten:
+            root: D = traced_restart(self, tensordict)
+            return root
+        return super().maybe_reset(tensordict)
 
-        Observations and rewards are computed once, over all steps; the result, the state of the environment
-        and of all generators are those of stepping one by one, bit by bit.
-        """
-        if actions is not None:
-            policy, max_steps = replay_policy(self._env_layout, actions, policy, max_steps)
+    def _collector(self, options: RolloutOptions) -> Collector:
         if is_traced():
-            refuse_mapped(self, stops=bool(break_when_all_done) or break_when_any_done is not False)
-        if (
-            callback is None
-            and not self._rewritten
-            and return_contiguous is not False
-            and not auto_cast_to_device
-            and not break_when_all_done
-            and storing_device is None
-            and not set_state
-        ):
-            any_stops = break_when_any_done is not False
-            run = traced_rollout if is_traced() and not any_stops else lifted_rollout
-            result: D = run(
-                self,
-                max_steps,
-                policy,
-                auto_reset=auto_reset,
-                any_stops=any_stops,
-                tensordict=tensordict,
-                set_truncated=set_truncated,
-                trust_policy=trust_policy,
-                contiguous=return_contiguous,
-            )
-            if auto_reset and self._keeps_state:
-                self.__dict__["_begun"] = True
-            if out is not None:
-                result = written_to(out, result)
-            return result
-        return super().rollout(
-            max_steps,
-            policy,
-            callback,
-            auto_reset=auto_reset,
-            auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
-            return_contiguous=return_contiguous,
-            tensordict=tensordict,
-            set_truncated=set_truncated,
-            out=out,
-            trust_policy=trust_policy,
-            storing_device=storing_device,
-            set_state=set_state,
-        )
+            refuse_mapped(self, stops=bool(options.any_stops or options.all_stops))
+        if self._rewritten or not options.whole_only:
+            return super()._collector(options)
+        return RecordCollector(self, options)
+
+    def _record_blocks(
+        self, record: Any, root: TensorDictBase | None, options: RolloutOptions
+    ) -> RecordBlocks:
+        """What takes given actions in a rollout; see `RecordBlocks`."""
+        return RecordBlocks(self, record, root, options)

@@ -1,4 +1,4 @@
-"""`Crew`: the environments that a batch consists of: their specs as one, starting, closing, attributes."""
+"""`PooledEnv`: the environments that a batch consists of: their specs as one, starting, closing, attributes."""
 
 from __future__ import annotations
 
@@ -21,37 +21,14 @@ from specgen_runtime.envs.batched.arguments import (
 from specgen_runtime.envs.batched.attributes import look_up
 from specgen_runtime.envs.batched.description import Description, common_device, joined
 from specgen_runtime.envs.batched.pool import Pool
-from specgen_runtime.envs.batched.rows import Memo, stack_rows
+from specgen_runtime.envs.batched.rows import LastOutputs, Memo, stack_rows
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["Crew", "Given"]
+__all__ = ["PooledEnv"]
 
 
-class Given:
-    """What the environments last gave. An object of its own: setting attributes of modules takes microseconds.
-
-    Attributes:
-        rows: one tensordict for each environment; None if that is not known, or they were asked as a batch.
-        batch: one tensordict for all of them; None if that is not known, or they were asked row by row.
-    """
-
-    def __init__(self) -> None:
-        self.rows: Sequence[Any] | None = None
-        self.batch: Any = None
-
-    def take(self, rows: Sequence[Any] | None = None, batch: Any = None) -> None:
-        """Take note of what they gave, row by row or as a batch, or forget it."""
-        self.rows, self.batch = rows, batch
-
-    def row(self, place: int) -> Any:
-        """What one environment gave, or None."""
-        if self.batch is not None:
-            return self.batch[place]
-        return None if self.rows is None else self.rows[place]
-
-
-class Crew(EnvBase[D]):
+class PooledEnv(EnvBase[D]):
     """The part of `BatchedEnv` that holds its environments."""
 
     def __init__(
@@ -79,7 +56,7 @@ class Crew(EnvBase[D]):
         self._own_device = device is not None
         self._pool: Pool | None = None
         self._stale = False
-        self._given = Given()
+        self._last = LastOutputs()
 
     # what a subclass writes
 
@@ -113,9 +90,9 @@ class Crew(EnvBase[D]):
             same = place if place in made else self._same_as(place, made)
             assert same is not None
             found.append(made[same])
-        self._take_on(found)
+        self._take_specs(found)
 
-    def _take_on(self, descriptions: Sequence[Description]) -> None:
+    def _take_specs(self, descriptions: Sequence[Description]) -> None:
         """Take on the specs of the environments, all of which are given.
 
         Raises:
@@ -171,7 +148,7 @@ class Crew(EnvBase[D]):
     def _live(self) -> Pool:
         if self._pool is None:
             self._pool = self._open()
-            self._given.take()
+            self._last.take()
         return self._pool
 
     def _refuse_if_closed(self) -> None:
@@ -194,7 +171,7 @@ class Crew(EnvBase[D]):
         """The environments are gone."""
         self._pool = None
         self.__dict__["_begun"] = False
-        self._given.take()
+        self._last.take()
 
     def _close_timeout(self) -> float:
         return 10.0
@@ -217,24 +194,24 @@ class Crew(EnvBase[D]):
 
     # rows and batches
 
-    def _exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+    def _run(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
         """Give a command to some environments; if the pool closed over it, so has this."""
         pool = self._live()
         try:
-            return pool.exchange(command, arguments)
+            return pool.run(command, arguments)
         except BaseException:
-            self._look_after()
+            self._forget_after_error()
             raise
 
-    def _look_after(self) -> None:
+    def _forget_after_error(self) -> None:
         """After an error: forget a pool that is gone."""
-        self._given.take()
+        self._last.take()
         if self._pool is not None and self._pool.closed:
             self._forget_pool()
 
     def _every(self, command: str, argument: Any = None) -> list[Any]:
         """Give the same command to all environments."""
-        return list(self._exchange(command, dict.fromkeys(range(self.num_workers), argument)).values())
+        return list(self._run(command, dict.fromkeys(range(self.num_workers), argument)).values())
 
     def _stack(self, rows: Sequence[Any], memo: Memo | None = None) -> Any:
         """The batch of what the environments answered, on this environment's device."""
@@ -267,7 +244,7 @@ class Crew(EnvBase[D]):
 
     def __getstate__(self) -> dict[str, Any]:
         # The environments stay: a copy makes its own.
-        return {**self.__dict__, "_pool": None, "_given": Given()}
+        return {**self.__dict__, "_pool": None, "_last": LastOutputs()}
 
     def __repr__(self) -> str:
         names = dict.fromkeys(each.name for each in self._descriptions)
