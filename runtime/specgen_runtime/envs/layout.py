@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Group", "Layout", "TensorKeys"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What a spec says about an entry before its values are looked at.
 
     Attributes:
@@ -57,8 +55,7 @@ class Entry:
         return all(want in (-1, found) for want, found in zip(self.shape, shape[n:], strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """One of the five groups of specs.
 
     Attributes:

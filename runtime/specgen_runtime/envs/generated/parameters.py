@@ -165,6 +165,8 @@ def _kind(dtype: torch.dtype) -> str:
 
 def _check_range(name: str, made: Any, value: Any, limits: Limits) -> None:
     """Refuse a number, or a tensor with an element, outside its range; a message shows `value`, or the element."""
+    if not limits:
+        return
     for sign, bound, holds in (
         (">=", limits.get("at_least"), operator.ge),
         ("<=", limits.get("at_most"), operator.le),
