@@ -93,18 +93,19 @@ class Collector:
         rows.append(record if options.storing_device is None else record.to(options.storing_device))
         if options.all_stops:
             self._last = record
-        self.over = last or self._ends(record.get("next"))
+        self.over = last or self._ends(record)
         if options.callback is not None and not self.over:
             options.callback(env, record)
         return following
 
-    def _ends(self, following: TensorDictBase) -> bool:
+    def _ends(self, record: TensorDictBase) -> bool:
         """Whether what is done after a step is enough to stop."""
         layout = self.env._env_layout
         if self.options.any_stops:
-            return any_done(following, layout.done_sets)
+            return any_done(peek(record, "next"), layout.done_sets)
         if not self.options.all_stops:
             return False
+        following = record.get("next")
         n = following.batch_dims
         rows = torch.stack([following.get(s.done).flatten(n).all(-1) for s in layout.root_sets]).all(0)
         self._finished = rows if self._finished is None else rows | self._finished

@@ -139,11 +139,18 @@ def step_plan(reward_keys: Iterable[NestedKey], done_keys: Iterable[NestedKey]) 
     return _tree(rewards | _with_siblings(done_keys) | {("next",)}), _tree(rewards)
 
 
-def following_root(plan: StepPlan, transition: D) -> D:
-    """`step_mdp` by a plan, keeping actions; several times faster for plain tensordicts."""
+def following_root(plan: StepPlan, transition: D, given: TensorDictBase | None = None) -> D:
+    """`step_mdp` by a plan, keeping actions; several times faster for plain tensordicts.
+
+    Args:
+        plan: of the environment's layout.
+        transition: with `"next"`, or the root alone.
+        given: the entries of the next root; None is `"next"`.
+    """
     if not isinstance(transition, TensorDictBase):
         raise TypeError(f"step_mdp needs a tensordict, found {type(transition).__name__}")
-    root: Any = _following(transition, _next_of(transition), *plan, keep_empty=True)
+    following_entries = _next_of(transition) if given is None else given
+    root: Any = _following(transition, following_entries, *plan, keep_empty=True)
     following: D = root
     return following
 

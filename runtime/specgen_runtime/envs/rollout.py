@@ -13,7 +13,6 @@ from specgen_runtime.envs.collector import fill_randomly
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.policy import as_policy, on_policy_device
 from specgen_runtime.specs.arguments import as_count, as_device
-from specgen_runtime.typing import DEVICE_TYPING
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
@@ -30,6 +29,7 @@ class RolloutOptions:
     Attributes:
         any_stops: `break_when_any_done`; None is the opposite of `all_stops`.
         all_stops: `break_when_all_done`.
+        storing_device: a torch.device, or None.
 
     Raises:
         TypeError: `max_steps` is not an integer, or both ways to stop are asked for.
@@ -48,7 +48,7 @@ class RolloutOptions:
     set_truncated: bool = False
     out: Any = None
     trust_policy: bool = False
-    storing_device: DEVICE_TYPING | None = None
+    storing_device: Any = None
     set_state: bool | None = None
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from specgen_runtime.envs.batched.messages import Sealed
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.worker_env import CALLABLE, OPAQUE
 
-__all__ = ["EachCall", "EachValue", "look_up"]
+__all__ = ["EachCall", "EachValue", "attribute_of_all"]
 
 
 class EachValue(list[Any]):
@@ -72,3 +72,17 @@ def look_up(pool: Pool, path: tuple[str, ...]) -> Any:
             return EachCall(pool, path, kind)
     values = [value.open() if isinstance(value, Sealed) else value for _, value in answers.values()]
     return EachValue(values, pool, path)
+
+
+def attribute_of_all(pool: Pool, name: str, batch: str) -> Any:
+    """An attribute of all environments of a pool, which the batch itself, of a class called `batch`, has not got.
+
+    Raises:
+        AttributeError: an environment has no such attribute either.
+    """
+    try:
+        return look_up(pool, (name,))
+    except AttributeError as error:
+        raise AttributeError(
+            f"neither {batch} nor its environments have an attribute {name!r}: {error}"
+        ) from error

@@ -11,7 +11,7 @@ from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import EnvFunction
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.buffers import BufferLayout
-from specgen_runtime.envs.batched.description import Description
+from specgen_runtime.envs.batched.description import describe_all, make_samples
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.messages import dumps_function
 from specgen_runtime.envs.batched.pool import Pool
@@ -202,9 +202,9 @@ class ParallelEnv(BatchedEnv[D]):
         self._pickled = [dumps_function(function, kwargs, i) for i, (function, kwargs) in enumerate(pairs)]
 
     def _find_specs(self) -> None:
-        made = self._probe()
+        made = make_samples(self.create_env_fn, self.create_env_kwargs)
         try:
-            self._describe({place: Description.of(env) for place, env in made.items()})
+            self._take_specs(describe_all(self.create_env_fn, self.create_env_kwargs, made))
         finally:
             for env in made.values():
                 env.close(raise_if_closed=False)
@@ -256,9 +256,6 @@ class ParallelEnv(BatchedEnv[D]):
         if self._threads_before is not None:
             torch.set_num_threads(self._threads_before)
             self._threads_before = None
-
-    def _close_timeout(self) -> float:
-        return self._shutdown_timeout
 
     @property
     def worker_pids(self) -> list[int | None]:

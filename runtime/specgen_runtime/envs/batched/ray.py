@@ -84,9 +84,6 @@ class RayEnv(BatchedEnv[D]):
             raise
         return pool
 
-    def _close_timeout(self) -> float:
-        return self._shutdown_timeout
-
 
 class RayPool(RemotePool):
     """Environments in Ray actors.

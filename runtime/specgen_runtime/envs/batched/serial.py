@@ -10,7 +10,7 @@ import torch
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.batched.arguments import EnvFunction
 from specgen_runtime.envs.batched.base import BatchedEnv
-from specgen_runtime.envs.batched.description import Description
+from specgen_runtime.envs.batched.description import describe_all, make_samples
 from specgen_runtime.envs.batched.gym_batch import GymBatch, fast_paths
 from specgen_runtime.envs.batched.pool import LocalPool, Pool
 from specgen_runtime.envs.collector import Collector
@@ -22,8 +22,6 @@ from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["SerialEnv"]
-
-_HOOKS = STEP_METHODS | {"_next", "_next_and_root"}
 
 
 class SerialEnv(BatchedEnv[D]):
@@ -107,8 +105,8 @@ class SerialEnv(BatchedEnv[D]):
 
     def _find_specs(self) -> None:
         # In a dict: nn.Module would register environments that are attributes as its own.
-        self._made = self._probe()
-        self._describe({place: Description.of(env) for place, env in self._made.items()})
+        self._made = make_samples(self.create_env_fn, self.create_env_kwargs)
+        self._take_specs(describe_all(self.create_env_fn, self.create_env_kwargs, self._made))
 
     def _open(self) -> Pool:
         if self._stale:
@@ -140,7 +138,7 @@ class SerialEnv(BatchedEnv[D]):
 
     def _collector(self, options: RolloutOptions) -> Collector:
         batch = None
-        if options.policy is None and options.whole_only and not overrides(self, _HOOKS):
+        if options.policy is None and options.whole_only and not overrides(self, STEP_METHODS):
             batch = self._fast_path()
         if batch is not None:
             drawn = dict(self._env_layout.action.spec.items())

@@ -14,9 +14,10 @@ from specgen_runtime.envs.batched.buffers import BufferLayout, pack
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.memory import SharedMemory
 from specgen_runtime.envs.batched.processes import ProcessPool
-from specgen_runtime.envs.batched.rows import merge_rows, stack_rows
+from specgen_runtime.envs.batched.rows import stack_rows
 from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITHOUT
 from specgen_runtime.envs.data_checks import check_entries
+from specgen_runtime.envs.mdp import following_root
 from specgen_runtime.envs.packing import entries_of, peek
 
 if TYPE_CHECKING:
@@ -54,9 +55,6 @@ class SharedMemoryPath(BatchFastPath):
         self._inputs, self._roots, self._nexts = buffers.views(memory.block, pool.count)
         self._input_keys = [buffer.key for buffer in buffers.inputs]
         self._root_keys = [buffer.key for buffer in buffers.roots]
-        self._reward_paths = {buffer.path for buffer in buffers.nexts} - {
-            buffer.path for buffer in buffers.roots
-        }
         self._seen = buffers.seen
         self._mask_bytes = -(-len(buffers.roots) // 8)
         self._last = env._last
@@ -102,7 +100,9 @@ class SharedMemoryPath(BatchFastPath):
         self._last.take(batch=given)
         extras = [None if data is None else data[1] for _, data in answers]
         following = self._with_extras(following, extras)
-        root = merge_rows(tensordict, given, self._reward_paths)
+        env = self._env()
+        assert env is not None
+        root = following_root(env._env_layout.step_plan, tensordict, given)
         return following, self._with_extras(root, [None if data is None else data[2] for _, data in answers])
 
     def _roots_after(self, answers: Sequence[tuple[bytes, Any]], values: list[Tensor]) -> list[Tensor]:

@@ -12,7 +12,7 @@ from specgen_runtime.envs.collector import BlockCollector, Collector, stack_tran
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.generated.records import carried, stacked
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay, stack_tds
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, stack_tds
 from specgen_runtime.envs.policy import check_actions
 from specgen_runtime.envs.traced import is_traced
 
@@ -85,7 +85,7 @@ class RecordCollector(Collector):
 
     def _given(self, root: Any) -> Any:
         """Note what the policy is given."""
-        self._before = [root.get(key) for key in self._given_keys]
+        self._before = [peek(root, key) for key in self._given_keys]
         return root
 
     def step(self, root: Any, *, last: bool) -> Any:
@@ -93,7 +93,7 @@ class RecordCollector(Collector):
         if not self._by_transitions and (
             "next" in entries_of(root)
             or any(
-                root.get(key, None) is not value
+                peek(root, key) is not value
                 for key, value in zip(self._given_keys, self._before, strict=True)
             )
         ):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.gym.values import class_reader, class_representation, classes_reader
+from specgen_runtime.envs.gym.values import class_reader, class_representation, classes_reader, other_device
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.specs.gymnasium import space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
@@ -65,7 +65,7 @@ class RowFormat:
 def row_format(space: Any, spec: TensorSpec) -> RowFormat | None:
     """The format for one space and its spec; None if not every value is a tensor of one shape, made element by element."""
     kind = space_kind(space)
-    device = spec.device
+    device = other_device(spec)
     if isinstance(spec, Stacked):
         return None
 
