@@ -121,7 +121,14 @@ class _Inferrer:
                 kind = Type(kind.dtype, kind.dims, "lit") if kind.dims == () else kind
                 values = values if isinstance(static, str) else point(static)
             return Typed(
-                "name", kind, values, start=expr.start, end=expr.end, text=binding.text, static=static
+                "name",
+                kind,
+                values,
+                start=expr.start,
+                end=expr.end,
+                text=binding.text,
+                static=static,
+                symbol=binding.symbol,
             )
         number = NUMBERS.get(expr.path)
         if number is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from specgen.diagnostics import Span
 from specgen.expr.interval import Interval
+from specgen.expr.symbols import Symbol
 
 if TYPE_CHECKING:
     from specgen.expr.builtins.record import Builtin
@@ -128,6 +129,7 @@ class Binding:
         interval: Its values.
         static: The value, when it is known at build; it is printed in place of `text`.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
+        symbol: The value that it is in a program; None for what is known at build.
 
     """
 
@@ -136,6 +138,7 @@ class Binding:
     interval: Interval
     static: Static | None = None
     what: str = ""
+    symbol: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,7 @@ class Typed:
         function: The function of a `call`, or the one that an integrator takes.
         items: The items of an `index`.
         site: The random draw that this node reads.
+        symbol: The value that a `name` reads; None for one that is known at build.
 
     """
 
@@ -239,6 +243,7 @@ class Typed:
     function: Function | None = None
     items: tuple[IndexItem, ...] = ()
     site: DrawSite | None = None
+    symbol: Symbol | None = None
 
     @property
     def parts(self) -> tuple[Typed, ...]:
