@@ -227,6 +227,7 @@ class Typed:
         items: The items of an `index`.
         site: The random draw that this node reads.
         symbol: The value that a `name` reads; None for one that is known at build.
+        captured: The values that a `call` reads besides its arguments, such as parameters.
 
     """
 
@@ -244,6 +245,7 @@ class Typed:
     items: tuple[IndexItem, ...] = ()
     site: DrawSite | None = None
     symbol: Symbol | None = None
+    captured: tuple[Symbol, ...] = ()
 
     @property
     def parts(self) -> tuple[Typed, ...]:
