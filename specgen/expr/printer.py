@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -74,6 +75,25 @@ def full_like_text(like: str, value: str, dtype: str = "") -> str:
     return f"torch.{function}({', '.join([*args, *([f'dtype={dtype}'] if dtype else [])])})"
 
 
+class BatchShapes:
+    """How a function reads the batch shapes of its tensors, and how often.
+
+    Attributes:
+        names: The variables that hold batch shapes, by the tensor that they are of.
+        reads: How often each tensor's batch shape was read.
+
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.names = names or {}
+        self.reads: Counter[str] = Counter()
+
+    def text(self, tensor: str, stored: int) -> str:
+        """The batch shape of a tensor with so many `stored` dimensions behind it: `x.shape[:-1]`."""
+        self.reads[tensor] += 1
+        return self.names.get(tensor) or f"{tensor}.shape" + (f"[:-{stored}]" if stored else "")
+
+
 class Printer:
     """Prints one expression.
 
@@ -81,10 +101,12 @@ class Printer:
         root: The expression; its names tell the batch shape and the device where a number must
             become a tensor.
         like: The tensor to take them from, for expressions that read none.
+        shapes: How the function around it reads batch shapes.
 
     """
 
-    def __init__(self, root: Typed, like: Binding | None = None) -> None:
+    def __init__(self, root: Typed, like: Binding | None = None, shapes: BatchShapes | None = None) -> None:
+        self._shapes = shapes or BatchShapes()
         self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
         if like is not None and self._batch_leaf() is None:
             self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
@@ -180,8 +202,7 @@ class Printer:
         leaf = self._batch_leaf()
         if leaf is None:
             return None
-        stored = leaf.type.rank + leaf.type.col
-        return f"{leaf.text}.shape" + (f"[:-{stored}]" if stored else "")
+        return self._shapes.text(leaf.text, leaf.type.rank + leaf.type.col)
 
     def device(self) -> str:
         """`x.device` of a tensor that is read; "" when none is."""

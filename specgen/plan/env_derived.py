@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from specgen.check.done_sets import joined_flags
 from specgen.check.model import Entry, Statement, dotted
 from specgen.expr import Binding, full
 from specgen.plan.docs import items_doc
 from specgen.plan.env_context import EnvContext, entry_doc, fixed_doc
-from specgen.plan.env_flags import joined_flags
 from specgen.plan.flow import reads
 from specgen.plan.interface import Call
 from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan

@@ -5,42 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from specgen.check.done_sets import joined_flags
 from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, CheckedEnv, Key, dotted
-from specgen.expr import Expr
 from specgen.expr.printer import full_like_text
-from specgen.expr.tree import Call, Logic, Name
 from specgen.plan.model import Line
 from specgen.plan.writer import Writer
-
-
-def joined_flags(env: CheckedEnv) -> frozenset[str]:
-    """The flags of groups that hold where `step` says so, and also wherever the root's does.
-
-    Not among them are those that must hold where the root's does, as the root's is `all` of them.
-    """
-    by_target = {statement.target: statement for statement in env.step}
-    return frozenset(
-        name
-        for prefix in env.done
-        for flag in ENDING_FLAGS
-        if prefix
-        and (name := dotted((*prefix, flag))) in by_target
-        and flag in by_target
-        and not _implies(by_target[flag].expr, name)
-    )
-
-
-def _implies(expr: Expr, name: str) -> bool:
-    """Whether an expression holds only where all of the flag `name` does, by its form."""
-    match expr:
-        case Name(path=path):
-            return path == name
-        case Call(function=Name(path="all"), args=(Name(path=path),), keywords=()):
-            return path == name
-        case Logic(op="and", operands=operands):
-            return any(_implies(operand, name) for operand in operands)
-        case _:
-            return False
 
 
 def reset_flags(env: CheckedEnv) -> tuple[list[Line], list[str]]:

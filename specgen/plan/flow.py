@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from specgen.check.done_sets import joined_flags
 from specgen.check.model import ENDING_FLAGS, CheckedEnv, Statement, dotted
-from specgen.plan.env_flags import joined_flags
 
 
 @dataclass(frozen=True)

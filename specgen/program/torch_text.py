@@ -1,0 +1,307 @@
+"""Readable torch functions from programs: the only place that chooses names and knows Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from specgen.expr import Binding, Symbol, Type, Typed, to_torch
+from specgen.expr.dtypes import is_abstract
+from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
+from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
+from specgen.program.walk import reads, substituted
+
+RECORDS: Final = ("dynamics", "params", "env_consts", "consts")
+"""The records that functions take before all else, in this order."""
+
+_PYTHON_TYPES: Final = {"int64": "int", "float32": "float", "float64": "float", "bool": "bool", "str": "str"}
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedLine:
+    """A statement of a function; it may span lines. `origin` is the declaration that it comes from."""
+
+    text: str
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedArgument:
+    """An argument: its name, its type, and the input that it is (None for a record of several)."""
+
+    name: str
+    annotation: str
+    input: Input | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedFunction:
+    """A program as a function.
+
+    Attributes:
+        name: Its name.
+        args: Its arguments; records first.
+        keyword_only: Its arguments behind `*`.
+        lines: Its body.
+        returns: What it returns.
+    """
+
+    name: str
+    args: tuple[PrintedArgument, ...]
+    keyword_only: tuple[PrintedArgument, ...]
+    lines: tuple[PrintedLine, ...]
+    returns: str
+
+
+def print_function(
+    program: Program, annotations: Mapping[str, str] | None = None, reserved: Collection[str] = ()
+) -> PrintedFunction:
+    """A program as a readable torch function, for any leading batch dimensions.
+
+    Args:
+        program: what is printed. Parameters of losses (programs with terms) become keywords.
+        annotations: types of arguments that are no tensors, by name.
+        reserved: names that no local value may have.
+    """
+    printer = _Printer(program, annotations or {}, reserved, BatchShapes())
+    function = printer.function()
+    several = [tensor for tensor, count in printer.shapes.reads.items() if count > 1]
+    given = {argument.name for argument in function.args}
+    if len(several) != 1 or several[0] not in given or "batch" in printer.taken:
+        return function
+    # Printed again, with a name for the one batch shape that several statements read.
+    printer = _Printer(program, annotations or {}, {*reserved, "batch"}, BatchShapes({several[0]: "batch"}))
+    function = printer.function()
+    return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
+
+
+class _Printer:
+    def __init__(
+        self, program: Program, annotations: Mapping[str, str], reserved: Collection[str], shapes: BatchShapes
+    ) -> None:
+        self.program = program
+        self.shapes = shapes
+        self.annotations = annotations
+        self.names: dict[Symbol, str] = {}
+        self.taken: set[str] = {*reserved, *RECORDS}
+        self.lines: list[PrintedLine] = []
+        self.read = {symbol for statement in program.body for symbol in reads(statement)}
+        self.returned = Counter(output.symbol for output in program.outputs)
+        self.in_return = {
+            statement.target: statement.value
+            for statement in program.body
+            if isinstance(statement, Assign) and self._prints_inline(statement)
+        }
+
+    def function(self) -> PrintedFunction:
+        args, keywords = self._arguments()
+        program = self.program
+        single = program.record is None and len(program.outputs) == 1
+        for index, statement in enumerate(program.body):
+            last = index == len(program.body) - 1
+            if single and last and self._is_result(statement):
+                assert isinstance(statement, Assign)
+                self.lines.append(PrintedLine(f"return {self._expr(statement.value)}", statement.origin))
+                break
+            if not isinstance(statement, Assign) or statement.target not in self.in_return:
+                self._statement(statement)
+        else:
+            self.lines.append(PrintedLine(self._return()))
+        several = f"tuple[{', '.join('Tensor' for _ in program.outputs)}]"
+        returns = program.record or ("Tensor" if single else several)
+        return PrintedFunction(program.name, args, keywords, tuple(self.lines), returns)
+
+    # names -----------------------------------------------------------------------------------------
+
+    def _new_name(self, symbol: Symbol) -> str:
+        wanted = symbol.alias if symbol.alias and symbol.name in self.taken else symbol.name
+        return self._unused(wanted)
+
+    def _unused(self, wanted: str) -> str:
+        name, count = wanted, 2
+        while name in self.taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self.taken.add(name)
+        return name
+
+    def _arguments(self) -> tuple[tuple[PrintedArgument, ...], tuple[PrintedArgument, ...]]:
+        keywords_too = any(output.role == "term" for output in self.program.outputs)
+        records: set[str] = set()
+        args: list[PrintedArgument] = []
+        keywords: list[PrintedArgument] = []
+        for one in self.program.inputs:
+            if one.group:
+                records.add(one.group)
+                self.names[one.symbol] = f"{one.group}.{one.symbol.name}" if one.symbol.name else one.group
+                continue
+            name = self.names[one.symbol] = self._new_name(one.symbol)
+            made = PrintedArgument(name, self.annotations.get(name) or _annotation(one), one)
+            (keywords if keywords_too and one.kind == "param" else args).append(made)
+        leading = [PrintedArgument(name, self.annotations[name]) for name in RECORDS if name in records]
+        return (*leading, *args), tuple(keywords)
+
+    def shape_of(self, tensor: str) -> str:
+        """The text of an input's batch shape."""
+        type = next(symbol.type for symbol, name in self.names.items() if name == tensor)
+        return BatchShapes().text(tensor, type.rank + type.col)
+
+    # statements ------------------------------------------------------------------------------------
+
+    def _is_result(self, statement: Statement) -> bool:
+        """Whether a statement makes what the function returns, and nothing else reads that."""
+        result = self.program.outputs[0].symbol
+        return isinstance(statement, Assign) and statement.target == result and result not in self.read
+
+    def _prints_inline(self, statement: Assign) -> bool:
+        """Whether a value that only the record takes is printed in the `return`: what no declaration names."""
+        value, returned = statement.value, self.returned[statement.target]
+        if statement.origin is not None or not returned or statement.target in self.read:
+            return False
+        if value.op == "or":
+            return returned == 1
+        if value.op != "store":
+            return False
+        # A constant can be made again for each field; anything else is made once and copied.
+        constant = (
+            value.args[0].static is not None
+            and len(value.args) > 1
+            and _alike(value.args[1].type, value.type)
+        )
+        return returned == 1 or constant
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Assign():
+                text = self._expr(statement.value)
+                name = self.names[statement.target] = self._new_name(statement.target)
+                self.lines.append(PrintedLine(f"{name} = {text}", statement.origin))
+            case Call():
+                self._call(statement)
+            case Region():
+                self._region(statement)
+
+    def _call(self, call: Call) -> None:
+        callee = call.callee
+        texts: list[str] = []
+        records: set[str] = set()
+        for index, arg in enumerate(call.args):
+            record = callee.program.inputs[index].group if callee.program is not None else ""
+            text = self._expr(arg)
+            if not record:
+                texts.append(text)
+            elif record not in records:  # a record is passed once, whichever of its fields are read
+                records.add(record)
+                texts.append(text.partition(".")[0])
+        texts += [f"{name}={self._expr(value)}" for name, value in call.named]
+        receiver = "" if callee.receiver is None else f"{self.names[callee.receiver]}."
+        text = f"{receiver}{callee.name}({', '.join(texts)})"
+        if call.fields:
+            record = self._unused("base")
+            for target, field in zip(call.targets, call.fields, strict=True):
+                self.names[target] = f"{record}.{field}"
+            self.lines.append(PrintedLine(f"{record} = {text}", call.origin))
+            return
+        for target in call.targets:
+            self.names[target] = self._new_name(target)
+        made = ", ".join(self.names[target] for target in call.targets)
+        self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
+
+    def _region(self, region: Region) -> None:
+        if region.kind == "no_grad":
+            self.lines.append(PrintedLine(f"with torch.no_grad():{self._block(region.body)}", region.origin))
+            return
+        raise NotImplementedError(region.kind)
+
+    def _block(self, body: Sequence[Statement]) -> str:
+        """Statements as an indented block."""
+        outside, self.lines = self.lines, []
+        for statement in body:
+            self._statement(statement)
+        inside, self.lines = self.lines, outside
+        return "".join("\n    " + line.text.replace("\n", "\n    ") for line in inside)
+
+    def _return(self) -> str:
+        """The `return`. Every output is a tensor of its own: where two are one value, all but one are copies."""
+        program = self.program
+        owner: dict[Symbol, Output] = {}
+        for output in program.outputs:
+            if output.key is not None and output.symbol.key == output.key:
+                owner.setdefault(output.symbol, output)
+        for output in program.outputs:
+            owner.setdefault(output.symbol, output)
+        texts = []
+        for output in program.outputs:
+            value = self.in_return.get(output.symbol)
+            if value is not None:
+                texts.append(self._expr(value))
+            else:
+                copied = owner[output.symbol] is not output
+                texts.append(self.names[output.symbol] + (".clone()" if copied else ""))
+        if program.record is None:
+            return f"return {', '.join(texts)}"
+        pairs = (f"{output.name}={text}" for output, text in zip(program.outputs, texts, strict=True))
+        return f"return {program.record}({', '.join(pairs)})"
+
+    # expressions -----------------------------------------------------------------------------------
+
+    def _expr(self, expr: Typed) -> str:
+        if expr.op == "store":
+            return self._stored(expr)
+        if expr.op == "place":
+            value, like = expr.args
+            return to_torch(self._named(value), like=self._binding(like), shapes=self.shapes)
+        if expr.op == "copy":
+            return f"{self._expr(expr.args[0])}.clone()"
+        if expr.op == "given_or":
+            given, otherwise = map(self._expr, expr.args)
+            drawn = expr.args[1].args[0]
+            if drawn.op == "where" and drawn.args[0].type.python:
+                otherwise = f"({otherwise})"  # a conditional expression itself
+            return f"{otherwise} if {given} is None else {given}.clone()"
+        return to_torch(self._named(expr), col=expr.type.col, shapes=self.shapes)
+
+    def _stored(self, expr: Typed) -> str:
+        value, *rest = expr.args
+        kind = expr.type
+        like = self._binding(rest[0]) if rest else None
+        inner = self._named(value)
+        if kind.dims is None:
+            return self._stored_like_key(value, inner, kind, like)
+        text = to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, shapes=self.shapes)
+        # Expanded, all rows are one in memory: writing into one of them would write into all.
+        expanded = value.type.level != "batch" or (value.type.dims == () and kind.dims != ())
+        return f"{text}.clone()" if expanded and not value.type.python else text
+
+    def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Binding | None) -> str:
+        """A value for whatever shape its key will have: its own, or that of the tensor that stands for the key."""
+        if value.type.level == "batch":
+            return to_torch(inner, cast=kind.dtype)
+        text = to_torch(inner)
+        assert like is not None, f"{self.program.name}: no tensor tells the shape of {text}"
+        if value.type.level == "const":
+            return f"{text}.expand_as({like.text})"
+        return full_like_text(like.text, text, "" if is_abstract(kind.dtype) else dtype_text(kind.dtype))
+
+    def _named(self, expr: Typed) -> Typed:
+        return substituted(
+            expr,
+            lambda symbol: Typed(
+                "name", symbol.type, symbol.interval, text=self.names[symbol], symbol=symbol
+            ),
+        )
+
+    def _binding(self, like: Typed) -> Binding:
+        assert like.symbol is not None
+        return Binding(self.names[like.symbol], like.type, like.interval)
+
+
+def _alike(one: Type, other: Type) -> bool:
+    return (one.dims, one.col) == (other.dims, other.col)
+
+
+def _annotation(one: Input) -> str:
+    if one.kind == "function":
+        return "Callable[[Tensor], Tensor]"
+    return _PYTHON_TYPES[one.symbol.type.dtype] if one.symbol.type.python else "Tensor"
