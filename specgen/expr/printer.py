@@ -27,10 +27,11 @@ ATOM: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Python text and the precedence of its outermost operator."""
+    """Python text and the precedence of its outermost operator; `expanded` where its rows are one in memory."""
 
     text: str
     precedence: int = ATOM
+    expanded: bool = False
 
     def at(self, floor: int) -> str:
         """The text, in parentheses when it binds less than `floor`."""
@@ -185,17 +186,25 @@ class Printer:
             if kind.col == col:
                 return self.show(node)
             return self.logical(node) if kind.col else method(self.show(node), "unsqueeze", "-1")
-        printed = self.aligned(node, len(dims))
-        if kind.level == "batch" and kind.col and kind.rank < len(dims):
-            printed = self.behind(self.logical(node), len(dims) - kind.rank)
+        if kind.level == "batch" and kind.col and col and not kind.rank:
+            # A flag of each environment for each of its agents: the trailing 1 stays where it is.
+            feature = [*map(str, dims), "1"]
+            printed = self.behind(self.show(node), len(dims))
+        else:
+            feature = [*map(str, dims)]
+            printed = self.aligned(node, len(dims))
+            if kind.level == "batch" and kind.col and kind.rank < len(dims):
+                printed = self.behind(self.logical(node), len(dims) - kind.rank)
         shape = self.batch_shape() if batch else None
-        if shape is not None and not dims:
+        expanded = shape is not None or bool(dims)
+        if shape is not None and not feature:
             # One argument, not unpacked: the batch may have no dimensions either.
             printed = method(printed, "expand", shape)
-        elif shape is not None or dims:
-            items = [] if shape is None else [f"*{shape}"]
-            printed = method(printed, "expand", *items, *map(str, dims))
-        return method(printed, "unsqueeze", "-1") if col else printed
+        elif expanded:
+            printed = method(printed, "expand", *([] if shape is None else [f"*{shape}"]), *feature)
+        if col and len(feature) == len(dims):
+            printed = method(printed, "unsqueeze", "-1")
+        return replace(printed, expanded=expanded)
 
     def batch_shape(self) -> str | None:
         """The text of the batch shape, `th.shape`; None when nothing read has batch dimensions."""

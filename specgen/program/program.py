@@ -83,12 +83,16 @@ class Callee:
         program: What it computes, where that is known.
         effect: What it does besides.
         receiver: What it is a method of, such as a network; it is read by the call.
+        record: The class of what it returns, where its program does not say that.
+        returns_tuple: Whether it returns a tuple even of one value.
     """
 
     name: str
     program: Program | None = None
     effect: Effect = "pure"
     receiver: Symbol | None = None
+    record: str | None = None
+    returns_tuple: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class Call:
         args: One value for each input of the callee's program.
         named: Arguments by name, for callees without a program.
         fields: The fields of the record that the callee returns; empty where it returns a value or a tuple.
+        called: What a printer would like to call that record.
         origin: The declaration that says so.
     """
 
@@ -109,6 +114,7 @@ class Call:
     args: tuple[Typed, ...] = ()
     named: tuple[tuple[str, Typed], ...] = ()
     fields: tuple[str, ...] = ()
+    called: str = "base"
     origin: str | None = None
 
 

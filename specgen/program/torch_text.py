@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
-from specgen.program.walk import reads, substituted
+from specgen.program.walk import reads, substituted, symbols_read
 
 RECORDS: Final = ("dynamics", "params", "env_consts", "consts")
 """The records that functions take before all else, in this order."""
@@ -87,13 +87,15 @@ class _Printer:
         self.names: dict[Symbol, str] = {}
         self.taken: set[str] = {*reserved, *RECORDS}
         self.lines: list[PrintedLine] = []
-        self.read = {symbol for statement in program.body for symbol in reads(statement)}
+        self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
         self.returned = Counter(output.symbol for output in program.outputs)
         self.in_return = {
             statement.target: statement.value
             for statement in program.body
             if isinstance(statement, Assign) and self._prints_inline(statement)
         }
+        inline = (symbol for value in self.in_return.values() for symbol in symbols_read(value))
+        self.kept = {*self.returned, *inline}
 
     def function(self) -> PrintedFunction:
         args, keywords = self._arguments()
@@ -115,9 +117,18 @@ class _Printer:
 
     # names -----------------------------------------------------------------------------------------
 
-    def _new_name(self, symbol: Symbol) -> str:
-        wanted = symbol.alias if symbol.alias and symbol.name in self.taken else symbol.name
-        return self._unused(wanted)
+    def _new_name(self, symbol: Symbol, statement: Statement | None = None) -> str:
+        if symbol.name not in self.taken or (statement is not None and self._is_free(symbol.name, statement)):
+            self.taken.add(symbol.name)
+            return symbol.name
+        return self._unused(symbol.alias or symbol.name)
+
+    def _is_free(self, name: str, statement: Statement) -> bool:
+        """Whether a name can be taken again: what has it is read in this statement for the last time."""
+        holders = [symbol for symbol, held in self.names.items() if held == name]
+        return bool(holders) and all(
+            self.last_reader.get(symbol) is statement and symbol not in self.kept for symbol in holders
+        )
 
     def _unused(self, wanted: str) -> str:
         name, count = wanted, 2
@@ -152,12 +163,12 @@ class _Printer:
     def _is_result(self, statement: Statement) -> bool:
         """Whether a statement makes what the function returns, and nothing else reads that."""
         result = self.program.outputs[0].symbol
-        return isinstance(statement, Assign) and statement.target == result and result not in self.read
+        return isinstance(statement, Assign) and statement.target == result and result not in self.last_reader
 
     def _prints_inline(self, statement: Assign) -> bool:
         """Whether a value that only the record takes is printed in the `return`: what no declaration names."""
         value, returned = statement.value, self.returned[statement.target]
-        if statement.origin is not None or not returned or statement.target in self.read:
+        if statement.origin is not None or not returned or statement.target in self.last_reader:
             return False
         if value.op == "or":
             return returned == 1
@@ -175,7 +186,7 @@ class _Printer:
         match statement:
             case Assign():
                 text = self._expr(statement.value)
-                name = self.names[statement.target] = self._new_name(statement.target)
+                name = self.names[statement.target] = self._new_name(statement.target, statement)
                 self.lines.append(PrintedLine(f"{name} = {text}", statement.origin))
             case Call():
                 self._call(statement)
@@ -198,14 +209,16 @@ class _Printer:
         receiver = "" if callee.receiver is None else f"{self.names[callee.receiver]}."
         text = f"{receiver}{callee.name}({', '.join(texts)})"
         if call.fields:
-            record = self._unused("base")
+            made = self._unused(call.called)
             for target, field in zip(call.targets, call.fields, strict=True):
-                self.names[target] = f"{record}.{field}"
-            self.lines.append(PrintedLine(f"{record} = {text}", call.origin))
+                self.names[target] = f"{made}.{field}"
+            typed = f"{made}: {callee.record}" if callee.record else made
+            self.lines.append(PrintedLine(f"{typed} = {text}", call.origin))
             return
         for target in call.targets:
             self.names[target] = self._new_name(target)
-        made = ", ".join(self.names[target] for target in call.targets)
+        names = [self.names[target] for target in call.targets]
+        made = f"({names[0]},)" if callee.returns_tuple and len(names) == 1 else ", ".join(names)
         self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
 
     def _region(self, region: Region) -> None:
@@ -252,6 +265,10 @@ class _Printer:
         if expr.op == "place":
             value, like = expr.args
             return to_torch(self._named(value), like=self._binding(like), shapes=self.shapes)
+        if expr.op == "record":
+            names = cast("tuple[str, ...]", expr.options["fields"])
+            pairs = (f"{name}={self._expr(arg)}" for name, arg in zip(names, expr.args, strict=True))
+            return f"{expr.options['name']}({', '.join(pairs)})"
         if expr.op == "copy":
             return f"{self._expr(expr.args[0])}.clone()"
         if expr.op == "given_or":
@@ -269,10 +286,7 @@ class _Printer:
         inner = self._named(value)
         if kind.dims is None:
             return self._stored_like_key(value, inner, kind, like)
-        text = to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, shapes=self.shapes)
-        # Expanded, all rows are one in memory: writing into one of them would write into all.
-        expanded = value.type.level != "batch" or (value.type.dims == () and kind.dims != ())
-        return f"{text}.clone()" if expanded and not value.type.python else text
+        return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, shapes=self.shapes)
 
     def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Binding | None) -> str:
         """A value for whatever shape its key will have: its own, or that of the tensor that stands for the key."""

@@ -21,6 +21,7 @@ from specgen.check.programs.body import Body
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full, point
 from specgen.expr.builtins.table import TABLE
 from specgen.program.program import Cell, Component, Input, Output, Program
+from specgen.program.stored import witnessed
 from specgen.program.walk import read, store
 
 COLUMN = Type("bool", (), col=True)
@@ -80,9 +81,8 @@ class EnvPrograms:
         result = body.symbol("returns", function.function.result, typed.interval)
         body.add(result, store(typed, result.type), function.returns.path)
         records = [one for one in self.fixed if one.group in function.function.prefix]
-        return Program(
-            function.function.text, (*records, *args), tuple(body.statements), (Output("returns", result),)
-        )
+        outputs = (Output("returns", result),)
+        return witnessed(Program(function.function.text, (*records, *args), tuple(body.statements), outputs))
 
     # phases --------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class EnvPrograms:
         path = f"{self.path}.step.{dotted(key)}"
         if said is None or said.static is False:
             value = _known(False) if above is None else read(above)
-            return body.add(symbol, store(value, symbol.type), None if above is None else path)
+            return body.add(symbol, store(value, symbol.type))
         value = (
             _known(True) if said.static is not None else read(said.symbol) if said.symbol else _known(True)
         )

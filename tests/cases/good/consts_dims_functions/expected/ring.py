@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6e9defbe8b3060c77e7772140cb720646983e66a561f761868f133fc3b64aa79
+# specgen: sha256=a7b654aa012fc22d0f9ace5b73e7bce65a6eb76235d573030524c275489086dc
 """Walkers on a ring."""
 
 from __future__ import annotations
@@ -107,12 +107,7 @@ def ring_reset(not_done: Tensor, draw_cell: Tensor) -> RingRoot:
 
 
 def ring_advance(
-    params: RingParams,
-    consts: RingConsts,
-    cell: Tensor,
-    shake: Tensor,
-    action: Tensor,
-    draw_next_shake: Tensor,
+    params: RingParams, consts: RingConsts, cell: Tensor, action: Tensor, draw_next_shake: Tensor
 ) -> RingNext:
     """One step of the dynamics: all that the step after it depends on.
 
@@ -120,7 +115,6 @@ def ring_advance(
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
         cell: int64 [*batch, 2].
-        shake: float32 [*batch, 2].
         action: int64 [*batch, 2].
         draw_next_shake: float32 [*batch, 2], standard normal.
     """
@@ -261,7 +255,7 @@ class Ring(GeneratedEnv["RingData", "RingSpecs"]):
 
     def _advance(self, root: RingRoot, actions: tuple[Tensor, ...]) -> RingNext:
         return ring_advance(
-            self.params, self.consts, root.cell, root.shake, actions[0], self._normal((2,), torch.float32)
+            self.params, self.consts, root.cell, actions[0], self._normal((2,), torch.float32)
         )
 
     def _root_entries(self, root: RingRoot) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3597bb3a0162ebb0ecf5af364a8c9818858f4725ce35e8dd58b1ca7799d41a1f
+# specgen: sha256=ff4339dd437f7acce7d1decb8cb86db9a862e20f2955c49dc61ce05ecc3bcdd2
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -106,7 +106,6 @@ def team_advance(x: Tensor, agents_action: Tensor) -> TeamNext:
     agents_terminated = torch.abs(next_x) > 9
     # envs.Team.step.terminated
     terminated = agents_terminated.all(dim=-1).unsqueeze(-1)
-    # envs.Team.step.agents.terminated
     agents_terminated = agents_terminated.unsqueeze(-1)
     return TeamNext(
         x=next_x,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=af39a69b1d7eb5b5b2fb717b17f34f16df128d09e7053c342bdfdb47f2da504c
+# specgen: sha256=73704e1107038f5aab3bbe8a5b7553b6fb09d938cb70ed7b5fddfd55e5f745f3
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def walk_reset(not_done: Tensor, draw_x: Tensor) -> WalkRoot:
 
 
 def walk_advance(
-    params: WalkParams, consts: WalkConsts, x: Tensor, last: Tensor, done: Tensor, move: Tensor, arms: Tensor
+    params: WalkParams, consts: WalkConsts, x: Tensor, done: Tensor, move: Tensor, arms: Tensor
 ) -> WalkNext:
     """One step of the dynamics: all that the step after it depends on.
 
@@ -101,7 +101,6 @@ def walk_advance(
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
         x: float32 [*batch].
-        last: int64 [*batch].
         done: bool [*batch, 1]: the episode is over.
         move: bool [*batch, 3].
         arms: bool [*batch, 5].
@@ -239,7 +238,7 @@ class Walk(GeneratedEnv["WalkData", "WalkSpecs"]):
         )
 
     def _advance(self, root: WalkRoot, actions: tuple[Tensor, ...]) -> WalkNext:
-        return walk_advance(self.params, self.consts, root.x, root.last, root.done, actions[0], actions[2])
+        return walk_advance(self.params, self.consts, root.x, root.done, actions[0], actions[2])
 
     def _root_entries(self, root: WalkRoot) -> dict[str, Any]:
         return {

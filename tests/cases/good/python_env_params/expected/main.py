@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c3f7b3f5771046560ceccbb56184e02555abe338730e2f7924a1b341ee583ec
+# specgen: sha256=b824cf0cfe2d68b4681543ec6658c46bd3e1e668d74bfb82026206df88b9c692
 """Parameters of each environment beside a class."""
 
 from __future__ import annotations
@@ -520,11 +520,11 @@ def crane_advance(dynamics: SimulatorDynamics[CraneProtocol], lift: Tensor) -> C
         dynamics: the class's object.
         lift: int64 [*batch].
     """
-    params: CraneEpisodeParams = dynamics.episode_params()
+    episode: CraneEpisodeParams = dynamics.episode_params()
     height, reward, terminated, truncated = dynamics.step(lift)
     return CraneNext(
         height=height,
-        load=params.load,
+        load=episode.load,
         done=terminated | truncated,
         terminated=terminated,
         truncated=truncated,
