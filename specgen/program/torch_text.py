@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -75,6 +75,18 @@ def print_function(
     printer = _Printer(program, annotations or {}, {*reserved, "batch"}, BatchShapes({several[0]: "batch"}))
     function = printer.function()
     return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
+
+
+def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> str:
+    """One expression by itself; `name` is the text that reads a symbol."""
+    return to_torch(_with_names(expr, name))
+
+
+def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
+    """`expr` with the text that reads each symbol."""
+    return substituted(
+        expr, lambda symbol: Typed("name", symbol.type, symbol.interval, text=name(symbol), symbol=symbol)
+    )
 
 
 class _Printer:
@@ -299,12 +311,7 @@ class _Printer:
         return full_like_text(like.text, text, "" if is_abstract(kind.dtype) else dtype_text(kind.dtype))
 
     def _named(self, expr: Typed) -> Typed:
-        return substituted(
-            expr,
-            lambda symbol: Typed(
-                "name", symbol.type, symbol.interval, text=self.names[symbol], symbol=symbol
-            ),
-        )
+        return _with_names(expr, self.names.__getitem__)
 
     def _binding(self, like: Typed) -> Binding:
         assert like.symbol is not None
