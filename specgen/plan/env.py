@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import Checked, CheckedEnv, Entry
+from specgen.check.programs.chain import EnvPieces
 from specgen.check.programs.env import EnvPrograms
 from specgen.expr import full
 from specgen.plan.data import data_plan
@@ -27,7 +28,8 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     """
     env = checked.value
     programs = EnvPrograms(env)
-    parts = split(programs.component())
+    component = programs.component()
+    parts = split(component)
     planner = _Planner(env, parts)
     items: list[Item] = []
     if env.params:
@@ -59,6 +61,7 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         tuple(map(_output, env.observation)),
         tuple(map(_output, env.reward)),
         env.params,
+        pieces=EnvPieces(component, parts, programs.fixed, programs.action),
     )
     return [*items, env_class(interface), *data_plan(interface)], interface
 

@@ -37,6 +37,7 @@ def plan_function(
     annotations: Mapping[str, str],
     describe: Callable[[Input], str] | None = None,
     returns: Sequence[str] = (),
+    name: Callable[[Input], str] | None = None,
 ) -> Planned:
     """Print a program, and document it.
 
@@ -46,6 +47,7 @@ def plan_function(
         annotations: the types of the records that it is passed.
         describe: the documentation of an argument; without it arguments are not documented.
         returns: the documentation of what it returns, where its record does not say it.
+        name: what an argument is called in the `Call`; by default `data_name`.
     """
     printed = print_function(program, annotations)
     doc = [summary]
@@ -61,9 +63,8 @@ def plan_function(
         tuple(Line(line.text, line.origin) for line in printed.lines),
         tuple(Argument(argument.name, argument.annotation) for argument in printed.keyword_only),
     )
-    names = [
-        argument.name if argument.input is None else data_name(argument.input) for argument in printed.args
-    ]
+    called = name or data_name
+    names = [argument.name if argument.input is None else called(argument.input) for argument in printed.args]
     outputs = [output.name if output.key is None else dotted(output.key) for output in program.outputs]
     draws = tuple(one.draw for one in program.inputs if one.draw is not None)
     return Planned(plan, Call(program.name, tuple(names), tuple(outputs), program.record), draws)

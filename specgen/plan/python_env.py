@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource
+from specgen.check.programs.chain import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
 from specgen.expr import Type
 from specgen.literals import literal
@@ -46,7 +47,8 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     observed = tuple(_field(e, e.type) for e in env.observation)
     rewards = tuple(_field(e, e.type) for e in env.reward)
     root = (*state, *observed, *flag_fields(env))
-    _, parts = PythonEnvPrograms(env).parts()
+    programs = PythonEnvPrograms(env)
+    component, parts = programs.parts()
     reset = _planned(
         env, parts.reset, f"A fresh episode in every row of the batch, by `{_source(env).text}`."
     )
@@ -63,6 +65,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
         rewards=tuple(Output(e.name, e.dotted, e.key, e.type, e.spec, e.doc) for e in env.reward),
         params=env.params,
         extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
+        pieces=EnvPieces(component, parts, (programs.dynamics, *programs.fixed), programs.action),
     )
     items: list[Item] = []
     if env.params:

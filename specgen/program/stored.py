@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from specgen.expr import Symbol, Type, Typed
@@ -11,6 +11,7 @@ from specgen.expr.relayout import relayout
 from specgen.program.cut import in_order
 from specgen.program.program import Assign, Program, Statement
 from specgen.program.walk import (
+    defined,
     read,
     reads,
     reads_symbol,
@@ -121,23 +122,23 @@ def witnessed(program: Program) -> Program:
     placeless = {one.target for one in program.body if isinstance(one, Assign) and _wants_device(one.value)}
     if not wanting and not placeless:
         return program
+    makers = defined(program.body)
     seen = [one.symbol for one in program.inputs]
-    seen += [target for one in program.body for target in targets(one) if target not in wanting]
+    seen += [target for one in program.body for target in targets(one) if target not in wanting | placeless]
     seen = [symbol for symbol in seen if not symbol.type.python and symbol.type.dims is not None]
     # Where nothing has rows, as in a declared function without arguments, a table still tells the device.
     seen = [symbol for symbol in seen if symbol.type.level == "batch"] or seen
     body: list[Statement] = []
     for statement in program.body:
-        if isinstance(statement, Assign) and statement.target in wanting:
-            like = _witness(statement.target, statement.value.type, seen, program)
-            if like is not None:
-                value = replace(statement.value, args=(*statement.value.args, read(like)))
-                statement = replace(statement, value=value)
-        elif isinstance(statement, Assign) and statement.target in placeless and seen:
-            value = statement.value
-            like = min(seen, key=_stored_rank)
-            placed = Typed("place", value.type, value.interval, (value, read(like)))
-            statement = replace(statement, value=placed)
+        if isinstance(statement, Assign) and statement.target in wanting | placeless:
+            target, value = statement.target, statement.value
+            known = [symbol for symbol in seen if not _needs(symbol, target, makers)]
+            if target in wanting and (like := _witness(target, value.type, known, program)) is not None:
+                statement = replace(statement, value=replace(value, args=(*value.args, read(like))))
+            elif target in placeless and known:
+                like = min(known, key=_stored_rank)
+                placed = Typed("place", value.type, value.interval, (value, read(like)))
+                statement = replace(statement, value=placed)
         body.append(statement)
     return replace(program, body=tuple(in_order(body)))
 
@@ -164,6 +165,19 @@ def _wants_device(value: Typed) -> bool:
 
 def _reads(value: Typed, level: str) -> bool:
     return any(symbol.type.level == level for symbol in symbols_read(value))
+
+
+def _needs(symbol: Symbol, other: Symbol, makers: Mapping[Symbol, Statement]) -> bool:
+    """Whether a value is computed from another, through however many statements."""
+    pending, seen = [symbol], {symbol}
+    while pending:
+        found = pending.pop()
+        if found == other:
+            return True
+        new = [one for one in reads(makers[found]) if one not in seen] if found in makers else []
+        pending += new
+        seen.update(new)
+    return False
 
 
 def _stored_rank(symbol: Symbol) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, TypeGuard, cast
 
 from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
-from specgen.program.walk import reads, substituted, symbols_read
+from specgen.program.walk import reads, substituted, symbols_read, targets
 
 RECORDS: Final = ("dynamics", "params", "env_consts", "consts")
 """The records that functions take before all else, in this order."""
@@ -116,8 +116,12 @@ class _Printer:
         for index, statement in enumerate(program.body):
             last = index == len(program.body) - 1
             if single and last and self._is_result(statement):
-                assert isinstance(statement, Assign)
-                self.lines.append(PrintedLine(f"return {self._expr(statement.value)}", statement.origin))
+                text = (
+                    self._expr(statement.value)
+                    if isinstance(statement, Assign)
+                    else self._call_text(statement)
+                )
+                self.lines.append(PrintedLine(f"return {text}", statement.origin))
                 break
             if not isinstance(statement, Assign) or statement.target not in self.in_return:
                 self._statement(statement)
@@ -130,10 +134,11 @@ class _Printer:
     # names -----------------------------------------------------------------------------------------
 
     def _new_name(self, symbol: Symbol, statement: Statement | None = None) -> str:
-        if symbol.name not in self.taken or (statement is not None and self._is_free(symbol.name, statement)):
-            self.taken.add(symbol.name)
+        if symbol.name in self.taken and symbol.alias:
+            return self._unused(symbol.alias)
+        if statement is not None and self._is_free(symbol.name, statement):
             return symbol.name
-        return self._unused(symbol.alias or symbol.name)
+        return self._unused(symbol.name)
 
     def _is_free(self, name: str, statement: Statement) -> bool:
         """Whether a name can be taken again: what has it is read in this statement for the last time."""
@@ -172,10 +177,12 @@ class _Printer:
 
     # statements ------------------------------------------------------------------------------------
 
-    def _is_result(self, statement: Statement) -> bool:
+    def _is_result(self, statement: Statement) -> TypeGuard[Assign | Call]:
         """Whether a statement makes what the function returns, and nothing else reads that."""
         result = self.program.outputs[0].symbol
-        return isinstance(statement, Assign) and statement.target == result and result not in self.last_reader
+        if isinstance(statement, Region) or result in self.last_reader or targets(statement) != (result,):
+            return False
+        return isinstance(statement, Assign) or not statement.fields
 
     def _prints_inline(self, statement: Assign) -> bool:
         """Whether a value that only the record takes is printed in the `return`: what no declaration names."""
@@ -205,7 +212,7 @@ class _Printer:
             case Region():
                 self._region(statement)
 
-    def _call(self, call: Call) -> None:
+    def _call_text(self, call: Call) -> str:
         callee = call.callee
         texts: list[str] = []
         records: set[str] = set()
@@ -219,7 +226,10 @@ class _Printer:
                 texts.append(text.partition(".")[0])
         texts += [f"{name}={self._expr(value)}" for name, value in call.named]
         receiver = "" if callee.receiver is None else f"{self.names[callee.receiver]}."
-        text = f"{receiver}{callee.name}({', '.join(texts)})"
+        return f"{receiver}{callee.name}({', '.join(texts)})"
+
+    def _call(self, call: Call) -> None:
+        callee, text = call.callee, self._call_text(call)
         if call.fields:
             made = self._unused(call.called)
             for target, field in zip(call.targets, call.fields, strict=True):

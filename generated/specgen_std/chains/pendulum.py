@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f4b38b1bc7a76867965ee01d6b45df48abf7db02ab4c0a7e17d310c674b8da42
+# specgen: sha256=a0ac32a192c3dc2f395fd6ddea6c00a3edd725b9e5b8fd40a71d164e67e265f0
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
-from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.pendulum import (
@@ -124,20 +123,18 @@ def pendulum_train_advance(
     """One step: all that the step after it depends on."""
     # envs.Pendulum
     base = pendulum_advance(params, th, thdot, done, action)
+    reward = pendulum_reward(th, thdot, action)
+    # chains.PendulumTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.PendulumTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 200)
-    next_done = base.done | next_truncated
-    # chains.PendulumTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.Pendulum
-    reward = pendulum_reward(th, thdot, action)
     # chains.PendulumTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return PendulumTrainNext(
         th=base.th,
         thdot=base.thdot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -408,7 +405,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     _gym_id = "Pendulum-v1"
     _gym_max_episode_steps = 200
     consts: PendulumGymTrainConsts
-    _gym_lifts = True
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.
@@ -509,28 +505,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return pendulum_gym_train_advance(
             self.consts, root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
-        )
-
-    def _gym_lift(
-        self,
-        firsts: PendulumGymTrainRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> PendulumGymTrainNext:
-        consts = self.consts
-        # chains.PendulumGymTrain.transforms[2]
-        reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
-        return pendulum_gym_train_advance(
-            self.consts,
-            counts_before(firsts.step_count, lengths),
-            sums_before(firsts.episode_reward, reward_scaled, lengths),
-            observation,
-            reward,
-            terminated,
-            truncated,
         )
 
     def _root_entries(self, root: PendulumGymTrainRoot) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class EnvPrograms:
                 if not level:
                     value = read(NOT_DONE.symbol)
                 else:
-                    value = store(_known(False), symbol.type) if first is None else read(first)
+                    value = store(known(False), symbol.type) if first is None else read(first)
                 first = first or symbol
                 init[dotted(key)] = body.add(symbol, value)
         return init
@@ -227,11 +227,9 @@ class EnvPrograms:
         symbol = self._new_flag(body, key)
         path = f"{self.path}.step.{dotted(key)}"
         if said is None or said.static is False:
-            value = _known(False) if above is None else read(above)
+            value = known(False) if above is None else read(above)
             return body.add(symbol, store(value, symbol.type))
-        value = (
-            _known(True) if said.static is not None else read(said.symbol) if said.symbol else _known(True)
-        )
+        value = known(True) if said.static is not None else read(said.symbol) if said.symbol else known(True)
         if above is None or not joined or said.static is not None:
             return body.add(symbol, store(value, symbol.type))
         own = body.symbol(f"{dotted(key)}.own", symbol.type, full("bool"), wish=symbol.name)
@@ -304,7 +302,8 @@ def either(one: Symbol, other: Symbol, type: Type = COLUMN) -> Typed:
     return Typed("or", type, full("bool"), (read(one), read(other)), builtin=TABLE["or"])
 
 
-def _known(value: bool) -> Typed:
+def known(value: bool) -> Typed:
+    """A truth value that is known at build."""
     return Typed("literal", Type("bool", (), "lit"), point(value), text=str(value), static=value)
 
 

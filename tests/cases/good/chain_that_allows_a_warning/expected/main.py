@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6f6c576ba3800fa28cc74926f2a8dcba45c7457b20a102141bd842c172b4a125
+# specgen: sha256=6c1ac71229a326ece30ef50d00ff5243f7089f69025b3b589a6811ce7b87696f
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -132,12 +132,10 @@ def train_advance(
     """One step: all that the step after it depends on."""
     # envs.CartPole
     base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    reward = cart_pole_reward(base.terminated)
     # chains.Train.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # envs.CartPole
-    reward = cart_pole_reward(base.terminated)
     # chains.Train.transforms[1]
     next_episode_reward = episode_reward + reward
     return TrainNext(
@@ -145,7 +143,7 @@ def train_advance(
         x_dot=base.x_dot,
         theta=base.theta,
         theta_dot=base.theta_dot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,

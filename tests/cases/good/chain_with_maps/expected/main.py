@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=028145945e9c79914844b2db1e4e5c39abd1282edac5db4f282e55b13e5b852f
+# specgen: sha256=0d9f7fac71f4973cbf77a16ca00bac878d4da8fb1dd16da0095e80b265ae0531
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -144,12 +144,10 @@ def train_advance(
     """One step: all that the step after it depends on."""
     # envs.CartPole
     base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    reward = cart_pole_reward(base.terminated)
     # chains.Train.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # envs.CartPole
-    reward = cart_pole_reward(base.terminated)
     # chains.Train.transforms[2]
     reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
     # chains.Train.transforms[3]
@@ -159,7 +157,7 @@ def train_advance(
         x_dot=base.x_dot,
         theta=base.theta,
         theta_dot=base.theta_dot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c75560257bf6658069bee2eab695dec971aac0c4451c597a236c11aee336f63d
+# specgen: sha256=643823f946a508e1b53a0c90bb075e81cf6aba014312507258e3b198af3eb7c5
 """A chain over an environment and a transform of other files."""
 
 from __future__ import annotations
@@ -85,11 +85,10 @@ def timed_advance(params: PointParams, x: Tensor, v: Tensor, time: Tensor, actio
     # chains.Timed.transforms[0]
     next_time = time + 1
     next_truncated = base.truncated | (next_time >= 20)
-    next_done = base.done | next_truncated
     return TimedNext(
         x=base.x,
         v=base.v,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         time=next_time,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8765872db424cbb625b5fa53d03e882486e7f42d51796c74cefd839791795303
+# specgen: sha256=6e4d547552503d5af0ee3b26aaeb1a0b80a4d55efd9f2e1510dbf0e667298735
 """Parameters of each environment, given or drawn."""
 
 from __future__ import annotations
@@ -414,14 +414,13 @@ def point_train_advance(
     # chains.PointTrain.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 20)
-    next_done = base.done | next_truncated
     return PointTrainNext(
         x=base.x,
         mass=base.mass,
         slow=base.slow,
         dt=base.dt,
         gains=base.gains,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,

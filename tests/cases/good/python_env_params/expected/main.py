@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b824cf0cfe2d68b4681543ec6658c46bd3e1e668d74bfb82026206df88b9c692
+# specgen: sha256=3323773db767f6973ce423e9f2e085ebc45f0d4d02292c828c423b5c4322779d
 """Parameters of each environment beside a class."""
 
 from __future__ import annotations
@@ -700,11 +700,10 @@ def crane_train_advance(
     # chains.CraneTrain.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 50)
-    next_done = base.done | next_truncated
     return CraneTrainNext(
         height=base.height,
         load=base.load,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32ea38c291aab46fd3afad0fe6023e1c526610300594e4c8540010ae61e4750b
+# specgen: sha256=f91229ee069cd34e8e6ab782f6e58c70cce431ac508295b0bd96aaccb9df7170
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -709,11 +709,10 @@ def arm_train_advance(
     # chains.ArmTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 50)
-    next_done = base.done | next_truncated
     return ArmTrainNext(
         raw_angle=base.angle,
         image=base.image,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,
