@@ -119,6 +119,61 @@ class Type:
         return self.dtype + (f"[{', '.join(map(str, self.dims))}]" if self.dims else "")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution(Type):
+    """A probability distribution for each row, as a policy gives it.
+
+    It is no number: what takes one says so by this type, and everything that computes refuses it by its dtype.
+
+    Attributes:
+        family: Which distribution it is: `categorical`, `normal`, `tanh_normal`.
+        event: The type of one sample; log-probabilities are one float32 for each event.
+    """
+
+    dtype: str = "distribution"
+    family: str
+    event: Type
+
+    def __str__(self) -> str:
+        return f"{self.family}[{self.event}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Type):
+    """Several values under names, such as the data before a step, and after it.
+
+    Attributes:
+        fields: Their names and types.
+    """
+
+    dtype: str = "record"
+    fields: tuple[tuple[str, Type], ...] = ()
+
+    def __str__(self) -> str:
+        return f"record({', '.join(f'{name}: {type}' for name, type in self.fields)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Procedure(Type):
+    """What can be called with values by name: a network, a value estimator.
+
+    Attributes:
+        params: The names and types of what it takes.
+        returns: The names and types of what it gives.
+    """
+
+    dtype: str = "callable"
+    level: Level = "const"
+    params: tuple[tuple[str, Type], ...] = ()
+    returns: tuple[tuple[str, Type], ...] = ()
+
+    def __str__(self) -> str:
+        taken, given = (
+            ", ".join(f"{name}: {type}" for name, type in pairs) for pairs in (self.params, self.returns)
+        )
+        return f"({taken}) -> ({given})"
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """What a name stands for: the Python text that reads it, its type and its values.

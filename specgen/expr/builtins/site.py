@@ -138,7 +138,8 @@ class Site:
 
     def _not_a_number(self, value: Typed) -> None:
         text = self.written(value)
-        kind = {"bool": "a truth value", "str": "a word", "any": "of any dtype"}[value.type.dtype]
+        kinds = {"bool": "a truth value", "str": "a word", "any": "of any dtype"}
+        kind = kinds.get(value.type.dtype, f"a {value.type.dtype}")
         verb = "compared" if self.builtin.name in ("<", "<=", ">", ">=", "==", "!=") else "calculated with"
         help = f"write where({text}, 1.0, 0.0)" if value.type.dtype == "bool" else None
         if help is not None and value.type.dims:
