@@ -151,8 +151,7 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
         value = instance.params[param.name]
         if param.kind == "tensor" and value is not None:
             type_ = Type("float32", shape_of(value), "const")
-            numbers = list(_flat(value))
-            values = Interval(min(numbers), max(numbers))
+            values = interval_of(value)
             symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)
             text = const_text(param.name)
             scope[param.name] = Binding(text, type_, values, what="parameter", symbol=symbol)
@@ -175,6 +174,12 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of nested lists (they are known to be regular)."""
     return (len(value), *shape_of(value[0])) if isinstance(value, list) else ()
+
+
+def interval_of(value: Any) -> Interval:
+    """The smallest interval around the numbers in nested lists."""
+    numbers = list(_flat(value))
+    return Interval(min(numbers), max(numbers))
 
 
 def _dtype(kind: str) -> str:

@@ -90,10 +90,11 @@ class _Planner:
                 if field.visible and not field.flag and self._is_extra(one)
             },
         )
-        lift = None
-        if env.env.gymnasium is not None and len(env.env.observation) == 1:
-            lift = plan_lift(self.component, parts.advance, chain.name)
-        items.append(chain_class(interface, chain, env, lift))
+        liftable = env.env.gymnasium is not None and len(env.env.observation) == 1
+        lift = plan_lift(self.component, parts.advance) if liftable else ()
+        given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
+        observed = given[: len(env.env.observation)]
+        items.append(chain_class(interface, chain, env, lift, observed))
         items += data_plan(interface)
         return items
 

@@ -1,20 +1,77 @@
-"""Lifting a Gymnasium chain over time."""
+"""Lifting a Gymnasium chain over time: what it carries, for all steps of a rollout at once.
+
+Gymnasium itself must be stepped; everything else need not wait for it. A carry that counts, or that adds up
+what the environment returned, is known for all steps of an episode in closed form, bit by bit as step after step
+would give it; then one call of the chain's own `advance`, on tensors with time in front, does the rest.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from specgen.plan.model import FunctionPlan
+from specgen.plan.functions import plan_function
+from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.program.lift import Limit, lift
+from specgen.program.lifted import FIRSTS, LENGTHS, lifted, reaches
 from specgen.program.program import Component, Program
+from specgen.program.torch_text import RECORDS
+
+_RETURNED = ("observation", "reward", "terminated", "truncated")
+"""What Gymnasium returned, for all steps."""
 
 
-@dataclass(frozen=True)
-class Lift:
-    """The methods of a liftable chain."""
+def plan_lift(component: Component, advance: Program) -> tuple[FunctionPlan, ...]:
+    """The methods that lift a chain; none where something that it carries needs the loop.
 
-    methods: tuple[FunctionPlan, ...]
+    Args:
+        component: a chain over a Gymnasium environment with one observation.
+        advance: its step function.
+    """
+    found = lift(component)
+    whole = lifted(component, found, advance)
+    if whole is None or not all(map(reaches, found.limits)):
+        return ()
+    return (*_stop_method(component, found.limits), _lift_method(component, whole))
 
 
-def plan_lift(component: Component, advance: Program, chain: str) -> Lift | None:
-    """The methods that lift a chain."""
-    return None
+def _stop_method(component: Component, limits: tuple[Limit, ...]) -> tuple[FunctionPlan, ...]:
+    if not limits:
+        return ()
+    steps = list(dict.fromkeys(map(_steps_text, limits)))
+    least = steps[0] if len(steps) == 1 else f"min({', '.join(steps)})"
+    root = Argument("root", f"{component.name}Root")
+    line = Line(f"return max(1, {least})")
+    return (FunctionPlan("_gym_stop", (root,), "int", (), (line,), method=True),)
+
+
+def _steps_text(limit: Limit) -> str:
+    """After how many steps a counter reaches its limit."""
+    counter, by = f"int(root.{limit.counter.cell.name})", limit.counter.by
+    missing = f"{limit.number} - {counter}" if limit.above else f"{counter} - {limit.number}"
+    return missing if abs(by) == 1 else f"-(-({missing}) // {abs(by)})"
+
+
+def _lift_method(component: Component, whole: Program) -> FunctionPlan:
+    """`_gym_lift`: from what episodes begin with and what Gymnasium returned to the records of all steps."""
+    given = (one for one in whole.inputs if one.kind == "given")
+    names = {one.symbol: "observation" for one in given if one.symbol.name not in _RETURNED}
+    inputs = tuple(
+        replace(one, symbol=replace(one.symbol, name=names.get(one.symbol, one.symbol.name)))
+        for one in whole.inputs
+    )
+    records = dict.fromkeys(RECORDS, "")
+    plan = plan_function(replace(whole, inputs=inputs), "", records).plan
+    read = [argument.name for argument in plan.args if argument.name in RECORDS and argument.name != FIRSTS]
+    arguments = (
+        Argument(FIRSTS, f"{component.name}Root"),
+        Argument(LENGTHS.name, "Sequence[int]"),
+        *(Argument(name, "Tensor") for name in _RETURNED),
+    )
+    return FunctionPlan(
+        "_gym_lift",
+        arguments,
+        f"{component.name}Next",
+        (),
+        (*(Line(f"{name} = self.{name}") for name in read), *plan.body),
+        method=True,
+    )

@@ -14,9 +14,8 @@ from specgen.check.loss_model import (
     NetworkValue,
 )
 from specgen.check.model import Statement, identifier
-from specgen.check.programs.loss import condition
-from specgen.expr import SourceText
-from specgen.expr.tree import Expr, Logic
+from specgen.check.programs.loss import negated
+from specgen.expr import Typed
 from specgen.literals import formatted, listed, literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_parts import LossParts
@@ -115,9 +114,8 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
     for param in loss.params:
         lines += [Line(text) for text in _checks(param)]
     for requirement in loss.require:
-        broken = negated(requirement.condition.expr)
-        broken_text = _python(loss, broken, requirement.condition.source)
-        lines.append(Line(f"if {broken_text}:\n    raise ValueError({literal(requirement.message)})"))
+        broken = _python(negated(requirement.condition.typed))
+        lines.append(Line(f"if {broken}:\n    raise ValueError({literal(requirement.message)})"))
     lines += [Line(f"self.{param.name} = {param.name}") for param in loss.params]
     lines.append(Line("self.reduction = reduction"))
     lines.append(Line("self.use_prioritized_weights = use_prioritized_weights"))
@@ -172,7 +170,7 @@ def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     lines += [Line(f"{n.name} = self.functional_network({literal(n.name)})") for n in loss.networks]
     outputs = {network.name: network.output for network in loss.networks}
     for made in loss.forward:
-        lines.append(Line(f"{made.name} = {_value(loss, made.value, outputs)}", made.path))
+        lines.append(Line(f"{made.name} = {_value(made.value, outputs)}", made.path))
     call = [f"{made.name}" for made in parts.values]
     call += [_read(loss, role) for role in parts.roles]
     if parts.estimates:
@@ -193,7 +191,7 @@ def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     return FunctionPlan("forward", (_TENSORDICT,), "TensorDictBase", doc, tuple(lines), method=True)
 
 
-def _value(loss: CheckedLoss, value: NetworkValue, outputs: dict[str, str]) -> str:
+def _value(value: NetworkValue, outputs: dict[str, str]) -> str:
     match value:
         case NetworkCall():
             record = "tensordict" if value.record == "now" else "next_tensordict"
@@ -201,8 +199,9 @@ def _value(loss: CheckedLoss, value: NetworkValue, outputs: dict[str, str]) -> s
         case Alias():
             return identifier(value.name)
         case Choice():
-            chosen = _python(loss, value.condition, value.source, "self.")
-            then, otherwise = _value(loss, value.then, outputs), _value(loss, value.otherwise, outputs)
+            assert value.typed is not None
+            chosen = _python(value.typed, "self.")
+            then, otherwise = _value(value.then, outputs), _value(value.otherwise, outputs)
             return f"{then} if {chosen} else {otherwise}"
 
 
@@ -261,18 +260,6 @@ def _default(param: LossParam) -> str:
     return literal(param.default)
 
 
-def _python(loss: CheckedLoss, expr: Expr, source: SourceText, owner: str = "") -> str:
+def _python(condition: Typed, owner: str = "") -> str:
     """A condition on parameters as a Python expression; they are names, or attributes of `owner`."""
-    return print_expression(condition(loss, expr, source), lambda symbol: f"{owner}{symbol.name}")
-
-
-def negated(expr: Expr) -> Expr:
-    """The opposite of a condition, as one would write it: `not a or b` becomes `a and not b`."""
-    match expr:
-        case Logic(op="not", operands=(inner,)):
-            return inner
-        case Logic(op="or" | "and"):
-            operands = tuple(negated(operand) for operand in expr.operands)
-            return Logic("and" if expr.op == "or" else "or", operands, expr.start, expr.end)
-        case _:
-            return Logic("not", (expr,), expr.start, expr.end)
+    return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

@@ -27,13 +27,12 @@ def plan_loss(checked: Checked[CheckedLoss]) -> list[Item]:
 
 def _parts(loss: CheckedLoss, terms: Program) -> LossParts:
     """What the pure function takes."""
-    reads = {one.symbol.path for one in terms.inputs}
-    path = f"losses.{loss.name}"
+    given = {one.symbol for one in terms.inputs}
     return LossParts(
         function=terms.name,
-        values=tuple(made for made in loss.forward if made.path in reads),
-        roles=tuple(role for role in loss.roles if f"{path}.keys.{role.name}" in reads),
-        params=tuple(param for param in loss.params if f"{path}.params.{param.name}" in reads),
+        values=tuple(made for made in loss.forward if made.symbol in given),
+        roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
+        params=tuple(param for param in loss.params if loss.symbols[f"params.{param.name}"] in given),
         estimates=any(one.kind == "function" for one in terms.inputs),
     )
 

@@ -89,6 +89,8 @@ _RULES: Final[Mapping[str, Rule]] = {
     "or": "any",
     "and": "all",
 }
+_FLAGS: Final = ("terminated", "truncated", "done")
+"""The flags that end an episode; a transform's own, of another name, raises `done`."""
 _WHOLE: Final = ("int32", "int64")
 _MIRRORED: Final = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
@@ -105,9 +107,14 @@ def lift(component: Component) -> Lift:
     limits: list[Limit] = []
     undecided: list[Cell] = []
     for cell in component.cells:
-        if cell.next.type.dtype == "bool" and cell.name.split(".")[-1] in ("terminated", "truncated"):
+        if cell.next.type.dtype == "bool" and cell.name.split(".")[-1] in _FLAGS:
             found = [_limit(solver, cell, part) for part in solver.alternatives(read(cell.next))]
-            limits += [one for one in found if isinstance(one, Limit)]
+            known = {(one.counter.cell.name, one.number, one.above) for one in limits}
+            limits += [
+                one
+                for one in found
+                if isinstance(one, Limit) and (one.counter.cell.name, one.number, one.above) not in known
+            ]
             if None in found:
                 undecided.append(cell)
     return Lift(tuple(solver.solved.values()), tuple(solver.open), tuple(limits), tuple(undecided))

@@ -13,7 +13,7 @@ from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.walk import reads, substituted, symbols_read, targets
 
-RECORDS: Final = ("dynamics", "params", "env_consts", "consts")
+RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "firsts")
 """The records that functions take before all else, in this order."""
 
 _PYTHON_TYPES: Final = {"int64": "int", "float32": "float", "float64": "float", "bool": "bool", "str": "str"}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=014cdad2f0b800f000a9ed6259e8317420569bf407c287e8703c7a85e47009b2
+# specgen: sha256=492299756efc6abe72992bd71113adba974ae209657865e7d31dbbba1e7b0fc1
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.cartpole import (
@@ -467,6 +468,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
     _gym_id = "CartPole-v1"
     _gym_max_episode_steps = 500
     consts: CartPoleGymTrainConsts
+    _gym_lifts = True
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's CartPole-v1 with normalised observations and scaled rewards; `episode_reward` is the
@@ -564,6 +566,21 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return cart_pole_gym_train_advance(
             root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
+        )
+
+    def _gym_lift(
+        self,
+        firsts: CartPoleGymTrainRoot,
+        lengths: Sequence[int],
+        observation: Tensor,
+        reward: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
+    ) -> CartPoleGymTrainNext:
+        step_count = counts_before(firsts.step_count, lengths)
+        episode_reward = sums_before(firsts.episode_reward, reward, lengths)
+        return cart_pole_gym_train_advance(
+            step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _root_entries(self, root: CartPoleGymTrainRoot) -> dict[str, Any]:

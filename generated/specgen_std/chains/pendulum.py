@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a0ac32a192c3dc2f395fd6ddea6c00a3edd725b9e5b8fd40a71d164e67e265f0
+# specgen: sha256=f8103ecbe58626e0fe41049656fe6dae0e669bb97f66dca5c11903eb7e801d67
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.pendulum import (
@@ -405,6 +406,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     _gym_id = "Pendulum-v1"
     _gym_max_episode_steps = 200
     consts: PendulumGymTrainConsts
+    _gym_lifts = True
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.
@@ -505,6 +507,24 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return pendulum_gym_train_advance(
             self.consts, root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
+        )
+
+    def _gym_lift(
+        self,
+        firsts: PendulumGymTrainRoot,
+        lengths: Sequence[int],
+        observation: Tensor,
+        reward: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
+    ) -> PendulumGymTrainNext:
+        consts = self.consts
+        step_count = counts_before(firsts.step_count, lengths)
+        # chains.PendulumGymTrain.transforms[2]
+        reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
+        episode_reward = sums_before(firsts.episode_reward, reward_scaled, lengths)
+        return pendulum_gym_train_advance(
+            consts, step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _root_entries(self, root: PendulumGymTrainRoot) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The statements of a program while they are put together: a scope of names, and the draws met on the way."""
+"""The statements of a program while they are put together: what checked names stand for, and the draws on the way."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from specgen.check.model import Statement, identifier
-from specgen.diagnostics import Sink
-from specgen.expr import ANYTHING, Binding, Function, Interval, Symbol, Type, Typed, infer
+from specgen.expr import ANYTHING, Interval, Symbol, Type, Typed
 from specgen.expr import store as stored_interval
-from specgen.expr.builtins.record import Builtin
+from specgen.expr.relayout import relayout
 from specgen.expr.types import At
 from specgen.program.program import Assign, Input
 from specgen.program.program import Statement as ProgramStatement
@@ -22,26 +21,19 @@ class Body:
 
     Attributes:
         path: what the paths of its symbols begin with.
-        functions: what the declaration may call.
         records: the fields of the records that declared functions are passed whole (`params`, `consts`).
-        scope: what each name stands for so far.
+        assigned: what each name of the language was assigned: a symbol, or a value that is known at build.
         statements: the statements so far.
         draws: the random numbers that they read, as inputs.
     """
 
-    def __init__(
-        self,
-        path: str,
-        functions: Mapping[str, Function | Builtin] | None = None,
-        scope: Mapping[str, Binding] | None = None,
-        records: Mapping[str, tuple[Symbol, ...]] | None = None,
-    ) -> None:
+    def __init__(self, path: str, records: Mapping[str, tuple[Symbol, ...]] | None = None) -> None:
         self.path = path
-        self.functions = functions or {}
         self.records = records or {}
-        self.scope: dict[str, Binding] = dict(scope or {})
+        self.assigned: dict[str, Typed] = {}
         self.statements: list[ProgramStatement] = []
         self.draws: list[Input] = []
+        self._values: dict[Symbol, Typed] = {}
         self._versions: dict[str, int] = {}
 
     def symbol(
@@ -52,14 +44,13 @@ class Body:
         path = f"{self.path}.{name}" + (f"~{count}" if count > 1 else "")
         return Symbol(path, wish or identifier(name), type, interval, **known)
 
-    def bind(self, name: str, symbol: Symbol) -> Symbol:
-        """Let a name stand for a symbol from here on."""
-        self.scope[name] = Binding("", symbol.type, symbol.interval, what="value", symbol=symbol)
-        return symbol
+    def bind(self, symbol: Symbol, value: Typed | Symbol) -> None:
+        """Let a symbol of checked expressions stand for a value of this program from here on."""
+        self._values[symbol] = read(value) if isinstance(value, Symbol) else value
 
     def bound(self, name: str) -> Symbol:
-        """The symbol that a name stands for."""
-        symbol = self.scope[name].symbol
+        """The symbol that a name was assigned."""
+        symbol = self.assigned[name].symbol
         assert symbol is not None, f"{name} is known at build"
         return symbol
 
@@ -69,24 +60,8 @@ class Body:
         return target
 
     def typed(self, statement: Statement) -> Typed:
-        """The typed tree of a checked statement where it now stands."""
-        sink = Sink()
-        prefix = f"draw_{identifier(statement.target)}"
-        taken = {one.symbol.name for one in self.draws}
-        while True:
-            typed = infer(
-                statement.expr,
-                self.scope,
-                statement.source,
-                sink,
-                functions=self.functions,
-                draw_prefix=prefix,
-                prove=False,
-            )
-            assert typed is not None, f"{statement.path} no longer types: {list(map(str, sink.items))}"
-            if taken.isdisjoint(site.name for site in typed.draws):
-                return self._read(typed)
-            prefix += "_"  # the second draw for `x` is called as the first for `x_2` is
+        """The expression of a checked statement, over the values of this program."""
+        return relayout(self._read(statement.typed))
 
     def assign(
         self,
@@ -96,7 +71,7 @@ class Body:
         *,
         origin: str | None = None,
         **known: Any,
-    ) -> Symbol | None:
+    ) -> Typed:
         """Add a checked statement.
 
         Args:
@@ -107,24 +82,30 @@ class Body:
             known: what else is known of the symbol that it defines.
 
         Returns:
-            The symbol; None for a local value that is known at build, which is printed where it is read.
+            What the name stands for: a symbol; a local value that is known at build is printed where it is read.
         """
         typed = self.typed(statement)
-        name = statement.target
         if type is None and typed.static is not None:
-            self.scope[name] = Binding("", typed.type, typed.interval, static=typed.static, what="value")
-            return None
+            return self.name(statement, typed)
         kind = typed.type if type is None else type
         values = typed.interval if type is None else interval or stored_interval(typed.interval, type.dtype)
-        symbol = self.symbol(name, kind, values, **known)
+        symbol = self.symbol(statement.target, kind, values, span=statement.symbol.span, **known)
         self.add(symbol, typed if type is None else store(typed, type), origin or statement.path)
-        return self.bind(name, symbol)
+        return self.name(statement, read(symbol))
+
+    def name(self, statement: Statement, value: Typed) -> Typed:
+        """Let the target of a statement stand for a value from here on."""
+        self.assigned[statement.target] = self._values[statement.symbol] = value
+        return value
 
     def _read(self, node: Typed) -> Typed:
-        """`node` with its draws as inputs, and with what functions read of parameters and tables."""
+        """`node` over the values of this program, with its draws as inputs."""
+        if node.op == "name":
+            found = None if node.symbol is None or node.static is not None else self._values.get(node.symbol)
+            return node if found is None else replace(found, start=node.start, end=node.end)
         if node.op == "site":
             assert node.site is not None
-            symbol = self.symbol(node.text, node.type, node.interval)
+            symbol = self.symbol(node.site.name, node.type, node.interval)
             self.draws.append(Input(symbol, "draw", draw=node.site))
             return replace(read(symbol), start=node.start, end=node.end)
         items = tuple(At(self._read(item.index)) if isinstance(item, At) else item for item in node.items)

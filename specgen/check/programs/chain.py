@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from specgen.check.chain_model import ChainKey, CheckedChain, Instance, Row
-from specgen.check.chain_types import base_scope, shape_of
+from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, Constant, Entry, Key, dotted, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE, either, known
-from specgen.expr import ANYTHING, Binding, Symbol, Type, Typed, full, point
+from specgen.check.transform_model import Phase
+from specgen.expr import ANYTHING, Symbol, Type, Typed, full
 from specgen.program.hot_cold import Parts
 from specgen.program.program import Call, Callee, Cell, Component, Input, Output, Program
 from specgen.program.walk import read, store
@@ -323,20 +324,19 @@ class ChainPrograms:
             The done flags that it assigns.
         """
         body = self._bodies[moment]
-        local = Body(f"{body.path}.{place}.{phase}", scope=self._parameters(instance))
+        local = Body(f"{body.path}.{place}.{phase}")
+        self._bind_parameters(local, instance)
         for name in (*row.inputs, *row.outputs):
             entry = row.outputs.get(name) or row.inputs[name]
-            read_as = row.inputs.get(name)
+            seen = (row.inputs.get(name) or entry).dotted
             if phase == "step":
-                now = cells.get(name) or before["now"].get((read_as or entry).dotted)
-                self._bind(local, name, now)
+                self._bind(local, row, phase, name, cells.get(name) or before["now"].get(seen))
                 # A flag is as it is so far: another key of the same transform may have raised it.
-                view = self._views if entry.group == "done" else before
-                self._bind(local, f"next.{name}", view["next"].get((read_as or entry).dotted), entry)
-            elif read_as is not None:
-                self._bind(local, name, before[moment].get(read_as.dotted))
-            elif phase == "reset":
-                local.scope[name] = Binding("", Type(entry.type.dtype, (), "lit"), point(0), static=0)
+                after = (self._views if entry.group == "done" else before)["next"].get(seen)
+                raised = known(False) if after is None and entry.group == "done" else after
+                self._bind(local, row, phase, f"next.{name}", raised)
+            elif name in row.inputs:
+                self._bind(local, row, phase, name, before[moment].get(seen))
         flags = []
         origin = f"{self.path}.transforms[{instance.position}]"
         for statement in instance.statements(phase, row):
@@ -357,7 +357,7 @@ class ChainPrograms:
                 alias=f"{wish}_{bare}",
                 key=made.key,
                 time="next" if moment == "next" else "now",
-            )
+            ).symbol
             assert symbol is not None
             self._views[moment][made.dotted] = symbol
             if moment == "next" and made.group == "done":
@@ -366,12 +366,11 @@ class ChainPrograms:
         body.draws += local.draws
         return flags
 
-    def _bind(self, body: Body, name: str, symbol: Symbol | None, flag: ChainKey | None = None) -> None:
-        """Let a name stand for a value of its position; a flag that nobody has raised is known to be false."""
-        if symbol is not None:
-            body.bind(name, symbol)
-        elif flag is not None and flag.group == "done":
-            body.scope[name] = Binding("", Type("bool", (), "lit"), point(False), static=False)
+    def _bind(self, body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:
+        """Let a name of a transform stand for a value of its position."""
+        symbol = row.symbols.get(f"{phase}.in.{name}")
+        if symbol is not None and value is not None:
+            body.bind(symbol, value)
 
     def _inverse(self, body: Body) -> dict[str, Symbol]:
         """Add the environment's actions from what the policy wrote, last transform first."""
@@ -380,9 +379,10 @@ class ChainPrograms:
             for index, row in enumerate(instance.inverse_rows):
                 role, entry = next(iter(row.inputs.items()))
                 place = f"transforms[{instance.position}].{index}.inverse"
-                local = Body(f"{body.path}.{place}", scope=self._parameters(instance))
+                local = Body(f"{body.path}.{place}")
+                self._bind_parameters(local, instance)
                 for name, written in row.outputs.items():
-                    local.bind(name, current[written.dotted])
+                    self._bind(local, row, "inverse", name, current[written.dotted])
                 for statement in instance.statements("inverse", row):
                     local.assign(
                         statement,
@@ -394,21 +394,17 @@ class ChainPrograms:
                 current[entry.dotted] = local.bound(role)
         return current
 
-    def _parameters(self, instance: Instance) -> dict[str, Binding]:
-        """What a transform's expressions see of its parameters: numbers, or constants of the chain."""
-        scope = base_scope(instance, lambda name: name)
+    def _bind_parameters(self, body: Body, instance: Instance) -> None:
+        """Let the parameters of a transform that are tensors stand for constants of the chain."""
         for param in instance.transform.params:
             value = instance.params[param.name]
             if param.kind != "tensor" or value is None:
                 continue
             name = _constant(instance, param.name)
-            if name not in self.constants:
-                type_ = Type("float32", shape_of(value), "const")
-                values = scope[param.name].interval
-                symbol = Symbol(f"{self.path}.consts.{name}", name, type_, values)
-                self.constants[name] = Input(symbol, "const", "consts")
-            scope[param.name] = replace(scope[param.name], symbol=self.constants[name].symbol)
-        return scope
+            type_ = Type("float32", shape_of(value), "const")
+            symbol = Symbol(f"{self.path}.consts.{name}", name, type_, interval_of(value))
+            self.constants.setdefault(name, Input(symbol, "const", "consts"))
+            body.bind(Symbol(f"{instance.path}.params.{param.name}", name, type_), symbol)
 
     # flags ---------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from specgen.check.done_sets import joined_flags
 from specgen.check.model import (
@@ -18,7 +19,7 @@ from specgen.check.model import (
     snake,
 )
 from specgen.check.programs.body import Body
-from specgen.expr import Binding, Interval, Symbol, Type, Typed, full, point
+from specgen.expr import Symbol, Type, Typed, full, point
 from specgen.expr.builtins.table import TABLE
 from specgen.program.program import Cell, Component, Input, Output, Program
 from specgen.program.stored import witnessed
@@ -51,14 +52,9 @@ class EnvPrograms:
             for flag in DONE_FLAGS
         }
         self.fixed = _fixed(env)
-        self.state = {e.dotted: self._now(e, "state") for e in env.state}
-        self.action = {e.dotted: self._now(e, "action") for e in env.action}
-        self.flags = {
-            dotted(key): Symbol(
-                f"{self.path}.flags.{dotted(key)}", "_".join(key), type, full("bool"), "now", key
-            )
-            for key, type in self.flag_types.items()
-        }
+        self.state = {e.dotted: self._now(e) for e in env.state}
+        self.action = {e.dotted: self._now(e) for e in env.action}
+        self.flags = {dotted(key): env.symbols[f"flags.{dotted(key)}"] for key in self.flag_types}
 
     def component(self) -> Component:
         """The environment as a component."""
@@ -71,10 +67,7 @@ class EnvPrograms:
     def function(self, function: CheckedFunction) -> Program:
         """A declared function: its arguments, and what it reads of parameters and constants."""
         body = self._body(f"functions.{function.name}")
-        args = [
-            Input(body.bind(name, Symbol(f"{body.path}.in.{name}", name, type, full(type.dtype))), "data")
-            for name, type in function.args.items()
-        ]
+        args = [Input(symbol, "data") for symbol in function.symbols.values()]
         for statement in function.let:
             body.assign(statement)
         typed = body.typed(function.returns)
@@ -124,8 +117,8 @@ class EnvPrograms:
                 entry.dotted, entry.type, entry.spec.interval, wish=entry.name, time="now", key=entry.key
             )
             body.add(symbol, value, origin)
-            body.bind(param.name, symbol)
-            body.bind(entry.dotted, symbol)
+            body.bind(self.env.symbols[f"params.{param.name}"], symbol)
+            body.assigned[entry.dotted] = read(symbol)
 
     def flags_at_reset(self, body: Body) -> dict[str, Symbol]:
         """Add the done flags of a reset: no episode is over."""
@@ -146,7 +139,7 @@ class EnvPrograms:
         return init
 
     def _step(self) -> tuple[Program, dict[str, Symbol]]:
-        body = self._body("step", self.state | self.action)
+        body = self._body("step", self.state)
         state = {f"next.{entry.dotted}": entry for entry in self.env.state}
         rewards = {entry.dotted: entry for entry in self.env.reward}
         sizes = {group.name: group.size for group in self.env.groups}
@@ -159,7 +152,7 @@ class EnvPrograms:
             else:
                 self._assign(body, name, entry, statement, "next")
         after = {
-            name: body.bound(f"next.{name}") if f"next.{name}" in body.scope else now
+            name: body.bound(f"next.{name}") if f"next.{name}" in body.assigned else now
             for name, now in self.state.items()
         }
         after |= self._flags_after(body)
@@ -167,7 +160,7 @@ class EnvPrograms:
         outputs += [
             Output(entry.name, body.bound(name), "reward", entry.key)
             for name, entry in rewards.items()
-            if name in body.scope
+            if name in body.assigned
         ]
         program = Program(
             f"{self.prefix}_step",
@@ -189,16 +182,16 @@ class EnvPrograms:
         typed = body.typed(statement)
         name = statement.target
         if typed.static is not None:
-            body.scope[name] = Binding("", typed.type, typed.interval, static=typed.static)
+            body.name(statement, typed)
             return
         fills = typed.type.dims == ()
         symbol = body.symbol(name, Type("bool", (size,)) if fills else typed.type, full("bool"))
         body.add(symbol, store(typed, symbol.type) if fills else typed, statement.path)
-        body.bind(name, symbol)
+        body.name(statement, read(symbol))
 
     def _flags_after(self, body: Body) -> dict[str, Symbol]:
         """Add the done flags after a step: each set's own, joined with those of the root, which end everything."""
-        own = {name: body.scope[name] for name in self.flags if name in body.scope}
+        own = {name: body.assigned[name] for name in self.flags if name in body.assigned}
         joined = joined_flags(self.env)
         after: dict[str, Symbol] = {}
         for level in self.env.done:
@@ -221,7 +214,7 @@ class EnvPrograms:
         return {name: after[name] for name in self.flags}
 
     def _flag_after(
-        self, body: Body, key: Key, said: Binding | None, above: Symbol | None, joined: bool
+        self, body: Body, key: Key, said: Typed | None, above: Symbol | None, joined: bool
     ) -> Symbol:
         """Add one flag: what the step says of it, and where it is `joined` the root's, stored as a column."""
         symbol = self._new_flag(body, key)
@@ -229,7 +222,7 @@ class EnvPrograms:
         if said is None or said.static is False:
             value = known(False) if above is None else read(above)
             return body.add(symbol, store(value, symbol.type))
-        value = known(True) if said.static is not None else read(said.symbol) if said.symbol else known(True)
+        value = said if said.static is None else known(True)
         if above is None or not joined or said.static is not None:
             return body.add(symbol, store(value, symbol.type))
         own = body.symbol(f"{dotted(key)}.own", symbol.type, full("bool"), wish=symbol.name)
@@ -263,27 +256,21 @@ class EnvPrograms:
 
     # symbols -------------------------------------------------------------------------------------
 
-    def _now(self, entry: Entry, kind: str) -> Symbol:
+    def _now(self, entry: Entry) -> Symbol:
         values = self.env.values.get(entry.dotted, entry.spec.interval)
-        path = f"{self.path}.{kind}.{entry.dotted}"
-        return Symbol(path, entry.name, entry.type, values, "now", entry.key)
+        path = f"{self.path}.{entry.role}.{entry.dotted}"
+        return replace(entry.symbol(path), interval=values, time="now")
 
-    def _body(self, phase: str, symbols: Mapping[str, Symbol] | None = None) -> Body:
-        """An empty body of a phase, whose names are sizes, parameters, constants and some symbols."""
+    def _body(self, phase: str, state: Mapping[str, Symbol] | None = None) -> Body:
+        """An empty body of a phase; what differs between environments is read from `state`, as what it is."""
         records = {
             record: tuple(one.symbol for one in self.fixed if one.group == record)
             for record in ("params", "consts")
         }
-        functions = {function.name: function.function for function in self.env.functions}
-        body = Body(f"{self.path}.{phase}", functions, records=records)
-        for name, size in self.env.dims.items():
-            body.scope[name] = Binding("", Type("int64", (), "lit"), Interval(size, size), static=size)
-        differing = {param.name for param in self.env.differing}
-        for one in self.fixed:
-            if one.symbol.name not in differing:
-                body.bind(one.symbol.name, one.symbol)
-        for name, symbol in (symbols or {}).items():
-            body.bind(name, symbol)
+        body = Body(f"{self.path}.{phase}", records)
+        for param in self.env.differing:
+            if state is not None and param.entry is not None:
+                body.bind(self.env.symbols[f"params.{param.name}"], state[param.entry.dotted])
         return body
 
     def _assign(self, body: Body, name: str, entry: Entry | None, statement: Statement, time: str) -> None:
@@ -309,22 +296,6 @@ def known(value: bool) -> Typed:
 
 def _fixed(env: CheckedEnv) -> tuple[Input, ...]:
     """Parameters and constants."""
-    path = f"envs.{env.name}"
-    params = (
-        Input(
-            Symbol(
-                f"{path}.params.{param.name}",
-                param.name,
-                Type(param.type, (), "ctor") if param.entry is None else param.entry.type,
-                param.interval,
-            ),
-            "param",
-            "params",
-        )
-        for param in env.params
-    )
-    consts = (
-        Input(Symbol(f"{path}.consts.{c.name}", c.name, c.type, c.interval), "const", "consts")
-        for c in env.consts
-    )
+    params = (Input(env.symbols[f"params.{param.name}"], "param", "params") for param in env.params)
+    consts = (Input(env.symbols[f"consts.{const.name}"], "const", "consts") for const in env.consts)
     return (*params, *consts)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.loss_builtins import LOSS_BUILTINS, WORDS
-from specgen.check.loss_model import CheckedLoss, LossParam
-from specgen.check.model import Statement, identifier, snake
+from specgen.check.loss_model import CheckedLoss
+from specgen.check.model import Statement, snake
 from specgen.check.programs.body import Body
-from specgen.diagnostics import Sink
-from specgen.expr import ANYTHING, Binding, Expr, SourceText, Symbol, Type, Typed, full, infer
+from specgen.expr import Symbol, Type, Typed
+from specgen.expr.builtins.table import TABLE
 from specgen.program.cut import live
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
 from specgen.program.walk import store, with_parts
@@ -19,25 +18,17 @@ def loss_component(loss: CheckedLoss) -> Component:
     """The terms of a loss, its metrics and what it writes, as one program."""
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
-    body = Body(path, LOSS_BUILTINS, _words(loss))
-    inputs: list[Input] = []
-    for made in loss.forward:
-        symbol = Symbol(made.path, made.name, made.type, full(made.type.dtype))
-        inputs.append(Input(body.bind(made.name, symbol), "data"))
-    for role in loss.roles:
-        if role.type is not None:
-            name = f"{path}.keys.{role.name}"
-            symbol = Symbol(name, identifier(role.name), role.type, role.interval, key=role.key)
-            inputs.append(Input(body.bind(role.name, symbol), "data"))
+    body = Body(path)
+    inputs = [Input(made.symbol, "data") for made in loss.forward]
+    inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
     inputs.append(Input(estimator, "function"))
-    inputs += [Input(body.bind(param.name, _param(path, param)), "param") for param in loss.params]
+    inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
     for statement in loss.let:
         body.assign(statement)
     outputs: list[Output] = []
     for statement in loss.terms:
-        symbol = body.symbol(statement.target, Type(loss.types[statement.target].dtype))
-        body.add(symbol, store(body.typed(statement), symbol.type), statement.path)
-        body.bind(statement.target, symbol)
+        symbol = body.assign(statement, Type(loss.types[statement.target].dtype)).symbol
+        assert symbol is not None
         outputs.append(Output(statement.name, symbol, "term"))
     outputs += _without_gradients(body, loss.metrics, "metric")
     outputs += _without_gradients(body, loss.writes, "write")
@@ -49,29 +40,15 @@ def loss_component(loss: CheckedLoss) -> Component:
     return Component(loss.name, {"terms": live(program)})
 
 
-def condition(loss: CheckedLoss, expr: Expr, source: SourceText) -> Typed:
-    """A condition on the parameters of a loss, over their symbols."""
-    scope = _words(loss)
-    for param in loss.params:
-        symbol = _param(f"losses.{loss.name}", param)
-        scope[param.name] = Binding("", param.type, param.interval, symbol=symbol)
-    sink = Sink()
-    typed = infer(expr, scope, source, sink)
-    assert typed is not None, f"a checked condition no longer types: {list(map(str, sink.items))}"
-    return typed
-
-
-def _param(path: str, param: LossParam) -> Symbol:
-    return Symbol(f"{path}.params.{param.name}", param.name, param.type, param.interval)
-
-
-def _words(loss: CheckedLoss) -> dict[str, Binding]:
-    """The words that parameters may be, as expressions read them."""
-    scope = dict(WORDS)
-    for param in loss.params:
-        for word in param.choices:
-            scope.setdefault(word, Binding("", Type("str", (), "lit"), ANYTHING, static=word))
-    return scope
+def negated(condition: Typed) -> Typed:
+    """The opposite of a condition, as one would write it: `not a or b` becomes `a and not b`."""
+    if condition.op == "not":
+        return condition.args[0]
+    if condition.op in ("or", "and"):
+        op = "and" if condition.op == "or" else "or"
+        args = tuple(map(negated, condition.args))
+        return replace(condition, op=op, args=args, builtin=TABLE[op])
+    return replace(condition, op="not", args=(condition,), builtin=TABLE["not"], text="", symbol=None)
 
 
 def _without_gradients(body: Body, statements: tuple[Statement, ...], role: OutputRole) -> list[Output]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from specgen.check.model import ENDING_FLAGS, CheckedEnv, Entry, PythonSource, dotted, identifier
 from specgen.check.programs.body import Body
@@ -22,7 +22,7 @@ class PythonEnvPrograms(EnvPrograms):
         assert env.python is not None
         self.source: PythonSource = env.python
         self.dynamics = Input(Symbol(f"{self.path}.dynamics", "", Type("record", ())), "function", "dynamics")
-        self.observation = {e.dotted: self._now(e, "observation") for e in env.observation}
+        self.observation = {e.dotted: self._now(e) for e in env.observation}
 
     def parts(self) -> tuple[Component, Parts]:
         """The environment as a component, and its functions: the class gives all rewards and observations at once."""
@@ -45,12 +45,12 @@ class PythonEnvPrograms(EnvPrograms):
         self.fill_params(body)
         args = [read(NOT_DONE.symbol)]
         if env.differing:
-            args.append(self._episode_params(body))
+            args.append(self._episode_params(body.bound))
         given = (*of_class(env, env.state), *of_class(env, env.observation))
         made = [self._returned(body, entry, "now", entry.name) for entry in given]
         body.statements.append(self._call("reset", made, args))
         for entry, symbol in zip(given, made, strict=True):
-            body.bind(entry.dotted, symbol)
+            body.assigned[entry.dotted] = read(symbol)
         init = {name: body.bound(name) for name in (*self.state, *self.observation)}
         init |= self.flags_at_reset(body)
         outputs = tuple(Output(identifier(name), symbol, "cell", symbol.key) for name, symbol in init.items())
@@ -60,7 +60,7 @@ class PythonEnvPrograms(EnvPrograms):
 
     def _python_step(self) -> Program:
         env = self.env
-        body = self._body("step", self.state | self.action)
+        body = self._body("step", self.state | self.observation)
         after: dict[str, Symbol] = {}
         args: list[Typed] = []
         named: list[tuple[str, Typed]] = []
@@ -72,7 +72,7 @@ class PythonEnvPrograms(EnvPrograms):
             fields = tuple((entry.name, read(self.state[entry.dotted])) for entry in own)
             args = [read(self.flags["done"]), record(f"{env.name}State", fields)]
             if env.differing:
-                named.append(("params", self._episode_params(body)))
+                named.append(("params", self._episode_params(self.state.__getitem__)))
         args += [read(symbol) for symbol in self.action.values()]
         made: list[Symbol] = []
         for entry in (*of_class(env, env.state), *of_class(env, env.observation), *env.reward):
@@ -139,10 +139,10 @@ class PythonEnvPrograms(EnvPrograms):
         entries = {param.name: param.entry for param in self.env.differing if param.entry is not None}
         return {entries[param].dotted: symbol for param, symbol in made.items()}
 
-    def _episode_params(self, body: Body) -> Typed:
+    def _episode_params(self, value: Callable[[str], Symbol]) -> Typed:
         """The record of the parameters that differ between environments, as the class is handed it."""
         fields = tuple(
-            (param.name, read(body.bound(param.entry.dotted)))
+            (param.name, read(value(param.entry.dotted)))
             for param in self.env.differing
             if param.entry is not None
         )

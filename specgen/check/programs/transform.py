@@ -9,12 +9,11 @@ from specgen.check.programs.body import Body
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
 from specgen.check.transforms import output_type, role_type
-from specgen.expr import Symbol, Type, full
+from specgen.expr import Symbol, full
+from specgen.expr.symbols import Time
 from specgen.program.cut import cut
 from specgen.program.program import Input, Output, Program
-from specgen.program.walk import store
-
-_PARAM_DTYPES = {"int": "int64", "float": "float32", "bool": "bool", "tensor": "float"}
+from specgen.program.walk import read, store
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class PhaseProgram:
 def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgram]:
     """The programs of a phase: what always exists first, then one for each optional parameter."""
     body = Body(f"transforms.{transform.name}.{phase}")
-    inputs = _inputs(transform, body)
-    types = {name: binding.type for name, binding in body.scope.items()}
+    inputs = _inputs(transform, phase)
+    data = {data_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
     groups: dict[str | None, list[str]] = {}
     for statement in transform.phase(phase):
@@ -48,18 +47,17 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
             body.assign(statement)
             continue
         value = body.typed(statement)
-        like = None
-        if value.type.level != "batch":
-            like = body.bound(_shaped_as(phase, target, output))
+        like = None if value.type.level == "batch" else data[_shaped_as(phase, target, output)]
+        type_ = data[target].type
         symbol = body.symbol(
             target,
-            types[target],
-            full(types[target].dtype),
+            type_,
+            full(type_.dtype),
             key=(target.removeprefix("next."),),
             time="next" if phase == "step" else "now",
         )
-        body.add(symbol, store(value, symbol.type, like), statement.path)
-        made[target] = body.bind(target, symbol)
+        made[target] = body.add(symbol, store(value, type_, like), statement.path)
+        body.name(statement, read(symbol))
         if phase != "inverse" or output is None:
             groups.setdefault(None if output is None else output.when, []).append(target)
     programs = []
@@ -81,30 +79,25 @@ def output_of(transform: CheckedTransform, target: str) -> TransformOutput | Non
     return next((output for output in transform.outputs if output.name == name), None)
 
 
-def _inputs(transform: CheckedTransform, body: Body) -> tuple[Input, ...]:
+def data_name(symbol: Symbol) -> str:
+    """The name of a role or an output, as the language writes it: `next.step_count`."""
+    return f"{'next.' if symbol.time == 'next' else ''}{(symbol.key or ('',))[0]}"
+
+
+def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
     """Parameters, then values before the step, then values after it; each in the order declared."""
-    path = f"transforms.{transform.name}"
-    found = []
-    for param in transform.params:
-        tensor = param.kind == "tensor"
-        type_ = Type(_PARAM_DTYPES[param.kind], None if tensor else (), "const" if tensor else "ctor")
-        symbol = Symbol(f"{path}.params.{param.name}", param.name, type_, full(type_.dtype))
-        found.append(Input(body.bind(param.name, symbol), "param"))
+    path = f"transforms.{transform.name}.{phase}.in"
+    found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     roles = {role.name: role for role in transform.roles}
     types = {name: role_type(role) for name, role in roles.items()}
     types |= {output.name: output_type(output, roles) for output in transform.outputs}
-    for time, prefix in (("now", ""), ("next", "next.")):
+    times: tuple[tuple[Time, str], ...] = (("now", ""), ("next", "next."))
+    for time, prefix in times:
         for name, type_ in types.items():
-            dotted = f"{prefix}{name}"
-            symbol = Symbol(
-                f"{body.path}.in.{dotted}",
-                identifier(dotted),
-                type_,
-                full(type_.dtype),
-                "now" if time == "now" else "next",
-                (name,),
-            )
-            found.append(Input(body.bind(dotted, symbol), "data"))
+            full_name = f"{prefix}{name}"
+            values = full(type_.dtype)
+            symbol = Symbol(f"{path}.{full_name}", identifier(full_name), type_, values, time, (name,))
+            found.append(Input(symbol, "data"))
     return tuple(found)
 
 

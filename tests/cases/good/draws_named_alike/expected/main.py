@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2254f0cb910802dedb0faf73e19315b79d7a68931abe45be22e82af8216c8d2c
+# specgen: sha256=5fc0ca0969c431a4d14fd0c5616f06697cb49899455dc4bfb479a9cb221deb26
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -69,19 +69,19 @@ class WalkNext(NamedTuple):
     """bool [*batch, 1]: it was cut off."""
 
 
-def walk_reset(not_done: Tensor, draw_x: Tensor, draw_x_2: Tensor, draw_x_2_: Tensor) -> WalkRoot:
+def walk_reset(not_done: Tensor, draw_x: Tensor, draw_x_2: Tensor, draw_x_2_2: Tensor) -> WalkRoot:
     """A fresh episode in every row of the batch.
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_x: float32 [*batch], uniform in [0, 1).
         draw_x_2: float32 [*batch], uniform in [0, 1).
-        draw_x_2_: float32 [*batch], uniform in [0, 1).
+        draw_x_2_2: float32 [*batch], uniform in [0, 1).
     """
     # envs.Walk.reset.x
     x = -1 + 1 * draw_x + draw_x_2
     # envs.Walk.reset.x_2
-    x_2 = -1 + 2 * draw_x_2_
+    x_2 = -1 + 2 * draw_x_2_2
     return WalkRoot(x=x, x_2=x_2, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
 
