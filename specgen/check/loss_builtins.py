@@ -78,7 +78,7 @@ def _infer_value_estimate(site: Site) -> Typed | None:
 VALUE_ESTIMATE = Builtin(
     name="value_estimate",
     signature="value_estimate(next_value)",
-    family="condition",
+    family="loss",
     doc="The target of each sample's value, from the value of its next state, by the value estimator of the loss.",
     params=(Param("next_value"),),
     infer=_infer_value_estimate,
@@ -90,7 +90,7 @@ VALUE_ESTIMATE = Builtin(
 DISTANCE = Builtin(
     name="distance",
     signature="distance(prediction, target, loss_function)",
-    family="elementwise",
+    family="loss",
     doc="How far a prediction is from its target: `l1` the absolute difference, `l2` its square, `smooth_l1` half "
     "the square below 1 and the absolute difference minus a half above.",
     params=(Param("prediction"), Param("target"), Param("loss_function")),

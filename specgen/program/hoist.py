@@ -39,7 +39,9 @@ def hoist(program: Program) -> tuple[Program, Program]:
     given = tuple(
         Input(replace(symbol, name=name), "const", GROUP) for name, symbol in zip(names, made, strict=True)
     )
-    return first, with_body(replace(program, inputs=(*program.inputs, *given)), each)
+    records = sum(bool(one.group) for one in program.inputs)
+    inputs = (*program.inputs[:records], *given, *program.inputs[records:])
+    return first, with_body(replace(program, inputs=inputs), each)
 
 
 def _is_fixed(value: Typed, fixed: set[Symbol]) -> bool:

@@ -11,9 +11,10 @@ from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
+from specgen.program.torch_regions import Around, region_lines
 from specgen.program.walk import reads, substituted, symbols_read, targets
 
-RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "firsts")
+RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "constants", "firsts")
 """The records that functions take before all else, in this order."""
 
 _PYTHON_TYPES: Final = {"int64": "int", "float32": "float", "float64": "float", "bool": "bool", "str": "str"}
@@ -97,6 +98,7 @@ class _Printer:
         self.shapes = shapes
         self.annotations = annotations
         self.names: dict[Symbol, str] = {}
+        self.forced: dict[Symbol, str] = {}
         self.taken: set[str] = {*reserved, *RECORDS}
         self.lines: list[PrintedLine] = []
         self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
@@ -134,6 +136,8 @@ class _Printer:
     # names -----------------------------------------------------------------------------------------
 
     def _new_name(self, symbol: Symbol, statement: Statement | None = None) -> str:
+        if symbol in self.forced:
+            return self.forced[symbol]
         if symbol.name in self.taken and symbol.alias:
             return self._unused(symbol.alias)
         if statement is not None and self._is_free(symbol.name, statement):
@@ -244,10 +248,10 @@ class _Printer:
         self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
 
     def _region(self, region: Region) -> None:
-        if region.kind == "no_grad":
-            self.lines.append(PrintedLine(f"with torch.no_grad():{self._block(region.body)}", region.origin))
-            return
-        raise NotImplementedError(region.kind)
+        around = Around(
+            self.names, self.forced, self._expr, self._block, self._new_name, self._unused, self._is_free
+        )
+        self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, around)]
 
     def _block(self, body: Sequence[Statement]) -> str:
         """Statements as an indented block."""

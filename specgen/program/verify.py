@@ -23,7 +23,7 @@ from typing import Final, Literal, NoReturn, ParamSpec, TypeVar
 from specgen.expr import Symbol, Type, Typed
 from specgen.program.program import Assign, Call, Component, Input, Program, Region, Statement
 from specgen.program.verify_types import fault_of, fits, matches
-from specgen.program.walk import expressions, reads, reads_symbol, targets
+from specgen.program.walk import expressions, read, reads, reads_symbol, targets
 
 VERIFY: Final = "SPECGEN_VERIFY"
 """The environment variable that makes every pass verify what it takes and gives; the tests set it."""
@@ -121,6 +121,7 @@ class _Verifier:
         self.witnesses = witnesses
         self.statement = "its inputs"
         self.defined: set[Symbol] = set()
+        self.groups = {one.symbol: one.group for one in program.inputs if one.group}
         self.draws = {one.symbol for one in program.inputs if one.kind == "draw"}
         self.drawn: set[Symbol] = set()
 
@@ -132,6 +133,9 @@ class _Verifier:
         for one in self.program.inputs:
             self.define(one.symbol, visible)
             self.input(one)
+        in_records = [bool(one.group) for one in self.program.inputs]
+        if in_records != sorted(in_records, reverse=True):
+            self.fail("what comes in records comes first")
         self.body(self.program.body, visible)
         self.statement = "its outputs"
         for output in self.program.outputs:
@@ -215,8 +219,17 @@ class _Verifier:
         if statement.named or len(statement.args) != len(program.inputs):
             given = len(statement.args) + len(statement.named)
             self.fail(f"{given} arguments for the {len(program.inputs)} inputs of {program.name}")
+        records: dict[str, str] = {}
         for one, arg in zip(program.inputs, statement.args, strict=True):
             self.argument(one, arg)
+            if one.group:
+                symbol = arg.symbol if reads_symbol(arg) else None
+                group = "" if symbol is None else self.groups.get(symbol, "")
+                whole = symbol is not None and symbol.name == one.symbol.name
+                if not whole or records.setdefault(one.group, group) != group or not group:
+                    self.fail(
+                        f"{one.symbol!r} is in the record `{one.group}`, which is not handed over whole"
+                    )
         if len(statement.targets) != len(program.outputs):
             self.fail(f"{len(statement.targets)} values of the {len(program.outputs)} of {program.name}")
         names = tuple(output.name for output in program.outputs)
@@ -264,6 +277,8 @@ class _Verifier:
             if not all(fits(type, one.inner.type) for type in types):
                 texts = " to ".join(map(described, types))
                 self.fail(f"{one.inner!r} is {described(one.inner.type)}, carried from {texts}")
+        if region.mask is not None and not _only_rises(region):
+            self.fail(f"its mask {region.mask!r} can fall: a row that is finished would go on")
         for outer, inner in region.results:
             self.ends(inner, inside, own)
             if not matches(outer.type, inner.type):
@@ -293,6 +308,21 @@ def _shape_of(region: Region) -> str | None:
         if not flags or flags[0].type.dtype != "bool":
             return f"its mask {region.mask!r} is no flag that it carries"
     return None
+
+
+def _only_rises(region: Region) -> bool:
+    """Whether a row that the mask has stays in it: it is handed on as it is, or with others (`mask or …`)."""
+    made = {one.target: one.value for one in region.body if isinstance(one, Assign)}
+    pending = [read(one.after) for one in region.carried if one.inner == region.mask]
+    while pending:
+        value = pending.pop()
+        if value.op == "name" and value.symbol == region.mask:
+            return True
+        if value.op == "name" and value.symbol in made:
+            pending.append(made[value.symbol])
+        elif value.op in ("store", "or"):
+            pending += value.args if value.op == "or" else value.args[:1]
+    return False
 
 
 def _named(statement: Statement) -> str:

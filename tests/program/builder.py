@@ -15,7 +15,7 @@ from specgen.diagnostics import Sink, Span
 from specgen.expr import ANYTHING, Binding, Interval, Symbol, Type, Typed, infer, parse
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
-from specgen.expr.printer import Printed, Printer, call, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import At, Distribution
 from specgen.program.program import (
     Assign,
@@ -61,7 +61,7 @@ def builtin(
     return Builtin(
         name=name,
         signature=f"{name}({', '.join(params)})",
-        family="distribution",
+        family="loss",
         doc="",
         params=tuple(map(Param, params)),
         infer=rule,
@@ -144,8 +144,11 @@ class Builder:
         """A new symbol, for which the name stands from here on."""
         count = self._count[name] = self._count.get(name, 0) + 1
         path = f"{self.path}.{name}" + (f"~{count}" if count > 1 else "")
-        symbol = Symbol(path, name.replace(".", "_"), type, interval, **known)
-        self.scope[name] = Binding("", type, interval, symbol=symbol)
+        return self.bind(name, Symbol(path, name.replace(".", "_"), type, interval, **known))
+
+    def bind(self, name: str, symbol: Symbol) -> Symbol:
+        """Let a name stand for a symbol from here on."""
+        self.scope[name] = Binding("", symbol.type, symbol.interval, symbol=symbol)
         return symbol
 
     def input(
@@ -244,23 +247,12 @@ class Builder:
             self.inputs.append(Input(symbol, "draw", draw=node.site))
             return read(symbol)
         items = tuple(At(self._drawn(item.index)) if isinstance(item, At) else item for item in node.items)
-        return replace(node, args=tuple(map(self._drawn, node.args)), items=items)
+        estimator = self.scope["value_estimate"].symbol if node.op == "value_estimate" else None
+        captured = (estimator,) if estimator is not None else ()
+        return replace(node, args=tuple(map(self._drawn, node.args)), items=items, captured=captured)
 
 
 def literal(value: bool | float) -> Typed:
     """A number, or a truth value, as it stands in a program."""
     dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
     return Typed("literal", Type(dtype, (), "lit"), Interval(value, value), text=repr(value), static=value)
-
-
-__all__ = [
-    "BOOL",
-    "BUILTINS",
-    "COLUMN",
-    "FLAG",
-    "FLOAT",
-    "NUMBER",
-    "Builder",
-    "call",
-    "literal",
-]

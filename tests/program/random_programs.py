@@ -54,7 +54,7 @@ class Sample:
         if not kept:
             return None
         chosen = self.random.sample(kept, min(4, len(kept)))
-        return builder.program(self.name, {symbol.name: symbol for symbol in chosen}, "Out")
+        return builder.program(self.name, {symbol.name: symbol for symbol in chosen}, f"Out_{self.name}")
 
     def statement(self, builder: Builder, index: int) -> list[tuple[Symbol, str]]:
         what = self.random.random()
@@ -98,6 +98,8 @@ class Sample:
             builder.inputs.append(Input(builder.symbol(name, one.symbol.type), "draw", draw=one.draw))
             return name
         kind = INPUTS[one.symbol.name]
+        if one.group:
+            return one.symbol.name  # a record is handed over whole
         names = [name for name, known in self.kinds.items() if known == kind and name in INPUTS]
         return self.random.choice(names)
 
@@ -149,7 +151,7 @@ class Sample:
         return _KIND.sub(lambda found: self.tree(found.group(), depth - 1), pick(_FORMS[kind]))
 
 
-INPUTS = {"x": "F", "y": "F", "v": "V", "flag": "B", "r": "C", "end": "D", "n": "I", "p": "P", "q": "P"}
+INPUTS = {"p": "P", "q": "P", "x": "F", "y": "F", "v": "V", "flag": "B", "r": "C", "end": "D", "n": "I"}
 
 _KIND = re.compile(r"\b[FVBPCDI]\b")
 _FORMS: dict[str, list[str]] = {
