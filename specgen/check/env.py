@@ -99,8 +99,9 @@ class EnvChecker:
         broken |= _lost((env.functions, callables))
         per_env = self._per_env(declared, callables, broken)
         broken |= _lost((differing(env.params), per_env))
-        kept = {name: self._binding(param.entry, "params") for name, param in per_env.items() if param.entry}
-        now = {entry.dotted: self._binding(entry) for entry in state} | kept
+        filled = {name: self._binding(param.entry, "reset") for name, param in per_env.items() if param.entry}
+        kept = tuple(param.entry for param in per_env.values() if param.entry)
+        now = {entry.dotted: self._binding(entry) for entry in (*state, *kept)}
         unassigned_in = partial(unassigned, env=env, state=state, rewards=rewards, done=done, action=action)
         broken |= undeclared_state(
             file, self.path, env, [entry.dotted for entry in state], rewards, broken, sink
@@ -109,7 +110,7 @@ class EnvChecker:
             Section(
                 file,
                 (*self.path, "reset"),
-                {**fixed, **kept},
+                {**fixed, **filled},
                 callables,
                 self.names,
                 "a state key",
@@ -185,7 +186,7 @@ class EnvChecker:
             dims=dict(self.sizes),
             groups=self.groups.groups,
             functions=functions,
-            state=(*state, *(param.entry for param in per_env.values() if param.entry)),
+            state=(*state, *kept),
             action=action,
             observation=observation,
             reward=reward_entries,
@@ -317,7 +318,7 @@ class EnvChecker:
         return self.file.key_span(*self.path, "groups", group) if group else self.file.key_span(*self.path)
 
     def _binding(self, entry: Entry, section: str = "") -> Binding:
-        """What expressions see of an entry that `section` declares, by default that of its role."""
+        """What expressions see of an entry that `section` defines, by default that of its role."""
         symbol = entry.symbol(".".join((*self.path, section or entry.role, entry.dotted)))
         return Binding(entry.name, entry.type, entry.spec.interval, what=entry.role, symbol=symbol)
 

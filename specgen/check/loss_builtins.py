@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -72,7 +71,7 @@ def _infer_value_estimate(site: Site) -> Typed | None:
             rules.SHAPE_MISMATCH, message, at=value, help="choose among action values with gather(q, action)"
         )
         return None
-    return site.node(replace(value.type, col=False))
+    return site.node(value.type)
 
 
 VALUE_ESTIMATE = Builtin(
@@ -85,6 +84,7 @@ VALUE_ESTIMATE = Builtin(
     interval=lambda args, node: full(node.type.dtype),
     torch=lambda node, printer: call("value_estimate", printer.logical(node.args[0]).text),
     reference=lambda np, next_value: next_value,
+    layout=lambda args: (),
 )
 
 DISTANCE = Builtin(
@@ -98,6 +98,7 @@ DISTANCE = Builtin(
     interval=lambda args, node: Interval(0.0, math.inf, True),
     torch=_show_distance,
     reference=_distance_reference,
+    layout=lambda args: (),
 )
 
 LOSS_BUILTINS: dict[str, Builtin] = {DISTANCE.name: DISTANCE, VALUE_ESTIMATE.name: VALUE_ESTIMATE}

@@ -132,11 +132,9 @@ class Parameter:
     span: Span | None = None
 
     def symbol(self, path: str) -> Symbol:
-        """What the name stands for in the expressions of the declaration at `path`."""
-        place = f"{path}.params.{self.name}"
-        if self.entry is None:
-            return Symbol(place, self.name, Type(self.type, (), "ctor"), self.interval, span=self.span)
-        return self.entry.symbol(place)
+        """The value that the constructor of the declaration at `path` is given."""
+        kind = Type(self.type, (), "ctor") if self.entry is None else self.entry.type
+        return Symbol(f"{path}.params.{self.name}", self.name, kind, self.interval, span=self.span)
 
 
 @dataclass(frozen=True)
@@ -311,17 +309,13 @@ class CheckedEnv:
         """What is declared, by its path below the environment.
 
         `state.th`, `flags.agents.done` (before the step), `action.action`, `params.g`, `consts.table`,
-        `observation.cos`, `reward.reward`.
+        `observation.cos`, `reward.reward`. A parameter that differs between environments is two: what the
+        constructor is given, `params.g`, and the state key that expressions read, `state.g`.
         """
         path = f"envs.{self.name}"
-        kept = {param.entry.key for param in self.differing if param.entry is not None}
         found = [param.symbol(path) for param in self.params]
         found += [const.symbol(path) for const in self.consts]
-        found += [
-            entry.symbol(f"{path}.{entry.role}.{entry.dotted}")
-            for entry in self.entries
-            if entry.key not in kept
-        ]
+        found += [entry.symbol(f"{path}.{entry.role}.{entry.dotted}") for entry in self.entries]
         for level in self.done:
             kind = Type("bool", self.done_dims[level], col=True)
             for flag in DONE_FLAGS:

@@ -103,7 +103,7 @@ def check_per_env(
             continue
         checked[name] = made
         entry = made.entry
-        symbol = made.symbol(".".join(path))
+        symbol = entry.symbol(".".join((*path, "reset", name)))
         scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter", symbol=symbol)
     return checked
 
@@ -151,7 +151,9 @@ def _check(
         spec.dtype,
         param_interval(param, kind),
         entry,
-        None if drawn is None else made_statement(here, name, *drawn, entry.symbol(".".join(here))),
+        None
+        if drawn is None
+        else made_statement(here, name, *drawn, entry.symbol(".".join((*here[:-2], "reset", name)))),
         entry.span,
     )
 

@@ -18,6 +18,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.interval import Interval, point
+from specgen.expr.relayout import relayout
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
@@ -54,7 +55,8 @@ def infer(
 
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove)
-    return inferrer.visit(expr)
+    typed = inferrer.visit(expr)
+    return None if typed is None else relayout(typed)
 
 
 class _Inferrer:

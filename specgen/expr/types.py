@@ -262,6 +262,10 @@ class NewAxis:
 IndexItem = At | Cut | NewAxis
 
 
+NO_OPTIONS: dict[str, object] = {}
+"""One for all nodes that have none: there are many, and nobody writes to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """A node of the typed tree: what an expression is, with every cast made explicit.
@@ -290,7 +294,7 @@ class Typed:
     type: Type
     interval: Interval
     args: tuple[Typed, ...] = ()
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=lambda: NO_OPTIONS)
     start: int = 0
     end: int = 0
     text: str = ""

@@ -42,7 +42,9 @@ def warn_whole_numbers(
     for name in params:
         if name not in written:
             continue
-        if set(_uses(".".join((*path, "params", name)), assigned)) - {"either"} == {"float"}:
+        per_env = isinstance(params[name], Param) and params[name].per_env
+        places = [".".join((*path, one, name)) for one in (("reset", "state") if per_env else ("params",))]
+        if {use for place in places for use in _uses(place, assigned)} - {"either"} == {"float"}:
             node = find(file.root, (*path, "params", name))
             default = node.get("default") if isinstance(node, MappingNode) else node
             span = default.span if default is not None else file.span(*path, "params", name)
