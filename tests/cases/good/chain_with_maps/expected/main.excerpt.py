@@ -31,12 +31,10 @@ def train_advance(
     """One step: all that the step after it depends on."""
     # envs.CartPole
     base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    reward = cart_pole_reward(base.terminated)
     # chains.Train.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # envs.CartPole
-    reward = cart_pole_reward(base.terminated)
     # chains.Train.transforms[2]
     reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
     # chains.Train.transforms[3]
@@ -46,7 +44,7 @@ def train_advance(
         x_dot=base.x_dot,
         theta=base.theta,
         theta_dot=base.theta_dot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,

@@ -47,12 +47,7 @@ def ring_reset(not_done: Tensor, draw_cell: Tensor) -> RingRoot:
 
 
 def ring_advance(
-    params: RingParams,
-    consts: RingConsts,
-    cell: Tensor,
-    shake: Tensor,
-    action: Tensor,
-    draw_next_shake: Tensor,
+    params: RingParams, consts: RingConsts, cell: Tensor, action: Tensor, draw_next_shake: Tensor
 ) -> RingNext:
     """One step of the dynamics: all that the step after it depends on.
 
@@ -60,7 +55,6 @@ def ring_advance(
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
         cell: int64 [*batch, 2].
-        shake: float32 [*batch, 2].
         action: int64 [*batch, 2].
         draw_next_shake: float32 [*batch, 2], standard normal.
     """

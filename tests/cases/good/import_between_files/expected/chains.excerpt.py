@@ -25,11 +25,10 @@ def timed_advance(params: PointParams, x: Tensor, v: Tensor, time: Tensor, actio
     # chains.Timed.transforms[0]
     next_time = time + 1
     next_truncated = base.truncated | (next_time >= 20)
-    next_done = base.done | next_truncated
     return TimedNext(
         x=base.x,
         v=base.v,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         time=next_time,

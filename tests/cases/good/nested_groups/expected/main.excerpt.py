@@ -35,7 +35,6 @@ def team_advance(x: Tensor, agents_action: Tensor) -> TeamNext:
     agents_terminated = torch.abs(next_x) > 9
     # envs.Team.step.terminated
     terminated = agents_terminated.all(dim=-1).unsqueeze(-1)
-    # envs.Team.step.agents.terminated
     agents_terminated = agents_terminated.unsqueeze(-1)
     return TeamNext(
         x=next_x,

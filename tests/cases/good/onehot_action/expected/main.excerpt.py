@@ -16,7 +16,7 @@ def walk_reset(not_done: Tensor, draw_x: Tensor) -> WalkRoot:
 
 
 def walk_advance(
-    params: WalkParams, consts: WalkConsts, x: Tensor, last: Tensor, done: Tensor, move: Tensor, arms: Tensor
+    params: WalkParams, consts: WalkConsts, x: Tensor, done: Tensor, move: Tensor, arms: Tensor
 ) -> WalkNext:
     """One step of the dynamics: all that the step after it depends on.
 
@@ -24,7 +24,6 @@ def walk_advance(
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
         x: float32 [*batch].
-        last: int64 [*batch].
         done: bool [*batch, 1]: the episode is over.
         move: bool [*batch, 3].
         arms: bool [*batch, 5].

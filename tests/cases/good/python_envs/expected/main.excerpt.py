@@ -247,11 +247,10 @@ def arm_train_advance(
     # chains.ArmTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 50)
-    next_done = base.done | next_truncated
     return ArmTrainNext(
         raw_angle=base.angle,
         image=base.image,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,
