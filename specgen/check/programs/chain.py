@@ -157,10 +157,12 @@ class ChainPrograms:
     def _program(self, body: Body, inputs: tuple[Input, ...], outputs: list[Output], record: str) -> Program:
         phase = body.path.rpartition(".")[2]
         given = self._given if phase == "step" else []
+        # A step may read what follows from the records before it.
+        before = self._bodies["now"].statements if phase == "step" else []
         return Program(
             f"{self.prefix}_{phase}",
             (*inputs, *body.draws, *given),
-            tuple(body.statements),
+            (*before, *body.statements),
             tuple(outputs),
             f"{self.chain.name}{record}",
         )
