@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from specgen.expr import Symbol
 from specgen.program.program import Input, Output, Program, Statement
+from specgen.program.verify import verified
 from specgen.program.walk import defined, reads, targets
 
 
+@verified("fewer")
 def cut(program: Program, outputs: Iterable[Output], given: Iterable[Symbol] = ()) -> Program:
     """The part of a program that some of its values need.
 

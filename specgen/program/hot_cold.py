@@ -8,6 +8,7 @@ from specgen.expr import Symbol
 from specgen.program.cut import cut
 from specgen.program.program import Call, Component, Output, Program
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
+from specgen.program.verify import verified
 from specgen.program.walk import read, rewritten, targets
 
 
@@ -38,6 +39,7 @@ class Parts:
         return tuple(program for program in found if program is not None)
 
 
+@verified("any")
 def split(component: Component) -> Parts:
     """The parts of an environment or a chain.
 

@@ -123,7 +123,10 @@ class _Run(Interpreter):
         if callee.program is not None:
             symbols = (one.symbol for one in callee.program.inputs)
             made = run(callee.program, dict(zip(symbols, args, strict=True)), self.functions, self.callees)
-            self.values.update(zip(call.targets, made.values(), strict=True))
+            if len(call.targets) == 1 and call.targets[0].type.dtype == "record":
+                self.values[call.targets[0]] = made
+            else:
+                self.values.update(zip(call.targets, made.values(), strict=True))
             return
         receiver = [] if callee.receiver is None else [self.values[callee.receiver]]
         named = {name: self.value(value) for name, value in call.named}

@@ -10,6 +10,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.expr.relayout import relayout
 from specgen.program.cut import in_order
 from specgen.program.program import Assign, Program, Statement
+from specgen.program.verify import verified
 from specgen.program.walk import (
     defined,
     read,
@@ -23,6 +24,7 @@ from specgen.program.walk import (
 )
 
 
+@verified()
 def copies(program: Program) -> Program:
     """`a = b` that the compiler made disappears: readers read `b`, and two outputs may then be one symbol."""
     same: dict[Symbol, Symbol] = {}
@@ -40,6 +42,7 @@ def copies(program: Program) -> Program:
     return replace(program, body=tuple(body), outputs=outputs)
 
 
+@verified()
 def stored_where_made(program: Program) -> Program:
     """`t = e; s = store(t)`, where nothing else reads `t`, becomes `s = store(e)` in the place of `t`."""
     uses = Counter(symbol for statement in program.body for symbol in reads(statement))
@@ -64,6 +67,7 @@ def stored_where_made(program: Program) -> Program:
     return replace(program, body=tuple(body))
 
 
+@verified()
 def read_from_records(program: Program, recorded: Iterable[Symbol]) -> Program:
     """Readers of a value that a record holds in its stored form read the record's.
 
@@ -89,9 +93,10 @@ def read_from_records(program: Program, recorded: Iterable[Symbol]) -> Program:
                 statement, lambda symbol: read(stored[symbol]) if symbol in stored else None
             )
         body.append(statement)
-    return laid_out(replace(program, body=tuple(body)))
+    return laid_out(replace(program, body=tuple(in_order(body))))
 
 
+@verified(given=False)
 def laid_out(program: Program) -> Program:
     """The program with every layout as its operands have it, in expressions and in the symbols that they define."""
     known: dict[Symbol, Symbol] = {one.symbol: one.symbol for one in program.inputs}
@@ -113,6 +118,7 @@ def laid_out(program: Program) -> Program:
     return replace(program, body=tuple(body), outputs=outputs)
 
 
+@verified(witnesses=True)
 def witnessed(program: Program) -> Program:
     """The program with a tensor that tells rows and device beside every value that has none, in an order that allows it.
 

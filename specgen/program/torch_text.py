@@ -12,6 +12,7 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import Around, region_lines
+from specgen.program.verify import verified
 from specgen.program.walk import reads, substituted, symbols_read, targets
 
 RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "constants", "firsts")
@@ -56,6 +57,7 @@ class PrintedFunction:
     returns: str
 
 
+@verified()
 def print_function(
     program: Program, annotations: Mapping[str, str] | None = None, reserved: Collection[str] = ()
 ) -> PrintedFunction:

@@ -74,13 +74,14 @@ def same_effects(before: Program, after: Program, *, fewer: bool = False) -> Non
 
 
 def verified(
-    effects: Literal["kept", "fewer", "any"] = "kept", *, witnesses: bool = False
+    effects: Literal["kept", "fewer", "any"] = "kept", *, given: bool = True, witnesses: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a pass: where `SPECGEN_VERIFY` is set, the programs that it takes and gives are verified.
 
     Args:
         effects: whether the calls with effects of its first program must stay in each that it gives, may become
             fewer, or are no longer those (a program made of several).
+        given: whether what it takes is sound, too; otherwise it is what makes it sound.
         witnesses: whether it gives every stored value its witness.
     """
 
@@ -89,7 +90,9 @@ def verified(
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if not os.environ.get(VERIFY):
                 return change(*args, **kwargs)
-            taken = [verify(program) for arg in args for program in programs_in(arg)]
+            taken = [program for arg in args for program in programs_in(arg)]
+            for program in taken if given else ():
+                verify(program)
             made = change(*args, **kwargs)
             for program in programs_in(made):
                 verify(program, witnesses=witnesses)
@@ -118,7 +121,9 @@ def programs_in(value: object) -> Iterator[Program]:
 class _Verifier:
     def __init__(self, program: Program, witnesses: bool) -> None:
         self.program = program
-        self.witnesses = witnesses
+        # Where no tensor is given, as to a declared function without arguments, nothing can tell rows.
+        tensors = [one.symbol for one in program.inputs if not one.symbol.type.python]
+        self.witnesses = witnesses and any(symbol.type.level == "batch" for symbol in tensors)
         self.statement = "its inputs"
         self.defined: set[Symbol] = set()
         self.groups = {one.symbol: one.group for one in program.inputs if one.group}
@@ -230,6 +235,10 @@ class _Verifier:
                     self.fail(
                         f"{one.symbol!r} is in the record `{one.group}`, which is not handed over whole"
                     )
+        if callee.effect == "pure" and effects(program):
+            self.fail(f"{program.name} is called as if it were pure: {list(effects(program))}")
+        if program.record is not None and [one.type.dtype for one in statement.targets] == ["record"]:
+            return  # the record is taken as one value
         if len(statement.targets) != len(program.outputs):
             self.fail(f"{len(statement.targets)} values of the {len(program.outputs)} of {program.name}")
         names = tuple(output.name for output in program.outputs)
@@ -239,8 +248,6 @@ class _Verifier:
             if not matches(target.type, output.symbol.type):
                 got, given_type = described(target.type), described(output.symbol.type)
                 self.fail(f"{target!r} is {got}, `{output.name}` of {program.name} {given_type}")
-        if callee.effect == "pure" and effects(program):
-            self.fail(f"{program.name} is called as if it were pure: {list(effects(program))}")
 
     def argument(self, one: Input, arg: Typed) -> None:
         if not fits(arg.type, one.symbol.type):

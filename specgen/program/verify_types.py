@@ -70,7 +70,7 @@ def _store(node: Typed, witnesses: bool) -> str | None:
     if not is_abstract(kind.dtype) and (value.type.dtype == "bool") != (kind.dtype == "bool"):
         return f"{value.type} is stored as {kind}"
     rows = any(one.type.level == "batch" for one in value.nodes())
-    if witnesses and kind.level == "batch" and not rows and not like:
+    if witnesses and kind.level == "batch" and kind.dims is not None and not rows and not like:
         return "nothing tells the rows of what is stored"
     return None
 

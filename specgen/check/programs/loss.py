@@ -59,11 +59,12 @@ def _without_gradients(body: Body, statements: tuple[Statement, ...], role: Outp
         if role == "write":
             value = store(value, Type(value.type.dtype, (), col=True))
         made.append(Assign(body.symbol(f"{role}.{statement.target}", value.type, wish=statement.name), value))
+    behind = [replace(one.target, path=f"{one.target.path}.detached") for one in made]
     if made:
-        results = tuple((one.target, one.target) for one in made)
+        results = tuple((outer, one.target) for outer, one in zip(behind, made, strict=True))
         origin = statements[0].path.rpartition(".")[0]
         body.statements.append(Region("no_grad", tuple(made), results=results, origin=origin))
-    return [Output(statement.name, one.target, role) for statement, one in zip(statements, made, strict=True)]
+    return [Output(statement.name, one, role) for statement, one in zip(statements, behind, strict=True)]
 
 
 def _estimated(expr: Typed, estimator: Symbol) -> Typed:
