@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
 
-from specgen.expr import Symbol
+from specgen.expr import Symbol, Typed
 from specgen.program.cut import cut
+from specgen.program.fold import fold
 from specgen.program.program import Call, Component, Output, Program
+from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
 from specgen.program.verify import verified
-from specgen.program.walk import read, rewritten, targets
+from specgen.program.walk import expressions, read, rewritten, targets
+
+_MUCH: Final = 16
+"""From how many numbers on computing something again costs more than keeping its reader with it."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +51,9 @@ class Parts:
 def split(component: Component) -> Parts:
     """The parts of an environment or a chain.
 
-    Feedback alone decides: a reward is computed with the state when a cell's next value needs it, when a random draw
-    or an effect is behind it, or when it is what the world gave. All others follow from the records, for any
-    leading dimensions, so also for all steps of a rollout at once.
+    A reward is computed with the state when a cell's next value needs it, when a random draw or an effect is behind
+    it, when it is what the world gave, or when it needs something costly that the state needs, too. All others
+    follow from the records, for any leading dimensions, so also for all steps of a rollout at once.
     """
     step = witnessed(copies(component.phases["step"]))
     name = step.name.removesuffix("_step")
@@ -59,7 +67,8 @@ def split(component: Component) -> Parts:
     raw: dict[str, Output] = {}
     for output in (output for output in step.outputs if output.role == "reward"):
         part = cut(recorded, [output], after)
-        if output.symbol in hot or output.symbol in inputs or _happens_once(part):
+        known = output.symbol in hot or output.symbol in inputs
+        if known or _happens_once(part) or _repeats_much(part, hot):
             promoted.append(output)
             continue
         cold.append(output)
@@ -68,24 +77,41 @@ def split(component: Component) -> Parts:
                 raw[one.symbol.path] = Output(
                     f"raw_{one.symbol.name}", one.symbol, "raw_reward", one.symbol.key
                 )
-    advance = tidy(cut(step, [*cells, *promoted, *raw.values()]))
+    advance = _finished(cut(step, [*cells, *promoted, *raw.values()]))
     reward = _reward(recorded, cold, after, raw) if cold else None
     reset = component.phases.get("reset")
     observe = component.phases.get("observe")
     return Parts(
-        None if reset is None else tidy(cut(reset, reset.outputs)),
+        None if reset is None else _finished(cut(reset, reset.outputs)),
         replace(advance, name=f"{name}_advance"),
-        None if reward is None else replace(tidy(reward), name=f"{name}_reward"),
-        tidy(cut(observe, observe.outputs)) if observe is not None and observe.outputs else None,
+        None if reward is None else replace(_finished(reward), name=f"{name}_reward"),
+        _finished(cut(observe, observe.outputs)) if observe is not None and observe.outputs else None,
         tuple(promoted),
         tuple(raw.values()),
     )
+
+
+def _finished(program: Program) -> Program:
+    """A part as it is printed."""
+    return share(tidy(fold(program)))
 
 
 def _happens_once(part: Program) -> bool:
     """Whether computing a part again would draw other numbers, or step something twice."""
     drawn = any(one.kind == "draw" for one in part.inputs)
     return drawn or any(isinstance(one, Call) and one.callee.effect != "pure" for one in part.body)
+
+
+def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:
+    """Whether a part computes again something costly that the state needs anyway."""
+    again = (one for one in part.body if not hot.isdisjoint(targets(one)))
+    nodes = (node for one in again for expr in expressions(one) for node in expr.nodes())
+    return any(is_costly(node) and _numbers_read(node) >= _MUCH for node in nodes)
+
+
+def _numbers_read(node: Typed) -> int:
+    """How many numbers of one environment an operation reads."""
+    return sum(prod(arg.type.dims or ()) for arg in node.args)
 
 
 def _reward(step: Program, cold: list[Output], after: list[Symbol], raw: dict[str, Output]) -> Program:

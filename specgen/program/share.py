@@ -80,7 +80,7 @@ def _costly_in(
     """The costly values of a statement that read nothing that is `hidden` in a region; `times` counts them."""
 
     def visit(expr: Typed) -> Iterator[Hashable]:
-        if _is_costly(expr) and not hidden.intersection(symbols_read(expr)):
+        if is_costly(expr) and not hidden.intersection(symbols_read(expr)):
             key = value_key(expr)
             times[key] += 1
             yield key
@@ -99,7 +99,8 @@ def _costly_in(
             yield from _costly_in(one, hidden | inner, times)
 
 
-def _is_costly(expr: Typed) -> bool:
+def is_costly(expr: Typed) -> bool:
+    """Whether the outermost operation of an expression computes much for one value."""
     builtin = expr.builtin
     if builtin is None or builtin.family not in _COSTLY or expr.type.python:
         return False
@@ -144,7 +145,7 @@ class _Swap:
 
     def expr(self, expr: Typed, whole: bool, detached: bool) -> Typed:
         """An expression with names in place of shared values; `whole`: it is handed on as the tensor that it is."""
-        key = value_key(expr) if _is_costly(expr) else None
+        key = value_key(expr) if is_costly(expr) else None
         if key is None or key not in self.wanted:
             return with_parts(expr, lambda part: self.expr(part, whole and _hands_on(expr, part), detached))
         if key not in self.names:

@@ -11,6 +11,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.expr.builtins.table import TABLE
 from specgen.program.cut import live
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
+from specgen.program.share import share
 from specgen.program.walk import store, with_parts
 
 
@@ -37,7 +38,7 @@ def loss_component(loss: CheckedLoss) -> Component:
         for one in body.statements
     )
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")
-    return Component(loss.name, {"terms": live(program)})
+    return Component(loss.name, {"terms": share(live(program))})
 
 
 def negated(condition: Typed) -> Typed:
