@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from specgen.check.chain_model import ChainKey, CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Entry
-from specgen.check.programs.chain import ChainCell, ChainPrograms
+from specgen.check.programs.chain import ChainPrograms
+from specgen.check.programs.chain_state import ChainCell
+from specgen.check.programs.chain_transforms import tables
 from specgen.expr import ANYTHING
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_lift import plan_lift
@@ -113,7 +115,7 @@ class _Planner:
             name=self.chain.name,
             module=self.chain.module,
             doc=self.chain.doc or f"`{base.name}` with transforms.",
-            consts=tuple(self.programs.tables),
+            consts=tuple(tables(self.chain.instances)),
             observation=(),
             action=tuple(Entry(a.key, "action", a.spec, a.type, a.doc) for a in self.chain.actions),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import Checked, CheckedEnv, Entry
-from specgen.check.programs.chain import EnvPieces
+from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.env import EnvPrograms
 from specgen.expr import full
 from specgen.plan.data import data_plan

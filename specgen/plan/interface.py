@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from specgen.check.model import DONE_FLAGS, CheckedEnv, Key, Parameter, dotted
-from specgen.check.programs.chain import EnvPieces
+from specgen.check.programs.chain_state import EnvPieces
 from specgen.expr import Interval, SpecType, Type, full
 from specgen.plan.spec_text import SpecCode
 

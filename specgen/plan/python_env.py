@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource
-from specgen.check.programs.chain import EnvPieces
+from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
 from specgen.expr import Type
 from specgen.literals import literal
