@@ -11,7 +11,7 @@ from specgen.program.verify import verified
 from specgen.program.walk import read, reads_symbol, rewritten
 
 
-@verified()
+@verified("inlined")
 def inline(program: Program) -> Program:
     """The program with the statements of what it calls in place of the calls, in regions and in callees, too.
 

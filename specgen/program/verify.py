@@ -50,23 +50,29 @@ def verify(program: Program, *, witnesses: bool = False) -> Program:
     return program
 
 
-def effects(program: Program) -> tuple[str, ...]:
-    """The calls with effects in their order, with the regions that they stand in; calls of programs are looked into."""
-    return tuple(_effects(program.body))
+def effects(program: Program, *, inlined: bool = False) -> tuple[str, ...]:
+    """The calls with effects in their order, with the regions that they stand in.
+
+    Args:
+        program: the program.
+        inlined: whether calls of known programs count as what is in these.
+    """
+    return tuple(_effects(program.body, inlined))
 
 
-def same_effects(before: Program, after: Program, *, fewer: bool = False) -> None:
+def same_effects(before: Program, after: Program, *, fewer: bool = False, inlined: bool = False) -> None:
     """Check that a pass kept every call with an effect, in order.
 
     Args:
         before: what the pass was given.
         after: what it made of it.
         fewer: whether some may be gone, as where a program is cut.
+        inlined: whether calls of known programs may be replaced by what is in these.
 
     Raises:
         BrokenProgramError: where a call came, moved or, unless `fewer`, went.
     """
-    old, new = effects(before), effects(after)
+    old, new = effects(before, inlined=inlined), effects(after, inlined=inlined)
     rest = iter(old)
     if old == new or (fewer and all(one in rest for one in new)):
         return
@@ -74,13 +80,16 @@ def same_effects(before: Program, after: Program, *, fewer: bool = False) -> Non
 
 
 def verified(
-    effects: Literal["kept", "fewer", "any"] = "kept", *, given: bool = True, witnesses: bool = False
+    effects: Literal["kept", "inlined", "fewer", "any"] = "kept",
+    *,
+    given: bool = True,
+    witnesses: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a pass: where `SPECGEN_VERIFY` is set, the programs that it takes and gives are verified.
 
     Args:
-        effects: whether the calls with effects of its first program must stay in each that it gives, may become
-            fewer, or are no longer those (a program made of several).
+        effects: whether the calls with effects of its first program must stay in each that it gives, may be replaced
+            by those of what they call, may become fewer, or are no longer those (a program made of several).
         given: whether what it takes is sound, too; otherwise it is what makes it sound.
         witnesses: whether it gives every stored value its witness.
     """
@@ -97,7 +106,7 @@ def verified(
             for program in programs_in(made):
                 verify(program, witnesses=witnesses)
                 if effects != "any" and taken:
-                    same_effects(taken[0], program, fewer=effects == "fewer")
+                    same_effects(taken[0], program, fewer=effects == "fewer", inlined=effects == "inlined")
             return made
 
         return checked
@@ -235,8 +244,8 @@ class _Verifier:
                     self.fail(
                         f"{one.symbol!r} is in the record `{one.group}`, which is not handed over whole"
                     )
-        if callee.effect == "pure" and effects(program):
-            self.fail(f"{program.name} is called as if it were pure: {list(effects(program))}")
+        if callee.effect == "pure" and (found := effects(program, inlined=True)):
+            self.fail(f"{program.name} is called as if it were pure: {list(found)}")
         if program.record is not None and [one.type.dtype for one in statement.targets] == ["record"]:
             return  # the record is taken as one value
         if len(statement.targets) != len(program.outputs):
@@ -348,14 +357,16 @@ def described(type: Type) -> str:
     return f"{type}, {type.level}" + (", with a trailing 1" if type.col else "")
 
 
-def _effects(body: Sequence[Statement]) -> Iterator[str]:
+def _effects(body: Sequence[Statement], inlined: bool) -> Iterator[str]:
     for statement in body:
         if isinstance(statement, Region):
-            inside = list(_effects(statement.body))
+            inside = list(_effects(statement.body, inlined))
             if inside and statement.kind != "no_grad":
                 inside = [f"{statement.kind} {{", *inside, "}"]
             yield from inside
-        elif isinstance(statement, Call) and statement.callee.effect != "pure":
-            program = statement.callee.program
-            inside = [] if program is None else list(effects(program))
-            yield from inside or [f"{statement.callee.effect} {statement.callee.name}"]
+        elif isinstance(statement, Call):
+            callee = statement.callee
+            if inlined and callee.program is not None:
+                yield from effects(callee.program, inlined=True)
+            elif callee.effect != "pure":
+                yield f"{callee.effect} {callee.name}"

@@ -147,6 +147,6 @@ def _pointwise(node: Typed) -> str | None:
 def _layout(node: Typed) -> str | None:
     if node.op == "where" and isinstance(node.args[0].static, bool):
         return None
-    if "operand_dtype" in node.options and relayout(node).type.col != node.type.col:
+    if relayout(node).type.col != node.type.col:
         return f"it is laid out {'with' if node.type.col else 'without'} a trailing 1, its operands are not"
     return None
