@@ -102,6 +102,7 @@ class _Printer:
         self.names: dict[Symbol, str] = {}
         self.forced: dict[Symbol, str] = {}
         self.taken: set[str] = {*reserved, *RECORDS}
+        self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
         self.returned = Counter(output.symbol for output in program.outputs)
@@ -223,13 +224,13 @@ class _Printer:
         texts: list[str] = []
         records: set[str] = set()
         for index, arg in enumerate(call.args):
-            record = callee.program.inputs[index].group if callee.program is not None else ""
-            text = self._expr(arg)
-            if not record:
-                texts.append(text)
+            whole = callee.program is not None and bool(callee.program.inputs[index].group)
+            record = self.records.get(arg.symbol) if whole and arg.symbol is not None else None
+            if record is None:
+                texts.append(self._expr(arg))
             elif record not in records:  # a record is passed once, whichever of its fields are read
                 records.add(record)
-                texts.append(text.partition(".")[0])
+                texts.append(record)
         texts += [f"{name}={self._expr(value)}" for name, value in call.named]
         receiver = "" if callee.receiver is None else f"{self.names[callee.receiver]}."
         return f"{receiver}{callee.name}({', '.join(texts)})"
