@@ -54,7 +54,18 @@ _RUNTIME_ENVS = (
     "SimulatorDynamics",
     "VectorDynamics",
 )
-_RUNTIME_LIFTING = ("counts_before", "sums_before")
+_RUNTIME_LIFTING = (
+    "affine_before",
+    "all_before",
+    "any_before",
+    "counts_before",
+    "kept_before",
+    "maxima_before",
+    "minima_before",
+    "products_before",
+    "shifted_before",
+    "sums_before",
+)
 _RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "Entries", "NestedKey", "TensorDict", "TensorDictBase")
 _RUNTIME_TYPED = ("TypedComposite", "TypedTensorDict")
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")

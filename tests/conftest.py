@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["SPECGEN_TRACEBACK"] = "1"  # a fault of the compiler fails the test that brings it out
+    os.environ["SPECGEN_VERIFY"] = "1"  # every pass verifies the programs that it takes and gives
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["SPECGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="specgen-test-cache-")
     try:

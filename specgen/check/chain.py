@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from specgen.check.chain_args import Arguments, read_arguments
 from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
@@ -196,9 +197,15 @@ class _Binder:
         inverse_rows = [
             row for role in transform.backward for row in self._inverse_rows(transform, role, arguments, span)
         ]
-        instance = Instance(position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
-        for row in (*rows, *inverse_rows) if self._faults() == before else ():
-            check_row(instance, row, self.state.entries, arguments.span, self.sink)
+        path = f"{'.'.join(self.path)}.transforms[{position}]"
+        instance = Instance(path, position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
+        if self._faults() == before:
+            check = partial(check_row, instance, span=arguments.span, sink=self.sink)
+            instance = replace(
+                instance,
+                rows=tuple(check(row, phases=("reset", "step", "map")) for row in rows),
+                inverse_rows=tuple(check(row, phases=("inverse",)) for row in inverse_rows),
+            )
         sound = self._faults() == before
         for row in rows:
             for entry in row.outputs.values():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from specgen.check.model import Checked, CheckedEnv, Key, Statement, dotted
-from specgen.check.transform_model import CheckedTransform
-from specgen.expr import SpecType, Type
+from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.expr import SpecType, Symbol, Type
 
 Group = Literal["observation", "state", "reward", "done", "action"]
 
@@ -49,10 +49,14 @@ class Row:
     Attributes:
         inputs: the roles, with the entries as they arrive at this position.
         outputs: the outputs, with the entries as they leave it.
+        bound: the statements of each phase, typed for these entries.
+        symbols: what each phase is given, by its path below the row: `step.in.next.reward`.
     """
 
     inputs: Mapping[str, ChainKey]
     outputs: Mapping[str, ChainKey]
+    bound: Mapping[Phase, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
+    symbols: Mapping[str, Symbol] = field(default_factory=dict, compare=False)
 
     def entry(self, name: str) -> ChainKey | None:
         """The entry behind a name of the transform."""
@@ -64,12 +68,14 @@ class Instance:
     """A transform at its position, with its arguments and its keys.
 
     Attributes:
+        path: its declaration path, `chains.C.transforms[1]`.
         position: its index in the chain.
         params: the value of every parameter; ``None`` where an optional one is not given.
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
     """
 
+    path: str
     position: int
     transform: CheckedTransform
     params: Mapping[str, Any]
@@ -82,10 +88,10 @@ class Instance:
         derive = self.transform.derive_done
         return bool(self.params[derive]) if isinstance(derive, str) else derive
 
-    def statements(
-        self, phase: Literal["reset", "step", "map", "inverse"], row: Row
-    ) -> tuple[Statement, ...]:
+    def statements(self, phase: Phase, row: Row) -> tuple[Statement, ...]:
         """The statements of a phase that apply to a row: those of outputs that exist, and locals."""
+        if phase in row.bound:
+            return row.bound[phase]
         absent = {output.name for output in self.transform.outputs} - set(row.outputs)
         return tuple(s for s in self.transform.phase(phase) if s.target.removeprefix("next.") not in absent)
 

@@ -15,7 +15,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Type, full, parse_type
+from specgen.expr import Binding, Interval, Symbol, Type, full, parse_type
 from specgen.expr.types import Size
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
@@ -68,7 +68,19 @@ class Declared:
         self.roles = self._roles(self.networks)
         for role in self.roles:
             if role.type is not None:
-                self.scope[role.name] = Binding(role.name, role.type, role.interval, what="key")
+                place = (*self.path, "keys", role.name)
+                symbol = Symbol(
+                    ".".join(place),
+                    role.name,
+                    role.type,
+                    role.interval,
+                    "next" if role.after else "now",
+                    role.key,
+                    self.file.key_span(*place),
+                )
+                self.scope[role.name] = Binding(
+                    role.name, role.type, role.interval, what="key", symbol=symbol
+                )
         self.estimator = self._estimator()
 
     def _refuse_unavailable(self) -> None:

@@ -12,7 +12,7 @@ from specgen.check.params import check_range, refused_text
 from specgen.check.transform_params import interval_of
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import ANYTHING, Binding, Type
+from specgen.expr import ANYTHING, Binding, Symbol, Type
 from specgen.literals import literal
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile
@@ -43,7 +43,8 @@ def check_loss_params(
         if made is None:
             continue
         checked.append(made)
-        scope[name] = Binding(name, made.type, made.interval, what="parameter")
+        symbol = Symbol(".".join(here), name, made.type, made.interval, span=file.key_span(*here))
+        scope[name] = Binding(name, made.type, made.interval, what="parameter", symbol=symbol)
         for word in made.choices:
             scope.setdefault(
                 word, Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")

@@ -5,9 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
-from specgen.expr import ANYTHING, Binding, Expr, Function, Interval, SourceText, SpecType, Type, Typed
+from specgen.diagnostics import Span
+from specgen.expr import (
+    ANYTHING,
+    Binding,
+    Expr,
+    Function,
+    Interval,
+    SourceText,
+    SpecType,
+    Symbol,
+    Type,
+    Typed,
+    full,
+)
+from specgen.expr.symbols import Time
 
 Key = tuple[str, ...]
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -56,6 +71,7 @@ class Entry:
             trailing 1 of a column.
         type: its type in expressions; rewards and done flags are columns (stored with a trailing 1).
         doc: one line, with the unit.
+        span: where it is declared.
     """
 
     key: Key
@@ -63,6 +79,7 @@ class Entry:
     spec: SpecType
     type: Type
     doc: str = ""
+    span: Span | None = field(default=None, compare=False)
 
     @property
     def dotted(self) -> str:
@@ -73,6 +90,11 @@ class Entry:
     def name(self) -> str:
         """The key as a Python name."""
         return "_".join(self.key)
+
+    def symbol(self, path: str) -> Symbol:
+        """What stands under the key; `path` says where it is declared."""
+        time: Time = "next" if self.role == "reward" else "now"
+        return Symbol(path, self.name, self.type, self.spec.interval, time, self.key, self.span)
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -95,6 +117,7 @@ class Parameter:
         interval: its values in expressions.
         entry: the state key that keeps it, if it differs between environments.
         draw: what fills that key at reset when the constructor gives no value.
+        span: where it is declared.
     """
 
     name: str
@@ -106,6 +129,12 @@ class Parameter:
     interval: Interval = ANYTHING
     entry: Entry | None = None
     draw: Statement | None = None
+    span: Span | None = None
+
+    def symbol(self, path: str) -> Symbol:
+        """The value that the constructor of the declaration at `path` is given."""
+        kind = Type(self.type, (), "ctor") if self.entry is None else self.entry.type
+        return Symbol(f"{path}.params.{self.name}", self.name, kind, self.interval, span=self.span)
 
 
 @dataclass(frozen=True)
@@ -117,6 +146,11 @@ class Constant:
     value: Any
     doc: str = ""
     interval: Interval = ANYTHING
+    span: Span | None = None
+
+    def symbol(self, path: str) -> Symbol:
+        """What the name stands for in the expressions of the declaration at `path`."""
+        return Symbol(f"{path}.consts.{self.name}", self.name, self.type, self.interval, span=self.span)
 
 
 @dataclass(frozen=True)
@@ -131,6 +165,8 @@ class Statement:
         calls: the declared functions that it calls.
         draws: whether it draws random numbers.
         path: the declaration path, for the provenance comment.
+        typed: the expression as it was proved right; its names carry the symbols that they read.
+        symbol: the value that it defines, in the form in which it is stored.
     """
 
     target: str
@@ -140,6 +176,8 @@ class Statement:
     calls: frozenset[str]
     draws: bool
     path: str
+    typed: Typed
+    symbol: Symbol
 
     @property
     def name(self) -> str:
@@ -151,7 +189,9 @@ class Statement:
 class CheckedFunction:
     """A declared pure function, ready to print.
 
-    `trees` are its typed expressions, each with the local value that it is (that of `returns` with its dtype).
+    Attributes:
+        let, returns: its statements.
+        symbols: what its arguments stand for, by name.
     """
 
     name: str
@@ -160,7 +200,7 @@ class CheckedFunction:
     let: tuple[Statement, ...]
     returns: Statement
     doc: str = ""
-    trees: tuple[tuple[Typed, str], ...] = ()
+    symbols: Mapping[str, Symbol] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -232,8 +272,9 @@ class Declared:
 class CheckedEnv:
     """An environment whose keys, types and data flow are known to be right.
 
-    `values` are the values that state keys, and `next.` state keys, can have as far as it is proved; they may
-    leave the domains that are declared.
+    Attributes:
+        values: the values that state keys, and `next.` state keys, can have as far as it is proved; they may leave
+            the domains that are declared.
     """
 
     name: str
@@ -262,6 +303,26 @@ class CheckedEnv:
     def entries(self) -> tuple[Entry, ...]:
         """Every declared tensor except the done flags."""
         return (*self.state, *self.observation, *self.action, *self.reward)
+
+    @cached_property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """What is declared, by its path below the environment.
+
+        `state.th`, `flags.agents.done` (before the step), `action.action`, `params.g`, `consts.table`,
+        `observation.cos`, `reward.reward`. A parameter that differs between environments is two: what the
+        constructor is given, `params.g`, and the state key that expressions read, `state.g`.
+        """
+        path = f"envs.{self.name}"
+        found = [param.symbol(path) for param in self.params]
+        found += [const.symbol(path) for const in self.consts]
+        found += [entry.symbol(f"{path}.{entry.role}.{entry.dotted}") for entry in self.entries]
+        for level in self.done:
+            kind = Type("bool", self.done_dims[level], col=True)
+            for flag in DONE_FLAGS:
+                key = (*level, flag)
+                place = f"{path}.flags.{dotted(key)}"
+                found.append(Symbol(place, "_".join(key), kind, full("bool"), "now", key))
+        return {symbol.path.removeprefix(f"{path}."): symbol for symbol in found}
 
     @property
     def differing(self) -> tuple[Parameter, ...]:

@@ -58,12 +58,19 @@ def check_params(
         annotation = "float" if kind == "float64" else kind
         value = float(param.default) if annotation == "float" else param.default
         interval = param_interval(param, kind)
-        checked.append(
-            Parameter(name, annotation, value, param.doc, range_of(param), PARAM_TYPES[kind], interval)
+        made = Parameter(
+            name,
+            annotation,
+            value,
+            param.doc,
+            range_of(param),
+            PARAM_TYPES[kind],
+            interval,
+            span=file.key_span(*here),
         )
-        scope[name] = Binding(
-            f"params.{name}", Type(PARAM_TYPES[kind], (), "ctor"), interval, what="parameter"
-        )
+        checked.append(made)
+        symbol = made.symbol(".".join(path))
+        scope[name] = Binding(f"params.{name}", symbol.type, interval, what="parameter", symbol=symbol)
     return tuple(checked), scope
 
 
@@ -119,8 +126,10 @@ def check_consts(
         values = list(flatten_value(const.value))
         type_ = spec.type("const")
         interval = Interval(min(values), max(values))
-        checked.append(Constant(name, type_, const.value, const.doc, interval))
-        scope[name] = Binding(f"consts.{name}", type_, interval, what="constant")
+        made = Constant(name, type_, const.value, const.doc, interval, file.key_span(*here))
+        checked.append(made)
+        symbol = made.symbol(".".join(path))
+        scope[name] = Binding(f"consts.{name}", type_, interval, what="constant", symbol=symbol)
     return tuple(checked), scope
 
 

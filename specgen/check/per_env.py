@@ -11,15 +11,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specgen.check.model import Entry, Parameter, Statement
+from specgen.check.model import Entry, Parameter
 from specgen.check.params import check_range, flatten_value, param_interval, shape_of_value
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
-from specgen.check.statements import called
+from specgen.check.statements import made_statement
 from specgen.check.value_faults import PARAM_TYPES, empty_range, ends, range_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Function, SpecType, Typed, check_assignable, free_names, infer, parse
+from specgen.expr import Binding, Expr, Function, SpecType, Typed, check_assignable, infer, parse
 from specgen.expr.dtypes import INT_RANGES, holds, is_float
 from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile, describe
@@ -103,7 +103,8 @@ def check_per_env(
             continue
         checked[name] = made
         entry = made.entry
-        scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter")
+        symbol = entry.symbol(".".join((*path, "reset", name)))
+        scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter", symbol=symbol)
     return checked
 
 
@@ -131,35 +132,36 @@ def _check(
         drawn = _draw(file, here, name, around, sink)
         if drawn is None:
             return None
-    spec = _spec(file, here, name, param, dims, drawn and drawn[1], sink)
+    spec = _spec(file, here, name, param, dims, drawn and drawn[2], sink)
     if spec is None or (drawn is None and not _default_fits(file, here, name, param, spec, sink)):
         return None
-    statement = None
-    if drawn is not None:
-        source, typed, statement = drawn
-        if not _draw_fits(name, param, spec, source, typed, sink):
-            return None
+    if drawn is not None and not _draw_fits(name, param, spec, *drawn[1:], sink):
+        return None
+    entry = Entry((name,), "state", spec, spec.type(), param.doc, file.key_span(*here))
     kind = next((kind for kind, dtype in PARAM_TYPES.items() if dtype == spec.dtype), spec.dtype)
     default = _as_tuple(param.default)
     if is_float(spec.dtype) and isinstance(default, int):
         default = float(default)
     return Parameter(
         name,
-        "ArrayLike" if statement is None else "ArrayLike | None",
+        "ArrayLike" if drawn is None else "ArrayLike | None",
         default,
         param.doc,
         range_of(param),
         spec.dtype,
         param_interval(param, kind),
-        Entry((name,), "state", spec, spec.type(), param.doc),
-        statement,
+        entry,
+        None
+        if drawn is None
+        else made_statement(here, name, *drawn, entry.symbol(".".join((*here[:-2], "reset", name)))),
+        entry.span,
     )
 
 
 def _draw(
     file: SchemaFile, here: tuple[str, ...], name: str, around: _Around, sink: Sink
-) -> tuple[Scalar, Typed, Statement] | None:
-    """The expression of a draw, typed."""
+) -> tuple[Expr, Scalar, Typed] | None:
+    """The expression of a draw: as parsed, its text, and typed."""
     source = file.scalar(*here, "draw")
     expr = parse(source, sink)
     if (
@@ -169,12 +171,7 @@ def _draw(
     ):
         return None
     typed = infer(expr, around.scope, source, sink, functions=around.functions, draw_prefix=f"draw_{name}")
-    if typed is None:
-        return None
-    statement = Statement(
-        name, expr, source, free_names(expr), called(typed), bool(typed.draws), ".".join(here)
-    )
-    return source, typed, statement
+    return None if typed is None else (expr, source, typed)
 
 
 def _keys(file: SchemaFile, path: tuple[str, ...], names: Collection[str]) -> dict[str, Scalar]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
 
 from specgen.check.model import Statement
-from specgen.expr import ANYTHING, Interval
+from specgen.expr import ANYTHING, Interval, Symbol
 
 Phase = Literal["reset", "step", "map", "inverse"]
 ParamKind = Literal["int", "float", "bool", "tensor"]
@@ -134,6 +134,7 @@ class CheckedTransform:
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
         signature: the constructor's parameters, in order.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
+        symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
     """
 
     name: str
@@ -149,6 +150,7 @@ class CheckedTransform:
     derive_done: bool | str
     signature: tuple[str, ...]
     recalls: tuple[str, ...]
+    symbols: Mapping[str, Symbol]
 
     def param(self, name: str) -> TransformParam:
         """The parameter of this name."""

@@ -11,7 +11,7 @@ from specgen.check.params import check_range, refused_text
 from specgen.check.transform_model import REQUIRED, ParamKind, TransformParam
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Interval, Type, full
+from specgen.expr import Binding, Interval, Symbol, Type, full
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile
 
@@ -84,7 +84,8 @@ def check_transform_params(
         )
         # A tensor is converted to the dtype of what it meets before the function sees it.
         type_ = Type("float", None, "const") if kind == "tensor" else Type(_DTYPES[kind], (), "ctor")
-        scope[name] = Binding(name, type_, interval, what="parameter")
+        symbol = Symbol(".".join(here), name, type_, interval, span=file.key_span(*here))
+        scope[name] = Binding(name, type_, interval, what="parameter", symbol=symbol)
     return tuple(checked), scope
 
 

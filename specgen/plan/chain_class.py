@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
 from specgen.literals import literal
-from specgen.plan.chain_lift import Lift
 from specgen.plan.docs import env_doc
 from specgen.plan.env_class import (
     action_texts,
@@ -30,9 +30,21 @@ from specgen.plan.python_env import make_python, python_attributes, python_init
 
 
 def chain_class(
-    interface: EnvInterface, chain: CheckedChain, env: EnvInterface, lift: Lift | None
+    interface: EnvInterface,
+    chain: CheckedChain,
+    env: EnvInterface,
+    lift: tuple[FunctionPlan, ...],
+    observed: Sequence[str],
 ) -> ClassPlan:
-    """The environment class of a chain, native or Gymnasium-backed."""
+    """The environment class of a chain, native or Gymnasium-backed.
+
+    Args:
+        interface: of the chain.
+        chain: its declaration.
+        env: of the environment behind it.
+        lift: the methods that compute many steps at once.
+        observed: what the step function calls Gymnasium's observations.
+    """
     name = chain.name
     gym = env.env.gymnasium is not None
     attributes: tuple[str, ...] = gym_attributes(env.env) if gym else ()
@@ -46,7 +58,7 @@ def chain_class(
     if python:
         attributes = (*attributes, *python_attributes(env.env))
     attributes = (*attributes, *group_attribute(env.env), *mask_attribute(env.env))
-    if lift is not None:
+    if lift:
         attributes = (*attributes, "_gym_lifts = True")
     base = "GeneratedGymEnv" if gym else "GeneratedPythonEnv" if python else "GeneratedEnv"
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
@@ -67,8 +79,8 @@ def chain_class(
             ),
             read_method(interface),
             _fresh(interface, env),
-            _advance(interface, chain, env),
-            *(lift.methods if lift is not None else ()),
+            _advance(interface, chain, env, observed),
+            *lift,
             entries_method(interface, "_root_entries"),
             entries_method(interface, "_next_entries"),
         ),
@@ -92,11 +104,12 @@ def _fresh(interface: EnvInterface, env: EnvInterface) -> FunctionPlan:
     return method("_fresh", (), f"{interface.name}Root", "", *lines)
 
 
-def _advance(interface: EnvInterface, chain: CheckedChain, env: EnvInterface) -> FunctionPlan:
+def _advance(
+    interface: EnvInterface, chain: CheckedChain, env: EnvInterface, observed: Sequence[str]
+) -> FunctionPlan:
     further = action_texts(a.key for a in chain.actions)
     lines = []
     if env.env.gymnasium is not None and interface.advance is not None:
-        names = [a for a in interface.advance.args if a.startswith("next_")]
-        lines.append(f"{unpacked(names)}, reward, terminated, truncated = self._gym_step(actions[0])")
-        further |= {name: name for name in (*names, "reward", "terminated", "truncated")}
+        lines.append(f"{unpacked(observed)}, reward, terminated, truncated = self._gym_step(actions[0])")
+        further |= {name: name for name in (*observed, "reward", "terminated", "truncated")}
     return advance_method(interface, *lines, f"return {advance_text(interface, further)}")

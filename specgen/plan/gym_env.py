@@ -8,7 +8,7 @@ from specgen.literals import literal
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_class import NOT_DONE, entries_method, method, read_method, specs_method, unpacked
-from specgen.plan.env_context import field_doc
+from specgen.plan.functions import field_doc
 from specgen.plan.interface import EnvInterface, Extra, Output, RecordField, flag_fields
 from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
 from specgen.plan.spec_text import spec_code

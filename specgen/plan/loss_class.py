@@ -14,14 +14,14 @@ from specgen.check.loss_model import (
     NetworkValue,
 )
 from specgen.check.model import Statement, identifier
-from specgen.diagnostics import Sink
-from specgen.expr import Binding, SourceText, infer, to_torch
-from specgen.expr.tree import Expr, Logic
+from specgen.check.programs.loss import negated
+from specgen.expr import Typed
 from specgen.literals import formatted, listed, literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.loss_parts import LossParts, params_scope
+from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
 from specgen.plan.spec_text import key_text
+from specgen.program.torch_text import print_expression
 
 _ESTIMATORS = {"td0": "TD0"}
 _TENSORDICT = Argument("tensordict", "TensorDictBase")
@@ -114,9 +114,8 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
     for param in loss.params:
         lines += [Line(text) for text in _checks(param)]
     for requirement in loss.require:
-        broken = negated(requirement.condition.expr)
-        condition = _python(broken, requirement.condition.source, params_scope(loss))
-        lines.append(Line(f"if {condition}:\n    raise ValueError({literal(requirement.message)})"))
+        broken = _python(negated(requirement.condition.typed))
+        lines.append(Line(f"if {broken}:\n    raise ValueError({literal(requirement.message)})"))
     lines += [Line(f"self.{param.name} = {param.name}") for param in loss.params]
     lines.append(Line("self.reduction = reduction"))
     lines.append(Line("self.use_prioritized_weights = use_prioritized_weights"))
@@ -169,10 +168,9 @@ def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     if after or any("next" in _records(made.value) for made in loss.forward):
         lines.append(Line("next_tensordict = self._next(tensordict)"))
     lines += [Line(f"{n.name} = self.functional_network({literal(n.name)})") for n in loss.networks]
-    scope = params_scope(loss, "self.")
     outputs = {network.name: network.output for network in loss.networks}
     for made in loss.forward:
-        lines.append(Line(f"{made.name} = {_value(made.value, scope, outputs)}", made.path))
+        lines.append(Line(f"{made.name} = {_value(made.value, outputs)}", made.path))
     call = [f"{made.name}" for made in parts.values]
     call += [_read(loss, role) for role in parts.roles]
     if parts.estimates:
@@ -193,7 +191,7 @@ def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
     return FunctionPlan("forward", (_TENSORDICT,), "TensorDictBase", doc, tuple(lines), method=True)
 
 
-def _value(value: NetworkValue, scope: dict[str, Binding], outputs: dict[str, str]) -> str:
+def _value(value: NetworkValue, outputs: dict[str, str]) -> str:
     match value:
         case NetworkCall():
             record = "tensordict" if value.record == "now" else "next_tensordict"
@@ -201,9 +199,10 @@ def _value(value: NetworkValue, scope: dict[str, Binding], outputs: dict[str, st
         case Alias():
             return identifier(value.name)
         case Choice():
-            condition = _python(value.condition, value.source, scope)
-            then, otherwise = _value(value.then, scope, outputs), _value(value.otherwise, scope, outputs)
-            return f"{then} if {condition} else {otherwise}"
+            assert value.typed is not None
+            chosen = _python(value.typed, "self.")
+            then, otherwise = _value(value.then, outputs), _value(value.otherwise, outputs)
+            return f"{then} if {chosen} else {otherwise}"
 
 
 def _records(value: NetworkValue) -> set[str]:
@@ -261,22 +260,6 @@ def _default(param: LossParam) -> str:
     return literal(param.default)
 
 
-def _python(expr: Expr, source: SourceText, scope: dict[str, Binding]) -> str:
-    """A condition on parameters as a Python expression."""
-    sink = Sink()
-    typed = infer(expr, scope, source, sink)
-    if typed is None:
-        raise AssertionError(f"a checked condition no longer types: {list(map(str, sink.items))}")
-    return to_torch(typed)
-
-
-def negated(expr: Expr) -> Expr:
-    """The opposite of a condition, as one would write it: `not a or b` becomes `a and not b`."""
-    match expr:
-        case Logic(op="not", operands=(inner,)):
-            return inner
-        case Logic(op="or" | "and"):
-            operands = tuple(negated(operand) for operand in expr.operands)
-            return Logic("and" if expr.op == "or" else "or", operands, expr.start, expr.end)
-        case _:
-            return Logic("not", (expr,), expr.start, expr.end)
+def _python(condition: Typed, owner: str = "") -> str:
+    """A condition on parameters as a Python expression; they are names, or attributes of `owner`."""
+    return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import Parameter
-from specgen.expr import Binding
 from specgen.literals import literal
-from specgen.plan.model import Field, Line
+from specgen.plan.model import Field
 from specgen.plan.spec_text import number_text
-from specgen.plan.writer import TORCH_DTYPES, Writer, stored_text
+from specgen.plan.writer import TORCH_DTYPES
 
 _KEYWORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 
@@ -37,33 +36,6 @@ def read_text(param: Parameter) -> str:
     dtype = TORCH_DTYPES[param.entry.spec.dtype]
     text = f"self._per_env({literal(param.name)}, {param.name}, {shape}, {dtype}{limits})"
     return text if param.draw is None else f"None if {param.name} is None else {text}"
-
-
-def assign_params(writer: Writer, params: Iterable[Parameter], origin: str, like: Binding) -> bool:
-    """Add the lines of a reset that fill the parameters, in the order of their declaration.
-
-    Returns:
-        Whether they read the record.
-    """
-    found = False
-    for param in params:
-        entry = param.entry
-        if entry is None:
-            continue
-        found = True
-        given = f"params.{param.name}"
-        if param.draw is None:
-            # a copy: whoever writes into the tensordict changes an episode, not the environment
-            line = Line(f"{entry.name} = {given}.clone()", f"{origin}.params.{param.name}")
-        else:
-            drawn = stored_text(writer.typed(param.draw), entry.type, like)
-            if " if " in drawn:
-                drawn = f"({drawn})"
-            text = f"{entry.name} = {drawn} if {given} is None else {given}.clone()"
-            line = Line(text, param.draw.path)
-        writer.lines.append(line)
-        writer.scope[param.name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter")
-    return found
 
 
 def param_doc(param: Parameter) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import ENDING_FLAGS, CheckedEnv, Entry, Parameter, PythonSource
+from specgen.check.programs.python_env import of_class
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.data import annotation
@@ -18,12 +19,6 @@ from specgen.plan.writer import domain_text
 def protocol_items(env: CheckedEnv, source: PythonSource) -> list[Item]:
     """The Protocol of an environment's class, behind the records that its methods speak of."""
     return _Writer(env, source).items()
-
-
-def of_class(env: CheckedEnv, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Those entries that the class returns; parameters that differ between environments are handed to it."""
-    given = {param.name for param in env.differing}
-    return tuple(entry for entry in entries if entry.dotted not in given)
 
 
 def setup_params(env: CheckedEnv) -> tuple[Parameter, ...]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=72f017c228f850011d3e7847939406995865f9302075116dc8ce9e237d150cb7
+# specgen: sha256=1f6dc8cada345f0da63e10efae5542a0e3ebc08311d21106129229655a2887f1
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -130,14 +130,12 @@ def acrobot_train_advance(
     """One step: all that the step after it depends on."""
     # envs.Acrobot
     base = acrobot_advance(params, theta1, theta2, dtheta1, dtheta2, action)
+    reward = acrobot_reward(base.terminated)
+    # chains.AcrobotTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.AcrobotTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # chains.AcrobotTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.Acrobot
-    reward = acrobot_reward(base.terminated)
     # chains.AcrobotTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return AcrobotTrainNext(
@@ -145,7 +143,7 @@ def acrobot_train_advance(
         theta2=base.theta2,
         dtheta1=base.dtheta1,
         dtheta2=base.dtheta2,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,

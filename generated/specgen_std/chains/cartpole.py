@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=964d515dd3d0753efad20bc29be8fec1425bec855d11a749691004688f017d66
+# specgen: sha256=492299756efc6abe72992bd71113adba974ae209657865e7d31dbbba1e7b0fc1
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -138,14 +138,12 @@ def cart_pole_train_advance(
     """One step: all that the step after it depends on."""
     # envs.CartPole
     base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    reward = cart_pole_reward(base.terminated)
+    # chains.CartPoleTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.CartPoleTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # chains.CartPoleTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.CartPole
-    reward = cart_pole_reward(base.terminated)
     # chains.CartPoleTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleTrainNext(
@@ -153,7 +151,7 @@ def cart_pole_train_advance(
         x_dot=base.x_dot,
         theta=base.theta,
         theta_dot=base.theta_dot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -412,7 +410,7 @@ def cart_pole_gym_train_reset(not_done: Tensor, raw_observation: Tensor) -> Cart
 def cart_pole_gym_train_advance(
     step_count: Tensor,
     episode_reward: Tensor,
-    next_raw_observation: Tensor,
+    next_observation: Tensor,
     reward: Tensor,
     terminated: Tensor,
     truncated: Tensor,
@@ -426,7 +424,7 @@ def cart_pole_gym_train_advance(
     # chains.CartPoleGymTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleGymTrainNext(
-        raw_observation=next_raw_observation,
+        raw_observation=next_observation,
         done=done,
         terminated=terminated,
         truncated=truncated,
@@ -565,9 +563,9 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         )
 
     def _advance(self, root: CartPoleGymTrainRoot, actions: tuple[Tensor, ...]) -> CartPoleGymTrainNext:
-        next_raw_observation, reward, terminated, truncated = self._gym_step(actions[0])
+        next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return cart_pole_gym_train_advance(
-            root.step_count, root.episode_reward, next_raw_observation, reward, terminated, truncated
+            root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
         )
 
     def _gym_lift(
@@ -579,13 +577,10 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         terminated: Tensor,
         truncated: Tensor,
     ) -> CartPoleGymTrainNext:
+        step_count = counts_before(firsts.step_count, lengths)
+        episode_reward = sums_before(firsts.episode_reward, reward, lengths)
         return cart_pole_gym_train_advance(
-            counts_before(firsts.step_count, lengths),
-            sums_before(firsts.episode_reward, reward, lengths),
-            observation,
-            reward,
-            terminated,
-            truncated,
+            step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _root_entries(self, root: CartPoleGymTrainRoot) -> dict[str, Any]:

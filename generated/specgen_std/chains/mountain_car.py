@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=69a3bda018a5449a3b239c4828efeac3ccaa35aeea18967619db6185abb84b0e
+# specgen: sha256=a454c64c04ccbf0218320bed654616b0d2338e048bfa45c9cc3afa3aa4a82161
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -126,20 +126,18 @@ def mountain_car_train_advance(
     """One step: all that the step after it depends on."""
     # envs.MountainCar
     base = mountain_car_advance(params, position, velocity, action)
+    reward = mountain_car_reward(base.terminated)
+    # chains.MountainCarTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 200)
-    next_done = base.done | next_truncated
-    # chains.MountainCarTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.MountainCar
-    reward = mountain_car_reward(base.terminated)
     # chains.MountainCarTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarTrainNext(
         position=base.position,
         velocity=base.velocity,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -364,20 +362,18 @@ def mountain_car_continuous_train_advance(
     """One step: all that the step after it depends on."""
     # envs.MountainCarContinuous
     base = mountain_car_continuous_advance(params, position, velocity, action)
+    reward = mountain_car_continuous_reward(action, base.terminated)
+    # chains.MountainCarContinuousTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarContinuousTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 999)
-    next_done = base.done | next_truncated
-    # chains.MountainCarContinuousTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.MountainCarContinuous
-    reward = mountain_car_continuous_reward(action, base.terminated)
     # chains.MountainCarContinuousTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarContinuousTrainNext(
         position=base.position,
         velocity=base.velocity,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f4b38b1bc7a76867965ee01d6b45df48abf7db02ab4c0a7e17d310c674b8da42
+# specgen: sha256=f8103ecbe58626e0fe41049656fe6dae0e669bb97f66dca5c11903eb7e801d67
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -124,20 +124,18 @@ def pendulum_train_advance(
     """One step: all that the step after it depends on."""
     # envs.Pendulum
     base = pendulum_advance(params, th, thdot, done, action)
+    reward = pendulum_reward(th, thdot, action)
+    # chains.PendulumTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.PendulumTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 200)
-    next_done = base.done | next_truncated
-    # chains.PendulumTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.Pendulum
-    reward = pendulum_reward(th, thdot, action)
     # chains.PendulumTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return PendulumTrainNext(
         th=base.th,
         thdot=base.thdot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -521,16 +519,12 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         truncated: Tensor,
     ) -> PendulumGymTrainNext:
         consts = self.consts
+        step_count = counts_before(firsts.step_count, lengths)
         # chains.PendulumGymTrain.transforms[2]
         reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
+        episode_reward = sums_before(firsts.episode_reward, reward_scaled, lengths)
         return pendulum_gym_train_advance(
-            self.consts,
-            counts_before(firsts.step_count, lengths),
-            sums_before(firsts.episode_reward, reward_scaled, lengths),
-            observation,
-            reward,
-            terminated,
-            truncated,
+            consts, step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _root_entries(self, root: PendulumGymTrainRoot) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=45ad40fb45913d10ce09be96d093edb0aa86dd2881d4a422f76f081108c742fe
+# specgen: sha256=02372eb6063ed06559f5c62dcdfb72c550890767943aacd76a616f1bb18e3adb
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -196,18 +196,12 @@ def simple_tag_train_advance(
         adversary_action,
         agent_action,
     )
+    rewards = simple_tag_reward(env_consts, base.adversary_position, base.agent_position)
+    # chains.SimpleTagTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.SimpleTagTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 25)
-    next_done = base.done | next_truncated
-    next_adversary_done = base.adversary_done | next_truncated.unsqueeze(-2)
-    next_adversary_truncated = base.adversary_truncated | next_truncated.unsqueeze(-2)
-    next_agent_done = base.agent_done | next_truncated.unsqueeze(-2)
-    next_agent_truncated = base.agent_truncated | next_truncated.unsqueeze(-2)
-    # chains.SimpleTagTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.SimpleTag
-    rewards = simple_tag_reward(env_consts, base.adversary_position, base.agent_position)
     # chains.SimpleTagTrain.transforms[2]
     next_adversary_episode_reward = adversary_episode_reward + rewards.adversary_reward
     next_agent_episode_reward = agent_episode_reward + rewards.agent_reward
@@ -217,15 +211,15 @@ def simple_tag_train_advance(
         agent_position=base.agent_position,
         agent_velocity=base.agent_velocity,
         obstacle=base.obstacle,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
-        adversary_done=next_adversary_done,
+        adversary_done=base.adversary_done | next_truncated.unsqueeze(-1),
         adversary_terminated=base.adversary_terminated,
-        adversary_truncated=next_adversary_truncated,
-        agent_done=next_agent_done,
+        adversary_truncated=base.adversary_truncated | next_truncated.unsqueeze(-1),
+        agent_done=base.agent_done | next_truncated.unsqueeze(-1),
         agent_terminated=base.agent_terminated,
-        agent_truncated=next_agent_truncated,
+        agent_truncated=base.agent_truncated | next_truncated.unsqueeze(-1),
         is_init=next_is_init,
         step_count=next_step_count,
         adversary_episode_reward=next_adversary_episode_reward,

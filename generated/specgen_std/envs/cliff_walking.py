@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4cc8883ec0a805f0c946062dcfed583321fdf93cb0bc1f19b310949a3e2d7714
+# specgen: sha256=2ff8f2c904c44f0c3c994b7171c632526976d55a5ec726484ad5dd80d1b8d19c
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ def cliff_walking_advance(
     # envs.CliffWalking.step.terminated
     terminated = (next_cell == 47).unsqueeze(-1)
     # envs.CliffWalking.step.reward
-    reward = torch.where(fallen, -100.0, torch.full_like(fallen, -1.0, dtype=torch.float32))
+    reward = torch.where(fallen, -100.0, torch.full_like(fallen, -1.0, dtype=torch.float32)).unsqueeze(-1)
     return CliffWalkingNext(
         cell=next_cell,
         done=terminated.clone(),
         terminated=terminated,
         truncated=torch.zeros_like(terminated),
-        reward=reward.unsqueeze(-1),
+        reward=reward,
     )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=baa98ab163ccb7c838cad11f578aee921cd4d55b471b7b676e08d502409741cc
+# specgen: sha256=364489301623f245bf48f39550612d16ad617c9a3f73a43f603abe3ce5b4818e
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -166,7 +166,6 @@ def tag_advance(
     truncated = (next_time >= params.limit).unsqueeze(-1)
     hunter_terminated = terminated.unsqueeze(-1).expand(*terminated.shape[:-1], 2, 1).clone()
     hunter_truncated = truncated.unsqueeze(-1).expand(*truncated.shape[:-1], 2, 1).clone()
-    # envs.Tag.step.hare.terminated
     hare_terminated = hare_terminated.unsqueeze(-1)
     hare_truncated = truncated.unsqueeze(-1).expand(*truncated.shape[:-1], 1, 1).clone()
     return TagNext(

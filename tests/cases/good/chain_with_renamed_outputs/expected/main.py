@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7ec1e63494355d0a307a3542fc480e56db82ff2d693903b22195142180e24e0f
+# specgen: sha256=90dcc499c245bc10881a41be059be54a232ce08772f9e56c52d991aeff45c9ad
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -260,6 +260,7 @@ def renamed_reset(not_done: Tensor, draw_x: Tensor) -> RenamedRoot:
     """A fresh episode in every row of the batch."""
     # envs.Point
     base = point_reset(not_done, draw_x)
+    late = not_done.clone()
     # chains.Renamed.transforms[1]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     stats_episode_scaled = torch.zeros_like(not_done, dtype=torch.float32)
@@ -270,7 +271,7 @@ def renamed_reset(not_done: Tensor, draw_x: Tensor) -> RenamedRoot:
         done=base.done,
         terminated=base.terminated,
         truncated=base.truncated,
-        late=not_done.clone(),
+        late=late,
         episode_reward=episode_reward,
         stats_episode_scaled=stats_episode_scaled,
         age=age,
@@ -288,21 +289,18 @@ def renamed_advance(
     """One step: all that the step after it depends on."""
     # envs.Point
     base = point_advance(x, action)
-    # chains.Renamed.transforms[2]
-    next_age = age + 1
-    next_late = next_age >= 20
-    next_done = base.done | next_late
-    # envs.Point
     reward = point_reward(base.x)
-    # chains.Renamed.transforms[1]
-    next_episode_reward = episode_reward + reward
     # chains.Renamed.transforms[0]
     stats_scaled = reward * consts.reward_scaling_0_scale + consts.reward_scaling_0_loc
     # chains.Renamed.transforms[1]
+    next_episode_reward = episode_reward + reward
     next_stats_episode_scaled = stats_episode_scaled + stats_scaled
+    # chains.Renamed.transforms[2]
+    next_age = age + 1
+    next_late = next_age >= 20
     return RenamedNext(
         x=base.x,
-        done=next_done,
+        done=base.done | next_late,
         terminated=base.terminated,
         truncated=base.truncated,
         late=next_late,
