@@ -12,7 +12,7 @@ from specgen_runtime.specs.bounds import distinct, range_text, read_bounds, widt
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import saturate
-from specgen_runtime.specs.variable import Remap
+from specgen_runtime.specs.variable_dims import Remap
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
 __all__ = ["Bounded", "BoundedContinuous", "BoundedDiscrete"]

@@ -10,7 +10,7 @@ import torch
 
 from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.specs.values import SAME_DTYPES, exact
-from specgen_runtime.specs.variable import drawn_size
+from specgen_runtime.specs.variable_dims import drawn_size
 from specgen_runtime.typing import ArrayLike
 
 __all__ = ["Bounds", "distinct", "range_text", "read_bounds", "widths"]

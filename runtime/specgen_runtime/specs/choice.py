@@ -12,10 +12,10 @@ from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_non_ten
 
 from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.non_tensors.constant import Constant
+from specgen_runtime.specs.shapes import Change
 from specgen_runtime.specs.stacks.values import join
 from specgen_runtime.specs.values import checks_encode
-from specgen_runtime.specs.variable import Remap
-from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike, SpecValue
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike, SpecValue
 
 __all__ = ["Choice"]
 
@@ -95,11 +95,6 @@ class Choice(TensorSpec):
     def dtype(self) -> torch.dtype | None:
         """The dtype of each choice; None if they have none."""
         return self._choices[0].dtype
-
-    @property
-    def space(self) -> None:
-        """None: each choice has its own."""
-        return None
 
     @property
     def domain(self) -> str:
@@ -291,14 +286,11 @@ class Choice(TensorSpec):
     def _free(self) -> torch.Size:
         return self._choices[0]._free
 
-    def _remap(self, change: Remap) -> Self:
+    def _remap(self, change: Change) -> Self:
         return self._mapped(lambda spec: spec._remap(change))
 
     def _vary(self, dim: int) -> Self:
         return self._mapped(lambda spec: spec._vary(dim))
-
-    def __getitem__(self, index: IndexLike) -> Self:
-        return self._indexed(index)
 
     # Text and comparison
 

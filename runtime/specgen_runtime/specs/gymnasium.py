@@ -28,7 +28,7 @@ from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.stacked_composite import StackedComposite
 from specgen_runtime.specs.stacks.stacking import stack_specs
 from specgen_runtime.specs.unbounded import Unbounded
-from specgen_runtime.specs.variable import has_variable
+from specgen_runtime.specs.variable_dims import has_variable
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = [

@@ -12,8 +12,9 @@ import torch
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.boxes import Box
+from specgen_runtime.specs.shapes import Change, with_variable
 from specgen_runtime.specs.values import checks_encode, equal, to_spec_array
-from specgen_runtime.specs.variable import (
+from specgen_runtime.specs.variable_dims import (
     Remap,
     changed_shape,
     changed_tensor,
@@ -23,12 +24,12 @@ from specgen_runtime.specs.variable import (
     has_variable,
     single,
 )
-from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, NestedKey, ShapeLike
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey, ShapeLike
 
 __all__ = ["LeafSpec"]
 
 
-class LeafSpec(TensorSpec):
+class LeafSpec(TensorSpec[torch.Tensor]):
     """The spec of one tensor.
 
     Subclasses name in `_tensors` the attributes that hold a tensor per element (bounds, masks): their
@@ -86,29 +87,13 @@ class LeafSpec(TensorSpec):
 
     # Values
 
-    @abstractmethod
-    def rand(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Draw a tensor: uniform over the domain, normal where it is unbounded."""
-
-    def sample(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Draw a tensor; the same as `rand`."""
-        return self.rand(shape)
-
     def zero(self, shape: ShapeLike | None = None) -> torch.Tensor:
         """Return zeros, whether or not 0 belongs to the domain."""
         return torch.zeros(self._sized(shape), dtype=self._dtype, device=self._device)
 
-    def zeros(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Return zeros; the same as `zero`."""
-        return self.zero(shape)
-
     def one(self, shape: ShapeLike | None = None) -> torch.Tensor:
         """Return ones, whether or not 1 belongs to the domain."""
         return torch.ones(self._sized(shape), dtype=self._dtype, device=self._device)
-
-    def ones(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Return ones; the same as `one`."""
-        return self.one(shape)
 
     def rand_sequence(self, length: int) -> torch.Tensor:
         """Draw `length` values at once, in front: exactly those of `length` successive calls of `rand`."""
@@ -301,30 +286,22 @@ class LeafSpec(TensorSpec):
     def _free(self) -> torch.Size:
         return self._shape[: len(self._shape) - self._fixed_dims]
 
-    def _remap(self, change: Remap) -> Self:
+    def _remap(self, change: Change) -> Self:
         free = self._free
-        fixed = self._shape[len(free) :]
-        return self._replaced(
-            lambda tensor: changed_tensor(change, tensor, free),
-            changed_shape(change, free) + fixed,
-            self._device,
-        )
+        shape = changed_shape(change.apply, free) + self._shape[len(free) :]
+        return self._replaced(lambda tensor: changed_tensor(change.apply, tensor, free), shape, self._device)
 
     def _vary(self, dim: int) -> Self:
         def first(tensor: torch.Tensor) -> torch.Tensor:
             found = first_of_equal(tensor, dim)
             if found is None:
                 raise ValueError(
-                    f"dimension {dim} of {self._text()} can't be variable: what is allowed differs along it, "
+                    f"dimension {dim} of {self._dims.text} can't be variable: what is allowed differs along it, "
                     "or it has size 0"
                 )
             return found
 
-        shape = torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
-        return self._replaced(first, shape, self._device)
-
-    def __getitem__(self, index: IndexLike) -> Self:
-        return self._indexed(index)
+        return self._replaced(first, with_variable(self._shape, dim), self._device)
 
     # Text and comparison
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "NUMPY_DTYPES",
     "SAME_DTYPES",
     "checks_encode",
+    "combinations",
     "equal",
     "exact",
     "new_tensordict",
@@ -70,6 +72,18 @@ def new_tensordict(
     The one place in this package that uses tensordict's unchecked constructor.
     """
     return TensorDict._new_unsafe(dict(entries), batch_size, device, names)
+
+
+def combinations(counts: Sequence[int]) -> tuple[list[torch.Tensor], int]:
+    """Every choice of one place of each of several rows, the last one changing fastest; and how many there are.
+
+    Returns:
+        For each row, int64 places of shape `(choices,)`; nothing and 0 if there are no rows.
+    """
+    if not counts:
+        return [], 0
+    grid = torch.meshgrid(*(torch.arange(count, device="cpu") for count in counts), indexing="ij")
+    return [places.reshape(-1) for places in grid], math.prod(counts)
 
 
 def exact(value: ArrayLike, name: str) -> torch.Tensor:

@@ -16,7 +16,7 @@ from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.classes.masks import draw_allowed, read_mask
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import exact
-from specgen_runtime.specs.variable import has_variable
+from specgen_runtime.specs.variable_dims import has_variable
 from specgen_runtime.typing import ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class ClassSpec(LeafSpec):
         count = self.cardinality() if allowed is None else math.prod(map(len, allowed))
         if count * max(1, self._shape.numel()) > _MOST_NUMBERS:
             many = "infinitely many" if count == math.inf else f"about 10^{math.log10(count):.0f}"
-            raise NotImplementedError(f"{self._text()} can't be enumerated: it has {many} members")
+            raise NotImplementedError(f"{self._dims.text} can't be enumerated: it has {many} members")
         return self._from_classes(self._combined(allowed, int(count)))
 
     def _sizes(self) -> list[int]:

@@ -12,7 +12,7 @@ from specgen_runtime.specs.classes.masks import greatest_allowed
 from specgen_runtime.specs.classes.register import Register
 from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
 from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, to_spec_array
-from specgen_runtime.specs.variable import fits, single
+from specgen_runtime.specs.variable_dims import fits, single
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:

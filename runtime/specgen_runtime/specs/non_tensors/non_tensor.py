@@ -19,8 +19,9 @@ from specgen_runtime.specs.non_tensors.data import (
     same_data,
 )
 from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
+from specgen_runtime.specs.shapes import Change, Names, with_variable
 from specgen_runtime.specs.values import checks_encode
-from specgen_runtime.specs.variable import Remap, changed_shape, drawn_size, fits
+from specgen_runtime.specs.variable_dims import changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 
 __all__ = ["NonTensor"]
@@ -148,13 +149,15 @@ class NonTensor(OpaqueSpec):
         new._feature_dims = min(self._feature_dims, len(shape))
         return new
 
-    def _remap(self, change: Remap) -> Self:
-        return self._shaped(changed_shape(change, self._shape))
+    def _remap(self, change: Change) -> Self:
+        return self._shaped(changed_shape(change.apply, self._shape))
 
     def _vary(self, dim: int) -> Self:
-        return self._shaped(
-            torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
-        )
+        return self._shaped(with_variable(self._shape, dim))
+
+    def _with_batch(self, batch_size: torch.Size, names: Names | None) -> NonTensor:
+        shorter = len(self._shape) < len(batch_size) and batch_size[: self.ndim] == self._shape
+        return self._shaped(batch_size) if shorter else self
 
     # Text and comparison
 

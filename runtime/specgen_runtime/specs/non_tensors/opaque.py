@@ -13,8 +13,8 @@ from tensordict import is_non_tensor, is_tensor_collection
 from specgen_runtime.specs.arguments import as_device, as_size
 from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.non_tensors.data import Opaque
-from specgen_runtime.specs.variable import drawn_size, fits
-from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike
+from specgen_runtime.specs.variable_dims import drawn_size, fits
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
 
 __all__ = ["OpaqueSpec"]
 
@@ -41,16 +41,6 @@ class OpaqueSpec(TensorSpec):
     def device(self) -> torch.device | None:
         """The device that values name; None allows any."""
         return self._device
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """None: there are no numbers."""
-        return None
-
-    @property
-    def space(self) -> None:
-        """None: the domain has no bounds."""
-        return None
 
     @property
     def domain(self) -> str:
@@ -154,6 +144,3 @@ class OpaqueSpec(TensorSpec):
     @property
     def _free(self) -> torch.Size:
         return self._shape
-
-    def __getitem__(self, index: IndexLike) -> Self:
-        return self._indexed(index)
