@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 import torch
 from typing_extensions import TypeVar
@@ -34,6 +34,9 @@ class TensorSpec(ABC, Generic[_Value]):
     further dimensions in front: `rand(shape)` makes them, `is_in` accepts them.
     """
 
+    _shape: torch.Size
+    _fixed_dims: ClassVar[int] = 0
+    """Trailing dimensions that belong to the domain (the classes of a one-hot spec) and never change."""
     _specs: Mapping[str, TensorSpec | None] | None = None
     """The entries of a `Composite`; None for every other spec."""
 
@@ -42,9 +45,9 @@ class TensorSpec(ABC, Generic[_Value]):
     # What it is
 
     @property
-    @abstractmethod
     def shape(self) -> torch.Size:
         """Batch and feature dimensions (only the batch dimensions for a `Composite`); -1 is any size."""
+        return self._shape
 
     @property
     def ndim(self) -> int:
@@ -97,7 +100,7 @@ class TensorSpec(ABC, Generic[_Value]):
     def rand_sequence(self, length: int) -> _Value:
         """Draw `length` values, in front: on the CPU, bit by bit those of `length` successive calls of `rand`.
 
-        On other devices they are drawn in one batch and are equal in distribution only.
+        On other devices they are equal in distribution only.
         """
 
     def _skip_draws(self, length: int) -> None:
@@ -121,11 +124,7 @@ class TensorSpec(ABC, Generic[_Value]):
         raise NotImplementedError(f"the members of a {type(self).__name__} can't be enumerated")
 
     def index(self, index: IndexLike, tensor_to_index: SpecValue) -> SpecValue:
-        """Choose from a tensor `(*batch, n)` by values of this spec, class indices or one-hot vectors.
-
-        Raises:
-            NotImplementedError: if they are not classes.
-        """
+        """Choose from a tensor `(*batch, n)` by values of this spec; NotImplementedError if they are not classes."""
         raise NotImplementedError(f"values of a {type(self).__name__} are not classes: they can't index")
 
     def sample(self, shape: ShapeLike | None = None) -> _Value:
@@ -146,9 +145,15 @@ class TensorSpec(ABC, Generic[_Value]):
 
     # Membership
 
-    @abstractmethod
     def _problems(self, value: object) -> Iterator[Problem]:
         """Yield why `value` is not a member: the key that it concerns and what is wrong with it."""
+        problem = self._problem(value)
+        if problem is not None:
+            yield (), problem
+
+    def _problem(self, value: Any) -> str | None:
+        """Say why `value` is not a member, for specs without keys."""
+        raise NotImplementedError
 
     def is_in(self, val: object) -> bool:
         """Tell whether a value belongs to the spec: type, dtype, device, shape (with any in front) and domain.
@@ -248,9 +253,9 @@ class TensorSpec(ABC, Generic[_Value]):
     # Shapes. Subclasses say which leading dimensions may change, and how what they hold follows.
 
     @property
-    @abstractmethod
     def _free(self) -> torch.Size:
         """The leading dimensions that may be reshaped and indexed."""
+        return self._shape[: len(self._shape) - self._fixed_dims]
 
     @abstractmethod
     def _remap(self, change: Change) -> Self:
@@ -370,10 +375,6 @@ class TensorSpec(ABC, Generic[_Value]):
 
     def _name(self) -> str:
         """What the user calls this kind of spec."""
-        return type(self).__name__
-
-    def _kind(self) -> str:
-        """The class; of a stack, that of its items."""
         return type(self).__name__
 
     # torch's functions, such as torch.stack and torch.squeeze

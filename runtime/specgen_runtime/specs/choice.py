@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.non_tensors.constant import Constant
 from specgen_runtime.specs.shapes import Change
 from specgen_runtime.specs.stacks.values import join
@@ -145,10 +145,6 @@ class Choice(TensorSpec):
 
     # Membership
 
-    def _problems(self, value: object) -> Iterator[Problem]:
-        if not self._allows(value):
-            yield (), self._problem(value)
-
     def _allows(self, value: Any) -> bool:
         if any(spec.is_in(value) for spec in self._choices):
             return True
@@ -162,10 +158,13 @@ class Choice(TensorSpec):
         # What a tensordict gives out for a stack of data that are not tensors.
         return value if isinstance(value, list) and isinstance(self._choices[0], Constant) else []
 
-    def _problem(self, value: Any) -> str:
+    def _problem(self, value: Any) -> str | None:
+        if self._allows(value):
+            return None
         for place, part in enumerate(self._parts(value)):
-            if not self._allows(part):
-                return f"in part {place}: {self._problem(part)}"
+            problem = self._problem(part)
+            if problem is not None:
+                return f"in part {place}: {problem}"
         return self._refusals(value)
 
     def _refusals(self, value: Any) -> str:

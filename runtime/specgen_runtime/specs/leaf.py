@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self, cast
 
 import torch
 
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
-from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import Box
 from specgen_runtime.specs.shapes import Change, with_variable
 from specgen_runtime.specs.values import checks_encode, equal, to_spec_array
@@ -38,12 +37,9 @@ class LeafSpec(TensorSpec[torch.Tensor]):
     """
 
     _tensors: ClassVar[tuple[str, ...]] = ()
-    _fixed_dims: ClassVar[int] = 0
-    """Trailing dimensions that belong to the domain (the classes of a one-hot spec) and never change."""
     _always_checked: ClassVar[bool] = False
     """Whether `encode` always checks the domain, not only on request."""
 
-    _shape: torch.Size
     _size: torch.Size
     """The shape of values drawn without dimensions in front: `_shape` with 1 for variable dimensions."""
     _device: torch.device
@@ -59,11 +55,6 @@ class LeafSpec(TensorSpec[torch.Tensor]):
         self._size = drawn_size(self._shape)
         self._device = as_device(device)
         self._dtype = as_dtype(dtype)
-
-    @property
-    def shape(self) -> torch.Size:
-        """Batch and feature dimensions; -1 for those of any size."""
-        return self._shape
 
     @property
     def device(self) -> torch.device:
@@ -115,11 +106,6 @@ class LeafSpec(TensorSpec[torch.Tensor]):
 
     # Membership
 
-    def _problems(self, value: object) -> Iterator[Problem]:
-        problem = self._problem(value)
-        if problem is not None:
-            yield (), problem
-
     def _problem(self, value: object) -> str | None:
         if not isinstance(value, torch.Tensor):
             return f"expected a tensor, got {type(value).__name__}"
@@ -128,7 +114,7 @@ class LeafSpec(TensorSpec[torch.Tensor]):
         if value.device != self._device:
             return f"expected device {self._device}, got {value.device}"
         if not fits(value.shape, self._shape):
-            return f"expected {self._shape_text()}, got {tuple(value.shape)}"
+            return f"expected {self._dims.expected}, got {tuple(value.shape)}"
         return None if value.is_meta else self._outside(value)
 
     def is_in(self, val: object) -> bool:
@@ -160,9 +146,6 @@ class LeafSpec(TensorSpec[torch.Tensor]):
         where = f" at index {place}" if place else ""
         return f"expected {expected}, got {value[place].tolist()}{where}"
 
-    def _shape_text(self) -> str:
-        return f"shape {tuple(self._shape)} (or more dimensions in front)" if self._shape else "any shape"
-
     def type_check(self, value: torch.Tensor, key: NestedKey | None = None) -> None:
         """Check the dtype of a tensor, and nothing else.
 
@@ -185,7 +168,7 @@ class LeafSpec(TensorSpec[torch.Tensor]):
         if not isinstance(val, torch.Tensor):
             raise TypeError(f"expected a tensor, got {type(val).__name__}")
         if not fits(val.shape, self._shape):
-            raise ValueError(f"cannot project: expected {self._shape_text()}, got {tuple(val.shape)}")
+            raise ValueError(f"cannot project: expected {self._dims.expected}, got {tuple(val.shape)}")
         return self._project(val.to(self._device))
 
     @abstractmethod
@@ -208,7 +191,7 @@ class LeafSpec(TensorSpec[torch.Tensor]):
         if isinstance(val, torch.Tensor):
             val = single(val, self._shape)
             if not fits(val.shape, self._shape):
-                raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.shape)}")
+                raise RuntimeError(f"cannot encode: expected {self._dims.expected}, got {tuple(val.shape)}")
             encoded = val
         else:
             encoded = to_spec_array(val, self._dtype, "the value")
@@ -281,10 +264,6 @@ class LeafSpec(TensorSpec[torch.Tensor]):
         """Recompute what is derived from the shape, the device and the tensors."""
 
     # Shapes
-
-    @property
-    def _free(self) -> torch.Size:
-        return self._shape[: len(self._shape) - self._fixed_dims]
 
     def _remap(self, change: Change) -> Self:
         free = self._free

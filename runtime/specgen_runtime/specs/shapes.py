@@ -61,6 +61,11 @@ class Dims(NamedTuple):
         return f"a {self.kind} of shape {tuple(self.shape)}"
 
     @property
+    def expected(self) -> str:
+        """What messages say of the shape that a value should have."""
+        return f"shape {tuple(self.shape)} (or more dimensions in front)" if self.shape else "any shape"
+
+    @property
     def columns_stay(self) -> ValueError:
         """The error for a change of the columns."""
         return ValueError(f"the last dimension of {self.text} holds its columns and stays last")

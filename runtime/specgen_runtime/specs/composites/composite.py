@@ -59,7 +59,6 @@ class Composite(SpecDict):
         RuntimeError: if an entry is on another device, or `specs` is not a mapping.
     """
 
-    _shape: torch.Size
     _size: torch.Size
     """The batch size of values drawn without dimensions in front: `_shape` with 1 for variable dimensions."""
     _data_cls: type | None
@@ -351,10 +350,6 @@ class Composite(SpecDict):
         new = self._copied(specs)
         new._device = device
         return new
-
-    @property
-    def _free(self) -> torch.Size:
-        return self._shape
 
     def _remap(self, change: Change) -> Self:
         specs = changed(self._specs, lambda spec: spec._remap(change))

@@ -130,7 +130,7 @@ class NonTensor(OpaqueSpec):
 
     def _moved(self, val: Opaque, ignore_device: bool) -> Opaque:
         if not fits(val.batch_size, self._shape):
-            raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.batch_size)}")
+            raise RuntimeError(f"cannot encode: expected {self._dims.expected}, got {tuple(val.batch_size)}")
         if ignore_device or self._device is None or val.device == self._device:
             return val
         return val.to(self._device)

@@ -85,9 +85,6 @@ class SpecStack(TensorSpec[Any], Generic[_Item]):
         """The same stack of other items."""
         return type(self)(*items, dim=self._stack_dim)
 
-    def _kind(self) -> str:
-        return self._items[0]._kind()
-
     # Drawing
 
     def rand(self, shape: ShapeLike | None = None) -> Any:

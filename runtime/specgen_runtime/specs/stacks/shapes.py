@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -42,8 +43,11 @@ def _kind(spec: TensorSpec) -> list[tuple[str, object]]:
     """What items must have in common, with names."""
     if spec._specs is not None:
         return [("class", "Composite"), ("shape", tuple(spec.shape))]
+    item: Any = spec
+    while hasattr(item, "_items"):  # stacks count by what is stacked
+        item = item._items[0]
     return [
-        ("class", spec._kind()),
+        ("class", type(item).__name__),
         ("dtype", spec.dtype),
         ("device", spec.device),
         ("number of dimensions", spec.ndim),
