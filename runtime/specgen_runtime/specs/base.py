@@ -14,6 +14,7 @@ from specgen_runtime.specs import shapes
 from specgen_runtime.specs.boxes import Box
 from specgen_runtime.specs.shapes import Change, Dims, Names
 from specgen_runtime.specs.torch_functions import find_torch_function, keep_torch_function
+from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike, SpecValue
 
 __all__ = ["Problem", "TensorSpec"]
@@ -180,13 +181,14 @@ class TensorSpec(ABC, Generic[_Value]):
             found = "\n  ".join(problems)
             raise AssertionError(f"the value does not belong to the {type(self).__name__} spec: {found}")
 
+    def _check(self, value: object, safe: bool | None) -> None:
+        """`assert_is_in`, where `safe` or, without it, the environment variable `CHECK_SPEC_ENCODE` asks for it."""
+        if checks_encode(safe):
+            self.assert_is_in(value)
+
     @abstractmethod
     def type_check(self, value: SpecValue, key: NestedKey | None = None) -> None:
-        """Check the dtype of a value, which belongs to the entry `key` of some composite; and nothing else.
-
-        Raises:
-            TypeError: if the dtype is another one.
-        """
+        """Check the dtype of a value, which is the entry `key` of a tensordict, and nothing else; else a TypeError."""
 
     @abstractmethod
     def project(self, val: Any) -> _Value:

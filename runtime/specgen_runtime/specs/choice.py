@@ -14,7 +14,6 @@ from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.non_tensors.constant import Constant
 from specgen_runtime.specs.shapes import Change
 from specgen_runtime.specs.stacks.values import join
-from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike, SpecValue
 
 __all__ = ["Choice"]
@@ -228,8 +227,7 @@ class Choice(TensorSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Turn a value into NumPy data, or bare objects, with the choice that it belongs to."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         for spec in self._choices:
             if spec.is_in(val):
                 return spec.to_numpy(val, safe=False)

@@ -220,8 +220,7 @@ class LeafSpec(TensorSpec[torch.Tensor]):
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = None) -> Any:
         """Return the tensor as a NumPy array: the inverse of `encode`."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return self._to_numpy(val)
 
     def _to_numpy(self, val: torch.Tensor) -> Any:
@@ -244,9 +243,14 @@ class LeafSpec(TensorSpec[torch.Tensor]):
 
     def _to_dtype(self, dtype: torch.dtype) -> Self:
         """Return the spec with another dtype."""
+        self._check_dtype(dtype)
         new = self.clone()
         new._dtype = dtype
+        new._refresh()
         return new
+
+    def _check_dtype(self, dtype: torch.dtype) -> None:
+        """Raise a ValueError if `dtype` can't hold the members."""
 
     def _replaced(self, change: Remap, shape: torch.Size, device: torch.device) -> Self:
         new = object.__new__(type(self))

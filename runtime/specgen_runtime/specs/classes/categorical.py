@@ -12,7 +12,6 @@ from specgen_runtime.specs.boxes import CategoricalBox
 from specgen_runtime.specs.classes.indices import IndexSpec
 from specgen_runtime.specs.classes.onehot import OneHot
 from specgen_runtime.specs.classes.spec import choose
-from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
 __all__ = ["Binary", "Categorical", "ElementSpec"]
@@ -107,8 +106,7 @@ class ElementSpec(IndexSpec):
             AssertionError: if `safe` is set and `val` does not belong to the spec.
             RuntimeError: if a class is out of range.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         vectors = val.unsqueeze(-1) == torch.arange(self.n, device=val.device)
         if not val.is_meta and int(vectors.count_nonzero()) != val.numel():
             problem = self._first_outside(val, vectors.any(-1), f"classes 0 … {self.n - 1}")

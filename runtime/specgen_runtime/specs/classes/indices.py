@@ -11,7 +11,7 @@ import torch
 from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.specs.classes.masks import nearest_allowed
 from specgen_runtime.specs.classes.spec import ClassSpec, holds_classes
-from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, saturate
+from specgen_runtime.specs.values import NUMPY_DTYPES, saturate
 from specgen_runtime.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ class IndexSpec(ClassSpec):
         Raises:
             AssertionError: if `safe` is set and `val` does not belong to the spec.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return val
 
     def to_categorical_spec(self) -> Self:

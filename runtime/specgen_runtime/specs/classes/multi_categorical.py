@@ -16,7 +16,6 @@ from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.classes.spec import choose, read_counts
 from specgen_runtime.specs.shapes import place_of
 from specgen_runtime.specs.torch_functions import stack
-from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable_dims import changed_shape, changed_tensor, drawn_size, fits, has_variable
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, ShapeLike, SpecValue
 
@@ -292,8 +291,7 @@ class MultiCategorical(IndexSpec):
                 a nested tensor can't hold them.
         """
         val = self._with_column(val)
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         problem = None if val.is_meta else self._not_classes(val)
         if problem is not None:
             raise RuntimeError(f"cannot convert: {problem}")

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -221,16 +221,6 @@ class ClassSpec(LeafSpec):
         return None if index.is_meta else self._not_classes(index)
 
     # Copies, text and comparison
-
-    def _check_dtype(self, dtype: torch.dtype) -> None:
-        """Raise a ValueError if `dtype` can't hold the classes."""
-
-    def _to_dtype(self, dtype: torch.dtype) -> Self:
-        self._check_dtype(dtype)
-        new = self.clone()
-        new._dtype = dtype
-        new._refresh()
-        return new
 
     def _masked_text(self) -> str:
         return "" if self._mask is None else ", masked"

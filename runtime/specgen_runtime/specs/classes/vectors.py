@@ -11,7 +11,7 @@ from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.classes.masks import greatest_allowed
 from specgen_runtime.specs.classes.register import Register
 from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
-from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, to_spec_array
+from specgen_runtime.specs.values import NUMPY_DTYPES, to_spec_array
 from specgen_runtime.specs.variable_dims import fits, single
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
@@ -302,8 +302,7 @@ class VectorSpec(ClassSpec):
             AssertionError: if `safe` is set and `val` does not belong to the spec.
             RuntimeError: if the last dimension has another size.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         if not val.ndim or val.shape[-1] != self._shape[-1]:
             raise RuntimeError(f"cannot convert: expected {self._shape[-1]} columns, got {tuple(val.shape)}")
         return self._indices(val)
@@ -314,8 +313,7 @@ class VectorSpec(ClassSpec):
         Raises:
             AssertionError: if `safe` is set and `val` does not belong to the spec.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return val
 
     def to_one_hot_spec(self) -> Self:

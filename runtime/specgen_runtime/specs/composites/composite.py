@@ -20,7 +20,6 @@ from specgen_runtime.specs.composites.names import as_names, known_names, refine
 from specgen_runtime.specs.composites.spec_dict import SpecDict, SpecLike
 from specgen_runtime.specs.keys import as_path, is_key
 from specgen_runtime.specs.shapes import Change, Names, with_variable
-from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable_dims import changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike, SpecValue
 
@@ -327,8 +326,7 @@ class Composite(SpecDict):
         """
         if not is_data(val):
             raise TypeError(f"expected a tensordict, got {type(val).__name__}")
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return {
             name: self[name].to_numpy(entry, safe=False)
             for name, entry in val.items()

@@ -19,7 +19,6 @@ from specgen_runtime.specs.non_tensors.data import (
 )
 from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
 from specgen_runtime.specs.shapes import Change, with_variable
-from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable_dims import changed_shape, changed_tensor
 
 __all__ = ["Constant"]
@@ -104,8 +103,7 @@ class Constant(OpaqueSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Return the bare objects: the inverse of `encode`."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return plain(val, self.ndim if self._whole else 0) if is_non_tensor(val) else val
 
     def cardinality(self) -> int:

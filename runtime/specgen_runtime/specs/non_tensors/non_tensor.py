@@ -20,7 +20,6 @@ from specgen_runtime.specs.non_tensors.data import (
 )
 from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
 from specgen_runtime.specs.shapes import Change, Names, with_variable
-from specgen_runtime.specs.values import checks_encode
 from specgen_runtime.specs.variable_dims import changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 
@@ -137,8 +136,7 @@ class NonTensor(OpaqueSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Return the bare object: the inverse of `encode`. Batch dimensions become lists; bare data stay."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return plain(val, self._feature_dims) if is_non_tensor(val) else val
 
     # Shapes

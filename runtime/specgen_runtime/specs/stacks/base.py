@@ -16,7 +16,7 @@ from specgen_runtime.specs.shapes import Change
 from specgen_runtime.specs.stacks.shapes import check_alike, first_varying, item_numbers, keeps, with_dim
 from specgen_runtime.specs.stacks.values import join, join_arrays, split, split_data
 from specgen_runtime.specs.torch_functions import stack
-from specgen_runtime.specs.values import checks_encode, combinations
+from specgen_runtime.specs.values import combinations
 from specgen_runtime.specs.variable_dims import Remap
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike
 
@@ -245,8 +245,7 @@ class SpecStack(TensorSpec[Any], Generic[_Item]):
             ValueError: if the value has no part for each item.
         """
         parts, dim = self._parts_of(val)
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return join_arrays(
             [item.to_numpy(part, safe=False) for item, part in zip(self._items, parts, strict=True)], dim
         )

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.composites.composite import Composite
 from specgen_runtime.specs.composites.entries import undone_on_error
@@ -21,7 +20,7 @@ from specgen_runtime.specs.stacks.base import SpecStack
 from specgen_runtime.specs.stacks.shapes import check_alike, with_dim
 from specgen_runtime.specs.torch_functions import stack
 from specgen_runtime.specs.variable_dims import drawn_size
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["StackedComposite"]
 
@@ -108,17 +107,7 @@ class StackedComposite(SpecStack[Composite], Composite):
 
     # Batch dimensions and device
 
-    @property
-    def shape(self) -> torch.Size:
-        """The batch dimensions, with the stack dimension. Assigning others checks every entry first."""
-        return self._shape
-
-    @shape.setter
-    def shape(self, shape: ShapeLike) -> None:
-        require_unlocked(self)
-        size = as_size(shape, variable=True)
-        self._check_batch(size, ())
-        self._set_batch(size)
+    shape = Composite.shape  # type: ignore[override]  # which can be assigned, unlike that of other stacks
 
     def _check_batch(self, size: torch.Size, path: tuple[str, ...]) -> None:
         if size[self._stack_dim : self._stack_dim + 1] != (len(self._items),):
