@@ -257,7 +257,7 @@ class TensorSpec(ABC, Generic[_Value]):
     @property
     def _free(self) -> torch.Size:
         """The leading dimensions that may be reshaped and indexed."""
-        return self._shape[: len(self._shape) - self._fixed_dims]
+        return self._shape[: -self._fixed_dims] if self._fixed_dims else self._shape
 
     @abstractmethod
     def _remap(self, change: Change) -> Self:

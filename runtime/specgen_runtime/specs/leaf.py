@@ -12,7 +12,7 @@ from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import Box
 from specgen_runtime.specs.shapes import Change, with_variable
-from specgen_runtime.specs.values import checks_encode, equal, to_spec_array
+from specgen_runtime.specs.values import checks_encode, equal, first_false, to_spec_array
 from specgen_runtime.specs.variable_dims import (
     Remap,
     changed_shape,
@@ -140,9 +140,9 @@ class LeafSpec(TensorSpec[torch.Tensor]):
 
     def _first_outside(self, value: torch.Tensor, inside: torch.Tensor, expected: str) -> str | None:
         """Describe the first element that is not `inside`, if there is one."""
-        if bool(inside.all()):
+        place = first_false(inside)
+        if place is None:
             return None
-        place = tuple(inside.logical_not().nonzero()[0].tolist())
         where = f" at index {place}" if place else ""
         return f"expected {expected}, got {value[place].tolist()}{where}"
 

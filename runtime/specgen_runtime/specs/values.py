@@ -21,6 +21,7 @@ __all__ = [
     "combinations",
     "equal",
     "exact",
+    "first_false",
     "new_tensordict",
     "saturate",
     "to_spec_array",
@@ -61,6 +62,11 @@ def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     return left.shape == right.shape if left.is_meta else torch.equal(left, right)
 
 
+def first_false(flags: torch.Tensor) -> tuple[int, ...] | None:
+    """The index of the first False; None if there is none."""
+    return None if bool(flags.all()) else tuple(flags.logical_not().nonzero()[0].tolist())
+
+
 def new_tensordict(
     entries: Mapping[str, SpecValue],
     batch_size: torch.Size,
@@ -97,17 +103,22 @@ def exact(value: ArrayLike, name: str) -> torch.Tensor:
         if value.is_complex():
             raise TypeError(f"{name} must be real, got {value.dtype}")
         return value.detach().to("cpu", torch.float64 if value.is_floating_point() else torch.int64)
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
+    array = _as_array(value, name)
     if array.dtype.kind == "f":
         return torch.from_numpy(array.astype(np.float64))
     if array.dtype.kind == "u" and array.size and int(array.max()) > integer_range(torch.int64)[1]:
         raise ValueError(f"{name} does not fit in 64 signed bits: {array.max()}")
-    if array.dtype.kind not in "biu":
-        raise TypeError(f"{name} must be numbers, got {value!r}")
     return torch.from_numpy(array.astype(np.int64))
+
+
+def _as_array(value: ArrayLike, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numbers, got {value!r}")
+    return array
 
 
 def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tensor:
@@ -123,12 +134,7 @@ def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tens
             return torch.from_numpy(value.copy())
         if value.dtype.kind == target.kind == "f":
             return _as_tensor(value, dtype, target)
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be numbers, got {value!r}")
+    array = _as_array(value, name)
     if target.kind != "f" and array.dtype != target and array.size:
         if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
             raise ValueError(f"{name} must be whole numbers for dtype {dtype}, got {value!r}")

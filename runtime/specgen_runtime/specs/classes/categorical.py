@@ -44,12 +44,8 @@ class ElementSpec(IndexSpec):
         return CategoricalBox(self._n)
 
     @property
-    def _widths(self) -> tuple[int, ...]:
+    def _widths(self) -> tuple[int, ...]:  # type: ignore[override]  # the number may be provisional
         return (self.n,)
-
-    @property
-    def _rows(self) -> torch.Size:
-        return self._size
 
     @property
     def _most(self) -> int | None:

@@ -11,7 +11,7 @@ import torch
 from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.specs.classes.masks import nearest_allowed
 from specgen_runtime.specs.classes.spec import ClassSpec, holds_classes
-from specgen_runtime.specs.values import NUMPY_DTYPES, saturate
+from specgen_runtime.specs.values import NUMPY_DTYPES, first_false, saturate
 from specgen_runtime.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -55,10 +55,9 @@ class IndexSpec(ClassSpec):
             inside &= value <= most
         if value.is_floating_point():
             inside &= (value == value.floor()) & value.isfinite()
-        if bool(inside.all()):
-            return None
-        if isinstance(most, torch.Tensor):
-            most = int(most.expand(value.shape)[tuple(inside.logical_not().nonzero()[0].tolist())])
+        place = first_false(inside)
+        if isinstance(most, torch.Tensor) and place is not None:
+            most = int(most.expand(value.shape)[place])
         return self._first_outside(value, inside, "classes" if most is None else f"classes 0 … {most}")
 
     def _are_classes(self, value: torch.Tensor) -> bool | None:

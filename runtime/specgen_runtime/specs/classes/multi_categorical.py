@@ -114,7 +114,7 @@ class MultiCategorical(IndexSpec):
         return self._remove_singleton and self._shape == (1,)
 
     @property
-    def _widths(self) -> tuple[int, ...]:
+    def _widths(self) -> tuple[int, ...]:  # type: ignore[override]  # where rows differ, there are none
         if self._columns is None:
             raise ValueError(f"the numbers of classes differ from row to row: nvec={self.nvec.tolist()}")
         return self._columns
@@ -122,10 +122,6 @@ class MultiCategorical(IndexSpec):
     @property
     def _groups(self) -> int:
         return self._shape[-1]
-
-    @property
-    def _rows(self) -> torch.Size:
-        return self._size[:-1]
 
     @property
     def _most(self) -> torch.Tensor:

@@ -44,6 +44,8 @@ class ClassSpec(LeafSpec):
     _side_by_side: ClassVar[bool] = False
     """Whether class indices have a last dimension for the groups; otherwise there is one group."""
 
+    _widths: tuple[int, ...]
+    """How many classes each group of a row has."""
     _mask: torch.Tensor | None
     _offsets: torch.Tensor | None = None
     """Where the classes of each group begin among those of the row; made when it is first needed."""
@@ -54,18 +56,13 @@ class ClassSpec(LeafSpec):
         return "discrete"
 
     @property
-    @abstractmethod
-    def _widths(self) -> tuple[int, ...]:
-        """How many classes each group of a row has."""
-
-    @property
     def _groups(self) -> int:
         return len(self._widths)
 
     @property
-    @abstractmethod
     def _rows(self) -> torch.Size:
         """The dimensions of the rows (variable ones have size 1)."""
+        return self._size[: len(self._size) - self._fixed_dims]
 
     @abstractmethod
     def _from_classes(self, classes: torch.Tensor) -> torch.Tensor:

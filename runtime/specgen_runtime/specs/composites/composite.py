@@ -86,9 +86,10 @@ class Composite(SpecDict):
         self._device = None if device is None else as_device(device)
         self._names = as_names(names, self.ndim)
         self.step_mdp_static = step_mdp_static
-        if not isinstance(specs, Mapping | SpecDict | None):
-            raise RuntimeError(f"expected a mapping of specs, got {type(specs).__name__}")
-        self._fill(() if specs is None else specs.items())
+        if specs is not None:
+            if not isinstance(specs, Mapping | SpecDict):
+                raise RuntimeError(f"expected a mapping of specs, got {type(specs).__name__}")
+            self._fill(specs.items())
         self._fill(entries.items())
 
     # Batch dimensions and device
