@@ -222,8 +222,9 @@ class BatchedEnv(EnvBase[D]):
         memo: Memo = {}
         rows = split_rows(tensordict, memo)  # as long as they are here, the memo knows them
         stack = self._stack(row_steps.reset_rows(self, rows, masks, kwargs), memo)
-        if isinstance(tensordict, LazyStackedTensorDict) and tensordict.stack_dim == 0:
-            row_steps.update_rows(tensordict, stack)
+        result: Any = tensordict
+        if isinstance(result, LazyStackedTensorDict) and result.stack_dim == 0:
+            row_steps.update_rows(result, stack)
         else:
             tensordict.update(stack)
         self.__dict__["_begun"] = True
