@@ -222,9 +222,8 @@ class BatchedEnv(EnvBase[D]):
         memo: Memo = {}
         rows = split_rows(tensordict, memo)  # as long as they are here, the memo knows them
         stack = self._stack(row_steps.reset_rows(self, rows, masks, kwargs), memo)
-        result: Any = tensordict
-        if isinstance(result, LazyStackedTensorDict) and result.stack_dim == 0:
-            row_steps.update_rows(result, stack)
+        if getattr(tensordict, "stack_dim", None) == 0:
+            row_steps.update_rows(tensordict, stack)
         else:
             tensordict.update(stack)
         self.__dict__["_begun"] = True
