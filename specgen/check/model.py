@@ -68,7 +68,7 @@ class Entry:
 
     Attributes:
         key: its place in the tensordict.
-        role: what it is for.
+        role: what it is for; a state key is an observation, too.
         spec: dtype, feature shape and domain as stored, without batch dimensions and without the
             trailing 1 of a column.
         type: its type in expressions; rewards and done flags are columns (stored with a trailing 1).
