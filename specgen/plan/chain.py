@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from specgen.check.chain_model import ChainKey, CheckedChain
+from specgen.check.chain_model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
@@ -48,7 +48,7 @@ class _Planner:
 
     def run(self) -> list[Item]:
         chain, parts, env = self.chain, self.parts, self.env
-        rewards = {entry.key: entry for entry in chain.entries.values() if entry.group == "reward"}
+        rewards = {entry.key: entry for entry in chain.entries.values() if entry.role == "reward"}
         promoted = [_reward_field(rewards[output.key or ()], output.name) for output in parts.promoted]
         raw = [_reward_field(rewards[output.key or ()], output.name) for output in parts.raw]
         next_fields = (*self.root, *promoted, *raw)
@@ -117,7 +117,7 @@ class _Planner:
             doc=self.chain.doc or f"`{base.name}` with transforms.",
             consts=tuple(tables(self.chain.instances)),
             observation=(),
-            action=tuple(Entry(a.key, "action", a.spec, a.type, a.doc) for a in self.chain.actions),
+            action=self.chain.actions,
         )
 
     # fields ----------------------------------------------------------------------------------------
@@ -125,12 +125,12 @@ class _Planner:
     def _field(self, one: ChainCell, read: bool) -> RecordField:
         """A field of the records; a carry that is shown otherwise, and that no step reads, has no entry of its own."""
         cell, entry = one.cell, one.entry
-        flag = entry.group == "done"
+        flag = entry.role == "done"
         of_env = flag and entry.key[:-1] in self.env.env.done
         doc = (FLAG_DOCS.get(entry.key[-1]) if of_env else None) or entry.doc
         visible, key = True, cell.key or entry.key
         if cell.private and one.position is None:
-            visible = entry.group == "state"
+            visible = entry.role == "state"
             doc = "as the environment has it" if visible else entry.doc
         elif cell.private and not read:
             visible, key = False, entry.key
@@ -141,7 +141,7 @@ class _Planner:
 
     def _is_extra(self, one: ChainCell) -> bool:
         """Whether a field needs a spec of its own: it is neither state nor a done flag."""
-        return one.cell.private or one.position is not None or one.entry.group != "state"
+        return one.cell.private or one.position is not None or one.entry.role != "state"
 
     def _extra(self, one: ChainCell) -> Extra:
         carried = one.carried or one.cell.private
@@ -173,7 +173,7 @@ class _Planner:
         return self._arguments.get(one.symbol) or data_name(one)
 
     def _derived(
-        self, program: Program | None, what: str, entries: Iterable[ChainKey], items: list[Item]
+        self, program: Program | None, what: str, entries: Iterable[Entry], items: list[Item]
     ) -> Call | None:
         """The function of what the records give, added to `items`."""
         if program is None:
@@ -197,17 +197,17 @@ def _as_called_by_chains(call: Call) -> Call:
     return replace(call, args=tuple("env_consts" if arg == "consts" else arg for arg in call.args))
 
 
-def _reward_field(entry: ChainKey, name: str) -> RecordField:
+def _reward_field(entry: Entry, name: str) -> RecordField:
     """A reward in the Next record; under another name than its own it is what the environment gave."""
     return RecordField(
         name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name
     )
 
 
-def _output(entry: ChainKey) -> Output:
+def _output(entry: Entry) -> Output:
     return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)
 
 
-def _dtype_and_shape(entry: ChainKey) -> str:
+def _dtype_and_shape(entry: Entry) -> str:
     """The documentation of an entry that has no other: `float32 [*batch, 1].`"""
     return f"{entry.type.dtype} {shape_text('*batch', stored(entry.type))}."

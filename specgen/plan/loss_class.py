@@ -8,12 +8,11 @@ from specgen.check.loss_model import (
     Alias,
     CheckedLoss,
     Choice,
-    LossParam,
     LossRole,
     NetworkCall,
     NetworkValue,
 )
-from specgen.check.model import Statement, identifier
+from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.programs.loss import negated
 from specgen.expr import Typed
 from specgen.literals import formatted, listed, literal
@@ -138,7 +137,7 @@ def _init(loss: CheckedLoss) -> FunctionPlan:
     )
 
 
-def _checks(param: LossParam) -> Iterator[str]:
+def _checks(param: Parameter) -> Iterator[str]:
     if param.choices:
         said = formatted(f"{param.name} must be one of {listed(param.choices)}, got ", f"{param.name}!r")
         yield f"if {param.name} not in {literal(param.choices)}:\n    raise ValueError({said})"
@@ -256,7 +255,7 @@ def _actions(loss: CheckedLoss) -> bool:
     return any(network.action is not None for network in loss.networks)
 
 
-def _default(param: LossParam) -> str:
+def _default(param: Parameter) -> str:
     return literal(param.default)
 
 

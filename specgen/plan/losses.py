@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.loss_model import CheckedLoss, LossParam
-from specgen.check.model import Checked, Key
+from specgen.check.loss_model import CheckedLoss
+from specgen.check.model import Checked, Key, Parameter
 from specgen.check.programs.loss import loss_component
 from specgen.expr import Type
 from specgen.plan.docs import hanging
@@ -83,7 +83,7 @@ def _tensor(type: Type) -> str:
     return f"{type.dtype} [{', '.join(['*batch', *dims])}]"
 
 
-def _param(param: LossParam) -> str:
+def _param(param: Parameter) -> str:
     return param.doc or (f"one of {', '.join(param.choices)}." if param.choices else f"{param.annotation}.")
 
 

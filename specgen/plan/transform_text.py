@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from specgen.check.transform_model import Output, TransformParam
+from specgen.check.model import Parameter
+from specgen.check.transform_model import Output
 from specgen.literals import formatted, literal
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.spec_text import number_text
 from specgen.plan.writer import TORCH_DTYPES
 
 
-def param_lines(param: TransformParam) -> Iterator[str]:
+def param_lines(param: Parameter) -> Iterator[str]:
     """The lines of `__init__` that check a parameter and keep it."""
     name = param.name
     value = name
