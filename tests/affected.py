@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -59,6 +59,7 @@ class Imports:
         self.root = root
         self.modules = {name: path for path in (*_python_files(root), *gone) if (name := module_name(path))}
         self._trees: dict[str, ast.Module] = {}
+        self._texts_by_path: dict[str, list[str]] = {}
 
     @cached_property
     def imported(self) -> Mapping[str, set[str]]:
@@ -95,7 +96,12 @@ class Imports:
 
     def folders_named_by(self, path: str) -> set[str]:
         """The parts of all texts in a module that could be paths."""
-        return {part for text in texts_of(self._tree(path)) if len(text) < 100 for part in text.split("/")}
+        return {part for text in self._texts(path) if len(text) < 100 for part in text.split("/")}
+
+    def _texts(self, path: str) -> list[str]:
+        if path not in self._texts_by_path:
+            self._texts_by_path[path] = [*texts_of(self._tree(path))]
+        return self._texts_by_path[path]
 
     def _tree(self, path: str) -> ast.Module:
         if path not in self._trees:
@@ -105,7 +111,7 @@ class Imports:
 
     def _imported_by(self, path: str) -> Iterator[str]:
         tree = self._tree(path)
-        for statement in _statements_that_run(tree):
+        for statement in _imports_that_run(tree.body):
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
                     for imported in self._file(alias.name):
@@ -120,13 +126,14 @@ class Imports:
                     for generated in IMPORTING.get((module, alias.name), ()):
                         yield from self._file(generated)
         if path.startswith("tests/"):
-            yield from self._named_by(tree, PurePosixPath(path).parent)
+            yield from self._named_by(path)
             for folder in PurePosixPath(path).parents:
                 yield from self._file(".".join((*folder.parts, "conftest")))
 
-    def _named_by(self, tree: ast.Module, folder: PurePosixPath) -> Iterator[str]:
+    def _named_by(self, path: str) -> Iterator[str]:
         """The modules in the texts of a test: in programs and commands, and in folders that it reads."""
-        for text in texts_of(tree):
+        folder = PurePosixPath(path).parent
+        for text in self._texts(path):
             for name in _MODULE_IN_TEXT.findall(text):
                 yield from self._file(name)
             if text == "specgen":  # `python -m specgen`
@@ -250,16 +257,22 @@ def _python_files(root: Path) -> Iterator[str]:
                     yield path
 
 
-def _statements_that_run(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports of a module and of its functions, without those for type checkers."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for other in node.orelse:
-                yield from _statements_that_run(ast.Module([other], []))
-        else:
-            yield from _statements_that_run(node)
+def _imports_that_run(block: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports among statements and in the functions that they define, without those for type checkers."""
+    for statement in block:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield statement
+            continue
+        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+            for_checkers = (
+                part == "body" and isinstance(statement, ast.If) and _is_type_checking(statement.test)
+            )
+            if not for_checkers and isinstance(inner := getattr(statement, part, None), list):
+                yield from _imports_that_run(inner)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def _absolute(statement: ast.ImportFrom, path: str) -> str:
