@@ -8,24 +8,11 @@ from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
 from specgen.expr import Type
-from specgen.literals import literal
 from specgen.plan.data import data_plan
-from specgen.plan.docs import env_doc
 from specgen.plan.env import consts_record, params_record
-from specgen.plan.env_class import (
-    advance_method,
-    advance_text,
-    build_method,
-    entries_method,
-    group_attribute,
-    init_method,
-    mask_attribute,
-    method,
-    read_method,
-    reset_text,
-    specs_method,
-)
-from specgen.plan.functions import Planned, entry_doc, field_doc, plan_function
+from specgen.plan.env_class import advance_call, environment_plan, reset_call
+from specgen.plan.env_model import PythonPlan
+from specgen.plan.functions import Planned, entry_doc, plan_function
 from specgen.plan.interface import (
     EnvInterface,
     Extra,
@@ -33,8 +20,9 @@ from specgen.plan.interface import (
     RecordField,
     flag_fields,
 )
-from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.items import Item
 from specgen.plan.python_protocol import protocol_items, setup_params
+from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
 from specgen.plan.writer import draw_text
 from specgen.program.program import Input, Program
@@ -73,27 +61,14 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     if env.consts:
         items.append(consts_record(env))
     items += protocol_items(env, _source(env))
-    items += [
-        _record(env, "Root", root, "What an episode stands at."),
-        _record(env, "Next", (*root, *rewards), "What a step gives."),
-        reset.plan,
-        advance.plan,
-        _class(interface),
-        *data_plan(interface),
-    ]
-    return items, interface
-
-
-def python_attributes(env: CheckedEnv) -> tuple[str, ...]:
-    """Class attributes that say which class is behind the environment, and how it is called."""
-    source = _source(env)
-    form = ("_python_form = SimulatorDynamics",) if source.stateful else ()
-    return (
-        f"dynamics: {dynamics_type(env)}",
-        f"_python_class = {literal(source.text)}",
-        f"_python_records = ({env.name}Reset, {env.name}Step)",
-        *form,
+    items += step_records(
+        env.name, root, (*root, *rewards), "What an episode stands at.", "What a step gives"
     )
+    plan = replace(
+        environment_plan(interface, "python_environment", reset_call(interface), advance_call(interface)),
+        python=python_plan(env),
+    )
+    return [*items, reset.plan, advance.plan, plan, *data_plan(interface)], interface
 
 
 def dynamics_type(env: CheckedEnv) -> str:
@@ -102,21 +77,8 @@ def dynamics_type(env: CheckedEnv) -> str:
     return f"{form}[{env.name}Protocol]"
 
 
-def python_init(interface: EnvInterface, env: CheckedEnv) -> FunctionPlan:
-    """The constructor of an environment, or of a chain, over the class of `env`."""
-    plan = init_method(interface, env.name)
-    stateful = _source(env).stateful
-    base = "" if stateful else "batch_size=batch_size, "
-    keywords = [a for a in plan.keyword_only if not (stateful and a.name == "batch_size")]
-    return replace(
-        plan,
-        body=(Line(f"super().__init__({base}device=device, check_domains=check_domains)"), *plan.body[1:]),
-        keyword_only=(*keywords, Argument("check_domains", "bool", "False")),
-    )
-
-
-def make_python(env: CheckedEnv, consts: str = "consts") -> FunctionPlan:
-    """`_make_python`: imports the class when an environment is made; its type is checked where it stands.
+def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
+    """The user's class behind an environment.
 
     Args:
         env: the environment.
@@ -129,20 +91,18 @@ def make_python(env: CheckedEnv, consts: str = "consts") -> FunctionPlan:
         "dims": f"{env.name}Dims()" if env.dims else "",
         "device": "" if source.stateful else "self.device",
     }
-    given = ", ".join(f"{name}={text}" for name, text in fields.items() if text)
-    # the class may be called like something that this method reads
+    # the class may be called like something that the method which imports it reads
     records = (f"{env.name}{kind}" for kind in ("Setup", "SetupParams", "Protocol", "Dims"))
     own = source.name in ("Callable", *records)
-    name = "Dynamics" if own else source.name
-    alias = " as Dynamics" if own else ""
-    return method(
-        "_make_python",
-        (),
-        f"{env.name}Protocol",
-        "",
-        f"from {source.module} import {source.name}{alias}\n",
-        f"make: Callable[[{env.name}Setup], {env.name}Protocol] = {name}",
-        f"return make({env.name}Setup({given}))",
+    return PythonPlan(
+        env.name,
+        "SimulatorDynamics" if source.stateful else "VectorDynamics",
+        source.text,
+        source.module,
+        source.name,
+        "Dynamics" if own else source.name,
+        source.stateful,
+        tuple((name, text) for name, text in fields.items() if text),
     )
 
 
@@ -165,12 +125,6 @@ def _field(entry: Entry, type: Type) -> RecordField:
     return RecordField(entry.name, entry.dotted, entry.key, type, entry.spec.interval, entry.doc)
 
 
-def _record(env: CheckedEnv, kind: str, fields: tuple[RecordField, ...], doc: str) -> RecordPlan:
-    return RecordPlan(
-        f"{env.name}{kind}", (doc,), tuple(Field(f.name, "Tensor", doc=field_doc(f)) for f in fields)
-    )
-
-
 def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:
     """A function that calls the class, documented."""
     assert program is not None
@@ -186,30 +140,3 @@ def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:
         return "bool [*batch, 1]; it tells the batch shape." if told is None else entry_doc(told)
 
     return plan_function(program, summary, annotations, describe)
-
-
-def _class(interface: EnvInterface) -> ClassPlan:
-    env = interface.env
-    attributes = []
-    if env.params:
-        attributes.append(f"params: {env.name}Params")
-    if env.consts:
-        attributes.append(f"consts: {env.name}Consts")
-    attributes += [*python_attributes(env), *group_attribute(env), *mask_attribute(env)]
-    return ClassPlan(
-        env.name,
-        (f"GeneratedPythonEnv[{literal(f'{env.name}Data')}, {literal(f'{env.name}Specs')}]",),
-        env_doc(interface),
-        tuple(attributes),
-        (
-            python_init(interface, env),
-            *build_method(interface),
-            make_python(env),
-            specs_method(interface),
-            read_method(interface),
-            method("_fresh", (), f"{env.name}Root", "", f"return {reset_text(interface, {})}"),
-            advance_method(interface, f"return {advance_text(interface, {})}"),
-            entries_method(interface, "_root_entries"),
-            entries_method(interface, "_next_entries"),
-        ),
-    )

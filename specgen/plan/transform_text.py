@@ -7,28 +7,21 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.transform_model import Output, TransformParam
 from specgen.literals import formatted, literal
-from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.spec_text import number_text
+from specgen.plan.transform_model import LimitPlan
 from specgen.plan.writer import TORCH_DTYPES
 
 
-def param_lines(param: TransformParam) -> Iterator[str]:
-    """The lines of `__init__` that check a parameter and keep it."""
+def limits(param: TransformParam) -> Iterator[LimitPlan]:
+    """What must hold of a parameter."""
     name = param.name
-    value = name
-    if param.kind == "tensor":
-        yield f"self.register_buffer({literal(name)}, as_float_tensor({name}, {literal(name)}))"
-        value = f"self.{name}"
+    value = f"self.{name}" if param.kind == "tensor" else name
     for sign, bound in param.range:
         limit = literal(bound)
-        holds = (
-            f"bool(({value} {sign} {limit}).all())" if param.kind == "tensor" else f"{value} {sign} {limit}"
-        )
-        given = f"{name} is not None and " if param.optional else ""
-        yield f"if {given}not {holds}:"
-        yield f"    raise ValueError({formatted(f'{name} must be {sign} {limit}, got ', name)})"
-    if param.kind != "tensor":
-        yield f"self.{name} = {name}"
+        holds = f"{value} {sign} {limit}"
+        if param.kind == "tensor":
+            holds = f"bool(({holds}).all())"
+        yield LimitPlan(holds, formatted(f"{name} must be {sign} {limit}, got ", name))
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Output]]]:
@@ -52,24 +45,6 @@ def spec_like(output: Output, like: str) -> str:
 
 def _number(value: float) -> str:
     return number_text(int(value) if math.isfinite(value) and value == int(value) else value)
-
-
-def spec_method(name: str, text: str) -> FunctionPlan:
-    """A method from a spec to a spec."""
-    return FunctionPlan(
-        name, (Argument("spec", "TensorSpec"),), "TensorSpec", (), (Line(f"return {text}"),), method=True
-    )
-
-
-def joined(lines: Iterable[str]) -> tuple[Line, ...]:
-    """Statements from lines: an indented line belongs to the one above it."""
-    blocks: list[str] = []
-    for line in lines:
-        if line.startswith("    ") and blocks:
-            blocks[-1] += f"\n{line}"
-        else:
-            blocks.append(line)
-    return tuple(map(Line, blocks))
 
 
 def key_literal(entry: str) -> str:

@@ -28,21 +28,18 @@ def point_reset(
         draw_slow: float32 [*batch], uniform in [0, 1).
         draw_x: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Point.params.mass
+    # envs.Point.params
     mass = (
         1 - params.spread + (1 + params.spread - (1 - params.spread)) * draw_mass
         if params.mass is None
         else params.mass.clone()
     )
-    # envs.Point.params.slow
     slow = (
         (draw_slow < 0.5 if params.spread > 0.5 else mass > 1) if params.slow is None else params.slow.clone()
     )
-    # envs.Point.params.dt
     dt = params.dt.clone()
-    # envs.Point.params.gains
     gains = params.gains.clone()
-    # envs.Point.reset.x
+    # envs.Point.reset
     x = (-1 + 2 * draw_x) * dt
     return PointRoot(
         x=x,
@@ -70,9 +67,8 @@ def point_advance(
         done: bool [*batch, 1]: the episode is over.
         action: float32 [*batch, 2].
     """
-    # envs.Point.step.push
+    # envs.Point.step
     push = (gains * action).sum(dim=-1) / mass
-    # envs.Point.step.next.x
     next_x = torch.clamp(x + dt * torch.where(slow, 0.1 * push, push), -10.0, 10.0)
     return PointNext(
         x=next_x,

@@ -10,16 +10,11 @@ class PointParams(NamedTuple):
 class PointRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    x: Tensor
-    """float32 [*batch]."""
-    v: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    x: Float32[Tensor, "*batch"]
+    v: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 # ...
@@ -32,9 +27,8 @@ def point_reset(not_done: Tensor, draw_x: Tensor) -> PointRoot:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_x: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Point.reset.x
+    # envs.Point.reset
     x = -1 + 2 * draw_x
-    # envs.Point.reset.v
     v = torch.zeros(not_done.shape[:-1], dtype=torch.float32, device=not_done.device)
     return PointRoot(x=x, v=v, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -48,11 +42,9 @@ def point_advance(params: PointParams, x: Tensor, v: Tensor, action: Tensor) -> 
         v: float32 [*batch].
         action: float32 [*batch, 1].
     """
-    # envs.Point.step.next.v
+    # envs.Point.step
     next_v = torch.clamp(v + action[..., 0] * params.dt, -1.0, 1.0)
-    # envs.Point.step.next.x
     next_x = torch.clamp(x + next_v * params.dt, -10.0, 10.0)
-    # envs.Point.step.terminated
     terminated = (torch.abs(next_x) > 9).unsqueeze(-1)
     return PointNext(
         x=next_x,
@@ -72,7 +64,7 @@ def point_reward(next_x: Tensor) -> Tensor:
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Point.step.reward
+    # envs.Point.step
     return (-torch.abs(next_x)).unsqueeze(-1)
 
 
@@ -86,7 +78,7 @@ def point_observe(x: Tensor, v: Tensor) -> Tensor:
     Returns:
         float32 [*batch, 2].
     """
-    # envs.Point.observe.observation
+    # envs.Point.observe
     return torch.stack((x, v), dim=-1)
 
 
