@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from specgen.imported import Import
 from specgen.literals import literal
-from specgen.plan.model import KeyedType
+from specgen.plan.model import KeyedType, KeyType
 
 WIDTH = 110
 

@@ -11,7 +11,7 @@ from specgen.expr import full
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
-from specgen.plan.functions import Planned, entry_doc, field_doc, plan_function
+from specgen.plan.functions import Planned, entry_doc, plan_function
 from specgen.plan.interface import EnvInterface, Output, RecordField, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
@@ -133,7 +133,7 @@ class _Planner:
         field = next((field for field in self.next if field.key == key), None)
         if field is None:
             return entry_doc(next(entry for entry in self.env.action if entry.key == key))
-        return field_doc(field).removesuffix(".") + (", after the step." if later else ".")
+        return f"as in `{self.env.name}Next`, after the step." if later else f"as in `{self.env.name}Root`."
 
 
 def _state_field(entry: Entry) -> RecordField:

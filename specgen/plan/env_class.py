@@ -34,7 +34,7 @@ def environment_plan(
         env: the environment that a chain is around: parameters and constants are its own.
     """
     own = env or interface
-    fields = tuple((field.name, field.key) for field in interface.root)
+    plain = all(field.key == (field.name,) for field in interface.root)
     holders = [("consts", interface)] + ([("env_consts", env)] if env is not None else [])
     return EnvironmentPlan(
         template,
@@ -49,7 +49,7 @@ def environment_plan(
         specs_plan(interface),
         f"{interface.name}Root",
         f"{interface.name}Next",
-        None if all(key == (name,) for name, key in fields) else fields,
+        None if plain else tuple(field.key for field in interface.root),
         fresh,
         advance,
         _root_entries(interface),

@@ -157,7 +157,7 @@ class EnvironmentPlan:
         specs: its specs.
         root: its Root record.
         next: its Next record.
-        fields: the keys of the fields of Root; None where each is the field's own name.
+        fields: the keys of the fields of Root, in order; None where each is the field's own name.
         fresh: what `_fresh` returns.
         advance: what `_advance` returns.
         root_entries: what `_root_entries` returns.
@@ -181,7 +181,7 @@ class EnvironmentPlan:
     specs: SpecsPlan
     root: str
     next: str
-    fields: tuple[tuple[str, Key], ...] | None
+    fields: tuple[Key, ...] | None
     fresh: CallPlan
     advance: CallPlan
     root_entries: EntriesPlan

@@ -137,6 +137,8 @@ def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:
 
     def describe(one: Input) -> str:
         told = entries.get(one.symbol.key or ())
-        return "bool [*batch, 1]; it tells the batch shape." if told is None else entry_doc(told)
+        if told is None:
+            return "bool [*batch, 1]; it tells the batch shape."
+        return entry_doc(told) if told.role == "action" else f"as in `{env.name}Root`."
 
     return plan_function(program, summary, annotations, describe)

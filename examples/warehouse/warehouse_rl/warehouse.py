@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=31af413c7457b12a37e22fd285f93588a726c51fe426e735fa9ee4817c4103dc
+# specgen: sha256=856bbc77d73e19d033f425b72e7f950a1b35152e81da4a214f7bfcf715c79f8e
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations
@@ -231,9 +231,7 @@ def warehouse_advance(
     Args:
         dynamics: the class's object.
         done: bool [*batch, 1]; it tells the batch shape.
-        pos: int64 [*batch, 2]: row and column.
-        shelves: bool [*batch, 10, 10].
-        slip: float32 [*batch]: how often the wheels spin and the robot stays.
+        pos, shelves, slip: as in `WarehouseRoot`.
         action: int64 [*batch].
     """
     next_pos, next_shelves, observation, allowed, reward, terminated, truncated = dynamics.step(
@@ -261,9 +259,7 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
         slip: float32 [*batch] in [0, 1]; how often the wheels spin and the robot stays
         observation: float32 [*batch, 4] in [0, 1]
         allowed: bool [*batch, 4]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -523,9 +519,7 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
         heights: int64 [*batch, 8] in [0, 100]
         weight: float32 [*batch] in [0, 50]; of the next parcel in kg
         limit: float32 [*batch] in [0, inf]; what a lowest parcel bears in kg
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..7
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -706,9 +700,7 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
         allowed: bool [*batch, 4]
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -925,9 +917,7 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
         limit: float32 [*batch]; what a lowest parcel bears in kg
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..7
         ("next", "reward"): float32 [*batch, 1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3748cdc53e3557e54b80a547661dcb275f75b89dadf62d104416b76ef7f2e302
+# specgen: sha256=50b023f82000a07ee1b5d2e8b223cec764fb5cca6f5fb7e371ee7fc776a8d616
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -144,9 +144,7 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=41893c75b15b3b88079c064d378adf9042f9cb4e831a5f2aef9b5fdae6a04823
+# specgen: sha256=8d86b94a405b9eab5cf7fb44161399933f70e33ee374e66caf35dcef760f73f9
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -149,9 +149,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..1
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -374,9 +372,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         is_init: bool [1]; true right after a reset
         step_count: int64 [1]; steps since the last reset
         episode_reward: float32 [1]; the sum of `reward` since the last reset
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..1
         ("next", "reward"): float32 [1]
     """
@@ -442,15 +438,8 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         ).to(self.device)
 
     def _read(self, tensordict: Entries) -> CartPoleGymTrainRoot:
-        return CartPoleGymTrainRoot(
-            raw_observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        keys = ("observation", "done", "terminated", "truncated", "is_init", "step_count", "episode_reward")
+        return CartPoleGymTrainRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> CartPoleGymTrainRoot:
         raw_observation = self._gym_reset()

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=71a0779cadfbe5c6083fa0ea21e19a4ee96ed74d7c9fd64a50883f43aea38f47
+# specgen: sha256=9fc34cbe112f9ec76cc67f7b292aa35535bbcad794c090e1d3baa346db7eeb26
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -131,9 +131,7 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -311,9 +309,7 @@ class MountainCarContinuousTrain(
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """

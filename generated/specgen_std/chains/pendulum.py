@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=adf7dfb4578e64cceb643e56354a78a46193fbd298ceabc8ec3437a32790f4c3
+# specgen: sha256=7bbb1d14ef692161f9e07f95564ed704226112c0281c59df4effc44e9161eb47
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -133,9 +133,7 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-2, 2]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -312,9 +310,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         is_init: bool [1]; true right after a reset
         step_count: int64 [1]; steps since the last reset
         episode_reward: float32 [1]; the sum of `reward` since the last reset
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-2, 2]
         ("next", "reward"): float32 [1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ec152246e996faa182770f028567ab9b9f9608c6024f6b47005032c1f104044f
+# specgen: sha256=8616b3c1b5683df7bc17dada307939c862dd79aad710b1bfd1036bebc92abeea
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -215,15 +215,11 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         ("adversary", "episode_reward"): float32 [*batch, 3, 1]; the sum of `reward` since the last
             reset
         ("agent", "episode_reward"): float32 [*batch, 1, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        ("adversary", "done"): bool [*batch, 3, 1]; the episode is over
-        ("adversary", "terminated"): bool [*batch, 3, 1]; it ended
-        ("adversary", "truncated"): bool [*batch, 3, 1]; it was cut off
-        ("agent", "done"): bool [*batch, 1, 1]; the episode is over
-        ("agent", "terminated"): bool [*batch, 1, 1]; it ended
-        ("agent", "truncated"): bool [*batch, 1, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        ("adversary", "done"), ("adversary", "terminated"), ("adversary", "truncated"): bool [*batch, 3,
+            1]; the episode is over; it ended; it was cut off
+        ("agent", "done"), ("agent", "terminated"), ("agent", "truncated"): bool [*batch, 1, 1]; the
+            episode is over; it ended; it was cut off
         ("adversary", "action"): int64 [*batch, 3] in 0..4; nothing, left, right, down, up
         ("agent", "action"): int64 [*batch, 1] in 0..4; nothing, left, right, down, up
         ("next", "adversary", "reward"): float32 [*batch, 3, 1]
@@ -334,26 +330,27 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         ).to(self.device)
 
     def _read(self, tensordict: Entries) -> SimpleTagTrainRoot:
-        return SimpleTagTrainRoot(
-            adversary_position=tensordict.get(("adversary", "position")),
-            adversary_velocity=tensordict.get(("adversary", "velocity")),
-            agent_position=tensordict.get(("agent", "position")),
-            agent_velocity=tensordict.get(("agent", "velocity")),
-            obstacle=tensordict.get("obstacle"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            adversary_done=tensordict.get(("adversary", "done")),
-            adversary_terminated=tensordict.get(("adversary", "terminated")),
-            adversary_truncated=tensordict.get(("adversary", "truncated")),
-            agent_done=tensordict.get(("agent", "done")),
-            agent_terminated=tensordict.get(("agent", "terminated")),
-            agent_truncated=tensordict.get(("agent", "truncated")),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            adversary_episode_reward=tensordict.get(("adversary", "episode_reward")),
-            agent_episode_reward=tensordict.get(("agent", "episode_reward")),
+        keys = (
+            ("adversary", "position"),
+            ("adversary", "velocity"),
+            ("agent", "position"),
+            ("agent", "velocity"),
+            "obstacle",
+            "done",
+            "terminated",
+            "truncated",
+            ("adversary", "done"),
+            ("adversary", "terminated"),
+            ("adversary", "truncated"),
+            ("agent", "done"),
+            ("agent", "terminated"),
+            ("agent", "truncated"),
+            "is_init",
+            "step_count",
+            ("adversary", "episode_reward"),
+            ("agent", "episode_reward"),
         )
+        return SimpleTagTrainRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> SimpleTagTrainRoot:
         return simple_tag_train_reset(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d7e52b1f0af330c5ee02867499ddbca66bba031c2c1c390870f11dc400cd9058
+# specgen: sha256=c88623c75a54dc91d3821e7d03ba4a0a1a9af3ecf108bec3d994d7e3884a37cd
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -120,10 +120,7 @@ def acrobot_reset(
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_theta1: float32 [*batch], uniform in [0, 1).
-        draw_theta2: float32 [*batch], uniform in [0, 1).
-        draw_dtheta1: float32 [*batch], uniform in [0, 1).
-        draw_dtheta2: float32 [*batch], uniform in [0, 1).
+        draw_theta1, draw_theta2, draw_dtheta1, draw_dtheta2: float32 [*batch], uniform in [0, 1).
     """
     # envs.Acrobot.reset
     theta1 = -0.1 + 0.2 * draw_theta1
@@ -148,10 +145,7 @@ def acrobot_advance(
 
     Args:
         params: constructor keywords of the environment.
-        theta1: float32 [*batch]: angle of the first link in rad.
-        theta2: float32 [*batch]: angle of the second link in rad.
-        dtheta1: float32 [*batch]: rad/s.
-        dtheta2: float32 [*batch]: rad/s.
+        theta1, theta2, dtheta1, dtheta2: as in `AcrobotRoot`.
         action: int64 [*batch].
     """
     # envs.Acrobot.step
@@ -182,7 +176,7 @@ def acrobot_reward(terminated: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `AcrobotNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -195,10 +189,7 @@ def acrobot_observe(theta1: Tensor, theta2: Tensor, dtheta1: Tensor, dtheta2: Te
     """The observation of a state, for any leading dimensions.
 
     Args:
-        theta1: float32 [*batch]: angle of the first link in rad.
-        theta2: float32 [*batch]: angle of the second link in rad.
-        dtheta1: float32 [*batch]: rad/s.
-        dtheta2: float32 [*batch]: rad/s.
+        theta1, theta2, dtheta1, dtheta2: as in `AcrobotRoot`.
 
     Returns:
         float32 [*batch, 6].
@@ -221,9 +212,7 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
         theta2: float32 [*batch] in [-3.14159, 3.14159]; angle of the second link in rad
         dtheta1: float32 [*batch] in [-12.5664, 12.5664]; rad/s
         dtheta2: float32 [*batch] in [-28.2743, 28.2743]; rad/s
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -348,9 +337,7 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
 
     Keys:
         observation: float32 [6]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=82d5f238112bdcd8cfafd4a19918df1e7c31fd8561593fc533f21ba69f71e9d2
+# specgen: sha256=de85a34325942b7cc6df784c00efa9a27b847437765cae60fcdfba3c875e334b
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -80,10 +80,7 @@ def cart_pole_reset(
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_x: float32 [*batch], uniform in [0, 1).
-        draw_x_dot: float32 [*batch], uniform in [0, 1).
-        draw_theta: float32 [*batch], uniform in [0, 1).
-        draw_theta_dot: float32 [*batch], uniform in [0, 1).
+        draw_x, draw_x_dot, draw_theta, draw_theta_dot: float32 [*batch], uniform in [0, 1).
     """
     # envs.CartPole.reset
     x = -0.05 + 0.1 * draw_x
@@ -108,10 +105,7 @@ def cart_pole_advance(
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch]: position of the cart in m.
-        x_dot: float32 [*batch]: velocity of the cart in m/s.
-        theta: float32 [*batch]: angle of the pole in rad.
-        theta_dot: float32 [*batch]: angular velocity of the pole in rad/s.
+        x, x_dot, theta, theta_dot: as in `CartPoleRoot`.
         action: int64 [*batch].
     """
     # envs.CartPole.step
@@ -149,7 +143,7 @@ def cart_pole_reward(terminated: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `CartPoleNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -162,10 +156,7 @@ def cart_pole_observe(x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch]: position of the cart in m.
-        x_dot: float32 [*batch]: velocity of the cart in m/s.
-        theta: float32 [*batch]: angle of the pole in rad.
-        theta_dot: float32 [*batch]: angular velocity of the pole in rad/s.
+        x, x_dot, theta, theta_dot: as in `CartPoleRoot`.
 
     Returns:
         float32 [*batch, 4].
@@ -185,9 +176,7 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
         x_dot: float32 [*batch]; velocity of the cart in m/s
         theta: float32 [*batch]; angle of the pole in rad
         theta_dot: float32 [*batch]; angular velocity of the pole in rad/s
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..1
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -312,9 +301,7 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
 
     Keys:
         observation: float32 [4]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..1
         ("next", "reward"): float32 [1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b060393c422c9b8fbecf97c238afd95fe287503c29c42faefd984320c2f06168
+# specgen: sha256=8905859435d71125f520eb3786e8a8a840211408e7a8bed7f5131b3c3c8e4732
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def cliff_walking_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `CliffWalkingRoot`.
         action: int64 [*batch]: up, right, down, left.
         draw_slip: int64 [*batch], uniform in 0..2.
     """
@@ -108,7 +108,7 @@ def cliff_walking_observe(cell: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `CliffWalkingRoot`.
 
     Returns:
         int64 [*batch]: the cell.
@@ -124,9 +124,7 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
     Keys:
         observation: int64 [*batch] in 0..47; the cell
         cell: int64 [*batch] in 0..47; row by row, from the north-west corner
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3; up, right, down, left
         ("next", "reward"): float32 [*batch, 1]
     """

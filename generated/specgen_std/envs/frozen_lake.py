@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f54402cb84e61d7f70538e7bc5542c9c73d64b477dccbae87e24b1531c23c176
+# specgen: sha256=f4ea085d6fc07ab69e96b43fa6607934156f1aba64122ce5816ffaaca27a5fa2
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def frozen_lake_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLakeRoot`.
         action: int64 [*batch]: left, down, right, up.
         draw_luck: float32 [*batch], uniform in [0, 1).
     """
@@ -109,8 +109,8 @@ def frozen_lake_reward(consts: FrozenLakeConsts, cell: Tensor, next_cell: Tensor
 
     Args:
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
-        next_cell: int64 [*batch]: row by row, from the north-west corner, after the step.
+        cell: as in `FrozenLakeRoot`.
+        next_cell: as in `FrozenLakeNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -124,7 +124,7 @@ def frozen_lake_observe(cell: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLakeRoot`.
 
     Returns:
         int64 [*batch]: the cell.
@@ -142,9 +142,7 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
     Keys:
         observation: int64 [*batch] in 0..15; the cell
         cell: int64 [*batch] in 0..15; row by row, from the north-west corner
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3; left, down, right, up
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -275,7 +273,7 @@ def frozen_lake8x8_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLake8x8Root`.
         action: int64 [*batch]: left, down, right, up.
         draw_luck: float32 [*batch], uniform in [0, 1).
     """
@@ -303,8 +301,8 @@ def frozen_lake8x8_reward(consts: FrozenLake8x8Consts, cell: Tensor, next_cell: 
 
     Args:
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
-        next_cell: int64 [*batch]: row by row, from the north-west corner, after the step.
+        cell: as in `FrozenLake8x8Root`.
+        next_cell: as in `FrozenLake8x8Next`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -318,7 +316,7 @@ def frozen_lake8x8_observe(cell: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLake8x8Root`.
 
     Returns:
         int64 [*batch]: the cell.
@@ -335,9 +333,7 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
     Keys:
         observation: int64 [*batch] in 0..63; the cell
         cell: int64 [*batch] in 0..63; row by row, from the north-west corner
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3; left, down, right, up
         ("next", "reward"): float32 [*batch, 1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7bfe5b5d518132b3728d66e6fe07b9cdc507ea051ace2c2c74f9a1f9b3d49c0e
+# specgen: sha256=dcbf5cd43684577a87ac669ab1676fd7e4b56a8a0b9ea28459eb2f3844a821ec
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ def mountain_car_advance(
 
     Args:
         params: constructor keywords of the environment.
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarRoot`.
         action: int64 [*batch].
     """
     # envs.MountainCar.step
@@ -116,7 +115,7 @@ def mountain_car_reward(terminated: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `MountainCarNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -129,8 +128,7 @@ def mountain_car_observe(position: Tensor, velocity: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarRoot`.
 
     Returns:
         float32 [*batch, 2].
@@ -148,9 +146,7 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
         observation: float32 [*batch, 2] in [[-1.2, -0.07], [0.6, 0.07]]
         position: float32 [*batch] in [-1.2, 0.6]
         velocity: float32 [*batch] in [-0.07, 0.07]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -277,8 +273,7 @@ def mountain_car_continuous_advance(
 
     Args:
         params: constructor keywords of the environment.
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarContinuousRoot`.
         action: float32 [*batch, 1].
     """
     # envs.MountainCarContinuous.step
@@ -303,7 +298,7 @@ def mountain_car_continuous_reward(action: Tensor, terminated: Tensor) -> Tensor
 
     Args:
         action: float32 [*batch, 1].
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `MountainCarContinuousNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -319,8 +314,7 @@ def mountain_car_continuous_observe(position: Tensor, velocity: Tensor) -> Tenso
     """The observation of a state, for any leading dimensions.
 
     Args:
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarContinuousRoot`.
 
     Returns:
         float32 [*batch, 2].
@@ -338,9 +332,7 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
         observation: float32 [*batch, 2] in [[-1.2, -0.07], [0.6, 0.07]]
         position: float32 [*batch] in [-1.2, 0.6]
         velocity: float32 [*batch] in [-0.07, 0.07]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -444,9 +436,7 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
 
     Keys:
         observation: float32 [2]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
     """
@@ -554,9 +544,7 @@ class MountainCarContinuousGym(
 
     Keys:
         observation: float32 [2]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-1, 1]
         ("next", "reward"): float32 [1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cc97e0aaf9ec0f44054cde46e5f2c8275b18d98f9ed6dd60451e0080c13f632e
+# specgen: sha256=e114244b3050bca50211441155a98d5703197820a076c2678d9c3d132dd577ab
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
@@ -66,8 +66,7 @@ def pendulum_reset(not_done: Tensor, draw_th: Tensor, draw_thdot: Tensor) -> Pen
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_th: float32 [*batch], uniform in [0, 1).
-        draw_thdot: float32 [*batch], uniform in [0, 1).
+        draw_th, draw_thdot: float32 [*batch], uniform in [0, 1).
     """
     # envs.Pendulum.reset
     th = -math.pi + 2 * math.pi * draw_th
@@ -84,9 +83,7 @@ def pendulum_advance(
 
     Args:
         params: constructor keywords of the environment.
-        th: float32 [*batch]: angle from upright in rad.
-        thdot: float32 [*batch]: angular velocity in rad/s.
-        done: bool [*batch, 1]: the episode is over.
+        th, thdot, done: as in `PendulumRoot`.
         action: float32 [*batch, 1].
     """
     # envs.Pendulum.step
@@ -111,8 +108,7 @@ def pendulum_reward(th: Tensor, thdot: Tensor, action: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        th: float32 [*batch]: angle from upright in rad.
-        thdot: float32 [*batch]: angular velocity in rad/s.
+        th, thdot: as in `PendulumRoot`.
         action: float32 [*batch, 1].
 
     Returns:
@@ -128,8 +124,7 @@ def pendulum_observe(th: Tensor, thdot: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        th: float32 [*batch]: angle from upright in rad.
-        thdot: float32 [*batch]: angular velocity in rad/s.
+        th, thdot: as in `PendulumRoot`.
 
     Returns:
         float32 [*batch, 3].
@@ -148,9 +143,7 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
         observation: float32 [*batch, 3] in [[-1, -1, -8], [1, 1, 8]]
         th: float32 [*batch]; angle from upright in rad
         thdot: float32 [*batch] in [-8, 8]; angular velocity in rad/s
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-2, 2]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -253,9 +246,7 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
 
     Keys:
         observation: float32 [3]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-2, 2]
         ("next", "reward"): float32 [1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=127f657914f13b612e11dde7c5c8d71d317a959f0f995cf16a66cb998c5d369b
+# specgen: sha256=014e4a6d12cc35c5018eac2d8fa65196f29ae51afe326d15e0d46a571e73cd65
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -143,14 +143,8 @@ def simple_tag_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        adversary_position: float32 [*batch, 3, 2].
-        adversary_velocity: float32 [*batch, 3, 2].
-        agent_position: float32 [*batch, 1, 2].
-        agent_velocity: float32 [*batch, 1, 2].
-        obstacle: float32 [*batch, 2, 2]: positions; they never move.
-        done: bool [*batch, 1]: the episode is over.
-        adversary_done: bool [*batch, 3, 1]: the episode is over.
-        agent_done: bool [*batch, 1, 1]: the episode is over.
+        adversary_position, adversary_velocity, agent_position, agent_velocity, obstacle, done,
+            adversary_done, agent_done: as in `SimpleTagRoot`.
         adversary_action: int64 [*batch, 3]: nothing, left, right, down, up.
         agent_action: int64 [*batch, 1]: nothing, left, right, down, up.
     """
@@ -208,8 +202,7 @@ def simple_tag_reward(
 
     Args:
         consts: constant tables of the environment.
-        next_adversary_position: float32 [*batch, 3, 2], after the step.
-        next_agent_position: float32 [*batch, 1, 2], after the step.
+        next_adversary_position, next_agent_position: as in `SimpleTagNext`, after the step.
 
     Returns:
         adversary_reward: float32 [*batch, 3, 1].
@@ -248,11 +241,8 @@ def simple_tag_observe(
     """The observation of a state, for any leading dimensions.
 
     Args:
-        adversary_position: float32 [*batch, 3, 2].
-        adversary_velocity: float32 [*batch, 3, 2].
-        agent_position: float32 [*batch, 1, 2].
-        agent_velocity: float32 [*batch, 1, 2].
-        obstacle: float32 [*batch, 2, 2]: positions; they never move.
+        adversary_position, adversary_velocity, agent_position, agent_velocity, obstacle: as in
+            `SimpleTagRoot`.
 
     Returns:
         adversary_observation: float32 [*batch, 3, 16]: own velocity and position; from there to the
@@ -322,15 +312,11 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         ("agent", "position"): float32 [*batch, 1, 2]
         ("agent", "velocity"): float32 [*batch, 1, 2]
         obstacle: float32 [*batch, 2, 2]; positions; they never move
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        ("adversary", "done"): bool [*batch, 3, 1]; the episode is over
-        ("adversary", "terminated"): bool [*batch, 3, 1]; it ended
-        ("adversary", "truncated"): bool [*batch, 3, 1]; it was cut off
-        ("agent", "done"): bool [*batch, 1, 1]; the episode is over
-        ("agent", "terminated"): bool [*batch, 1, 1]; it ended
-        ("agent", "truncated"): bool [*batch, 1, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        ("adversary", "done"), ("adversary", "terminated"), ("adversary", "truncated"): bool [*batch, 3,
+            1]; the episode is over; it ended; it was cut off
+        ("agent", "done"), ("agent", "terminated"), ("agent", "truncated"): bool [*batch, 1, 1]; the
+            episode is over; it ended; it was cut off
         ("adversary", "action"): int64 [*batch, 3] in 0..4; nothing, left, right, down, up
         ("agent", "action"): int64 [*batch, 1] in 0..4; nothing, left, right, down, up
         ("next", "adversary", "reward"): float32 [*batch, 3, 1]
@@ -434,22 +420,23 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         ).to(self.device)
 
     def _read(self, tensordict: Entries) -> SimpleTagRoot:
-        return SimpleTagRoot(
-            adversary_position=tensordict.get(("adversary", "position")),
-            adversary_velocity=tensordict.get(("adversary", "velocity")),
-            agent_position=tensordict.get(("agent", "position")),
-            agent_velocity=tensordict.get(("agent", "velocity")),
-            obstacle=tensordict.get("obstacle"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            adversary_done=tensordict.get(("adversary", "done")),
-            adversary_terminated=tensordict.get(("adversary", "terminated")),
-            adversary_truncated=tensordict.get(("adversary", "truncated")),
-            agent_done=tensordict.get(("agent", "done")),
-            agent_terminated=tensordict.get(("agent", "terminated")),
-            agent_truncated=tensordict.get(("agent", "truncated")),
+        keys = (
+            ("adversary", "position"),
+            ("adversary", "velocity"),
+            ("agent", "position"),
+            ("agent", "velocity"),
+            "obstacle",
+            "done",
+            "terminated",
+            "truncated",
+            ("adversary", "done"),
+            ("adversary", "terminated"),
+            ("adversary", "truncated"),
+            ("agent", "done"),
+            ("agent", "terminated"),
+            ("agent", "truncated"),
         )
+        return SimpleTagRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> SimpleTagRoot:
         return simple_tag_reset(

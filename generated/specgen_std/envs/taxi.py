@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c6ef8c69cc03d8c5d8c1a5c4e5ea5957afae13ad1588f343f8f28abfc3332785
+# specgen: sha256=dcd5067b4b32722f33bcd86fbba27f2d876e574de6adb3ad50d3edc9c2f8afbf
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def taxi_reset(
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_row: int64 [*batch], uniform in 0..4.
-        draw_column: int64 [*batch], uniform in 0..4.
+        draw_row, draw_column: int64 [*batch], uniform in 0..4.
         draw_passenger: int64 [*batch], uniform in 0..3.
         draw_destination: int64 [*batch], uniform in 1..3.
     """
@@ -90,10 +89,7 @@ def taxi_advance(
 
     Args:
         consts: constant tables of the environment.
-        row: int64 [*batch].
-        column: int64 [*batch].
-        passenger: int64 [*batch]: the stand, or 4 in the taxi.
-        destination: int64 [*batch]: the stand to go to.
+        row, column, passenger, destination: as in `TaxiRoot`.
         action: int64 [*batch]: south, north, east, west, pick up, put down.
     """
     # envs.Taxi.step
@@ -126,11 +122,9 @@ def taxi_reward(
 
     Args:
         consts: constant tables of the environment.
-        row: int64 [*batch].
-        column: int64 [*batch].
-        passenger: int64 [*batch]: the stand, or 4 in the taxi.
+        row, column, passenger: as in `TaxiRoot`.
         action: int64 [*batch]: south, north, east, west, pick up, put down.
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `TaxiNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -151,10 +145,7 @@ def taxi_observe(row: Tensor, column: Tensor, passenger: Tensor, destination: Te
     """The observation of a state, for any leading dimensions.
 
     Args:
-        row: int64 [*batch].
-        column: int64 [*batch].
-        passenger: int64 [*batch]: the stand, or 4 in the taxi.
-        destination: int64 [*batch]: the stand to go to.
+        row, column, passenger, destination: as in `TaxiRoot`.
 
     Returns:
         int64 [*batch]: row, column, passenger and destination in one.
@@ -174,9 +165,7 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
         column: int64 [*batch] in [0, 4]
         passenger: int64 [*batch] in 0..4; the stand, or 4 in the taxi
         destination: int64 [*batch] in 0..3; the stand to go to
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..5; south, north, east, west, pick up, put down
         ("next", "reward"): float32 [*batch, 1]
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b1323f895b9fb09dadfc010fd543fd52ba8ea759fbb59e5c093d106cc22b8da7
+# specgen: sha256=efa1a6d29100b732dc9767079b3d763d3896cc80ad360d8c3500e3a879bdfb8d
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def tag_advance(
 
     Args:
         params: constructor keywords of the environment.
-        hunter_x: float32 [*batch, 2].
-        hare_x: float32 [*batch, 1].
-        time: int64 [*batch].
+        hunter_x, hare_x, time: as in `TagRoot`.
         hunter_action: int64 [*batch, 2].
         hare_action: float32 [*batch, 1, 1].
     """
@@ -141,9 +139,7 @@ def tag_reward(next_hunter_x: Tensor, next_hare_x: Tensor, hare_terminated: Tens
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_hunter_x: float32 [*batch, 2], after the step.
-        next_hare_x: float32 [*batch, 1], after the step.
-        hare_terminated: bool [*batch, 1, 1]: it ended, after the step.
+        next_hunter_x, next_hare_x, hare_terminated: as in `TagNext`, after the step.
 
     Returns:
         hunter_reward: float32 [*batch, 2, 1].
@@ -177,8 +173,7 @@ def tag_observe(hunter_x: Tensor, hare_x: Tensor) -> TagObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        hunter_x: float32 [*batch, 2].
-        hare_x: float32 [*batch, 1].
+        hunter_x, hare_x: as in `TagRoot`.
 
     Returns:
         hunter_observation: float32 [*batch, 2, 1].
@@ -210,15 +205,11 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
         ("hunter", "x"): float32 [*batch, 2] in [-10, 10]
         ("hare", "x"): float32 [*batch, 1] in [-10, 10]
         time: int64 [*batch] in [0, 1000]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        ("hunter", "done"): bool [*batch, 2, 1]; the episode is over
-        ("hunter", "terminated"): bool [*batch, 2, 1]; it ended
-        ("hunter", "truncated"): bool [*batch, 2, 1]; it was cut off
-        ("hare", "done"): bool [*batch, 1, 1]; the episode is over
-        ("hare", "terminated"): bool [*batch, 1, 1]; it ended
-        ("hare", "truncated"): bool [*batch, 1, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        ("hunter", "done"), ("hunter", "terminated"), ("hunter", "truncated"): bool [*batch, 2, 1]; the
+            episode is over; it ended; it was cut off
+        ("hare", "done"), ("hare", "terminated"), ("hare", "truncated"): bool [*batch, 1, 1]; the
+            episode is over; it ended; it was cut off
         ("hunter", "action"): int64 [*batch, 2] in 0..2
         ("hare", "action"): float32 [*batch, 1, 1] in [-1, 1]
         ("next", "hunter", "reward"): float32 [*batch, 2, 1]
@@ -284,20 +275,21 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
         ).to(self.device)
 
     def _read(self, tensordict: Entries) -> TagRoot:
-        return TagRoot(
-            hunter_x=tensordict.get(("hunter", "x")),
-            hare_x=tensordict.get(("hare", "x")),
-            time=tensordict.get("time"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            hunter_done=tensordict.get(("hunter", "done")),
-            hunter_terminated=tensordict.get(("hunter", "terminated")),
-            hunter_truncated=tensordict.get(("hunter", "truncated")),
-            hare_done=tensordict.get(("hare", "done")),
-            hare_terminated=tensordict.get(("hare", "terminated")),
-            hare_truncated=tensordict.get(("hare", "truncated")),
+        keys = (
+            ("hunter", "x"),
+            ("hare", "x"),
+            "time",
+            "done",
+            "terminated",
+            "truncated",
+            ("hunter", "done"),
+            ("hunter", "terminated"),
+            ("hunter", "truncated"),
+            ("hare", "done"),
+            ("hare", "terminated"),
+            ("hare", "truncated"),
         )
+        return TagRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> TagRoot:
         return tag_reset(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d5972096ef55d230d6e75c3f6161b1798847a0c740b996b28445fa2218522b58
+# specgen: sha256=70f2daa2fc9aa6a84ff114b2bb530998d3a14fdc034441d9e81adae8ffe588f0
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def point_advance(x: Tensor, action: Tensor) -> PointNext:
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        x: float32 [*batch].
+        x: as in `PointRoot`.
         action: float32 [*batch, 1].
     """
     # envs.Point.step
@@ -76,7 +76,7 @@ def point_reward(next_x: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_x: float32 [*batch], after the step.
+        next_x: as in `PointNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -89,7 +89,7 @@ def point_observe(x: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch].
+        x: as in `PointRoot`.
 
     Returns:
         float32 [*batch, 1].
@@ -104,9 +104,7 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
     Keys:
         observation: float32 [*batch, 1]
         x: float32 [*batch]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -261,10 +259,8 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
         ("stats", "episode_scaled"): float32 [*batch, 1]; the sum of `reward` since the last reset
         age: int64 [*batch, 1]; steps since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        late: bool [*batch, 1]; the episode was cut off
+        done, terminated, truncated, late: bool [*batch, 1]; the episode is over; it ended; it was cut
+            off; the episode was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
         ("next", "stats", "scaled"): float32 [*batch, 1]
@@ -310,16 +306,17 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
         ).to(self.device)
 
     def _read(self, tensordict: Entries) -> RenamedRoot:
-        return RenamedRoot(
-            x=tensordict.get("x"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            late=tensordict.get("late"),
-            episode_reward=tensordict.get("episode_reward"),
-            stats_episode_scaled=tensordict.get(("stats", "episode_scaled")),
-            age=tensordict.get("age"),
+        keys = (
+            "x",
+            "done",
+            "terminated",
+            "truncated",
+            "late",
+            "episode_reward",
+            ("stats", "episode_scaled"),
+            "age",
         )
+        return RenamedRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> RenamedRoot:
         return renamed_reset(

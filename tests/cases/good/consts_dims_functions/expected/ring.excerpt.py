@@ -52,7 +52,7 @@ def ring_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch, 2].
+        cell: as in `RingRoot`.
         action: int64 [*batch, 2].
         draw_next_shake: float32 [*batch, 2], standard normal.
     """
@@ -75,8 +75,8 @@ def ring_reward(params: RingParams, consts: RingConsts, cell: Tensor, next_cell:
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch, 2].
-        next_cell: int64 [*batch, 2], after the step.
+        cell: as in `RingRoot`.
+        next_cell: as in `RingNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -91,8 +91,7 @@ def ring_observe(consts: RingConsts, cell: Tensor, shake: Tensor) -> Tensor:
 
     Args:
         consts: constant tables of the environment.
-        cell: int64 [*batch, 2].
-        shake: float32 [*batch, 2].
+        cell, shake: as in `RingRoot`.
 
     Returns:
         float32 [*batch, 2, 2].

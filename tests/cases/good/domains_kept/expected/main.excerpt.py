@@ -18,7 +18,7 @@ def counter_advance(params: CounterParams, k: Tensor, action: Tensor) -> Counter
 
     Args:
         params: constructor keywords of the environment.
-        k: int64 [*batch].
+        k: as in `CounterRoot`.
         action: int64 [*batch].
     """
     # envs.Counter.step
@@ -34,7 +34,7 @@ def counter_reward(k: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        k: int64 [*batch].
+        k: as in `CounterRoot`.
 
     Returns:
         float32 [*batch, 1].
@@ -51,7 +51,7 @@ def counter_observe(k: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        k: int64 [*batch].
+        k: as in `CounterRoot`.
 
     Returns:
         int64 [*batch, 11].
@@ -68,7 +68,7 @@ def board_advance(consts: BoardConsts, pos: Tensor, action: Tensor) -> BoardNext
 
     Args:
         consts: constant tables of the environment.
-        pos: int64 [*batch, 2].
+        pos: as in `BoardRoot`.
         action: int64 [*batch].
     """
     # envs.Board.step
@@ -87,9 +87,9 @@ def board_reward(consts: BoardConsts, pos: Tensor, action: Tensor, next_pos: Ten
 
     Args:
         consts: constant tables of the environment.
-        pos: int64 [*batch, 2].
+        pos: as in `BoardRoot`.
         action: int64 [*batch].
-        next_pos: int64 [*batch, 2], after the step.
+        next_pos: as in `BoardNext`, after the step.
 
     Returns:
         float32 [*batch, 1].

@@ -72,10 +72,7 @@ def slope_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        x: float32 [*batch].
-        y: float32 [*batch].
-        i: int64 [*batch].
-        done: bool [*batch, 1]: the episode is over.
+        x, y, i, done: as in `SlopeRoot`.
         action: int64 [*batch].
     """
     # envs.Slope.step
@@ -98,7 +95,7 @@ def slope_reward(params: SlopeParams, consts: SlopeConsts, next_x: Tensor) -> Te
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        next_x: float32 [*batch], after the step.
+        next_x: as in `SlopeNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -112,7 +109,7 @@ def slope_observe(params: SlopeParams, x: Tensor) -> Tensor:
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch].
+        x: as in `SlopeRoot`.
 
     Returns:
         float32 [*batch, 2].

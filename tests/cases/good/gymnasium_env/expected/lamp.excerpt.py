@@ -7,9 +7,7 @@ class Lamp(GeneratedGymEnv["LampData", "LampSpecs"]):
     Keys:
         bright: float32 [2]
         pixels: uint8 [4, 4, 3]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [3] one-hot
         ("next", "reward"): float32 [1]
     """
@@ -81,9 +79,7 @@ class LampIndexed(GeneratedGymEnv["LampIndexedData", "LampIndexedSpecs"]):
     Keys:
         bright: float32 [2]
         pixels: uint8 [4, 4, 3]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
     """

@@ -11,9 +11,7 @@ class Arcade(GeneratedGymEnv["ArcadeData", "ArcadeSpecs"]):
         ("screen", "right", "deep"): float32 [2]
         slots: int64 [2, 2]
         names: int32 [2]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [5] one-hot 3 + 2
         ("next", "reward"): float32 [1]
     """
@@ -86,9 +84,7 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
 
     Keys:
         ("only", "one"): int64 []
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [2, 2, 3] one-hot
         ("next", "reward"): float32 [1]
     """
@@ -120,12 +116,8 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
         ).to(self.device)
 
     def _read(self, tensordict: Entries) -> GridRoot:
-        return GridRoot(
-            only_one=tensordict.get(("only", "one")),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        keys = (("only", "one"), "done", "terminated", "truncated")
+        return GridRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> GridRoot:
         only_one = self._gym_reset()

@@ -6,8 +6,7 @@ def point_advance(params: PointParams, x: Tensor, v: Tensor, action: Tensor) -> 
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch].
-        v: float32 [*batch].
+        x, v: as in `PointRoot`.
         action: float32 [*batch, 1].
     """
     # envs.Point.step

@@ -19,7 +19,7 @@ def table_advance(left: Tensor, seats: Tensor) -> TableNext:
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        left: int64 [*batch, 3].
+        left: as in `TableRoot`.
         seats: bool [*batch, 5].
     """
     # envs.Table.step
@@ -56,7 +56,7 @@ def table_observe(left: Tensor) -> TableObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        left: int64 [*batch, 3].
+        left: as in `TableRoot`.
 
     Returns:
         shown: bool [*batch, 5].

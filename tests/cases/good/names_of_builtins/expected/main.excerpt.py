@@ -30,8 +30,7 @@ def dice_reset(not_done: Tensor, draw_roll: Tensor, draw_std: Tensor, draw_std_2
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_roll: int64 [*batch, 3], uniform in 1..6.
-        draw_std: float32 [*batch], uniform in [0, 1).
-        draw_std_2: float32 [*batch], uniform in [0, 1).
+        draw_std, draw_std_2: float32 [*batch], uniform in [0, 1).
     """
     # envs.Dice.reset
     roll = draw_roll
@@ -46,9 +45,7 @@ def dice_advance(params: DiceParams, roll: Tensor, std: Tensor, done: Tensor, dr
 
     Args:
         params: constructor keywords of the environment.
-        roll: int64 [*batch, 3].
-        std: float32 [*batch].
-        done: bool [*batch, 1]: the episode is over.
+        roll, std, done: as in `DiceRoot`.
         draw_where: int64 [*batch, 3], uniform in 1..6.
     """
     # envs.Dice.step
@@ -69,7 +66,7 @@ def dice_reward(consts: DiceConsts, next_roll: Tensor) -> Tensor:
 
     Args:
         consts: constant tables of the environment.
-        next_roll: int64 [*batch, 3], after the step.
+        next_roll: as in `DiceNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -85,8 +82,7 @@ def dice_observe(roll: Tensor, std: Tensor) -> DiceObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        roll: int64 [*batch, 3].
-        std: float32 [*batch].
+        roll, std: as in `DiceRoot`.
 
     Returns:
         permutation: float32 [*batch, 3].

@@ -26,7 +26,7 @@ def team_advance(x: Tensor, agents_action: Tensor) -> TeamNext:
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        x: float32 [*batch, 3].
+        x: as in `TeamRoot`.
         agents_action: int64 [*batch, 3].
     """
     # envs.Team.step
@@ -49,7 +49,7 @@ def team_reward(next_x: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_x: float32 [*batch, 3], after the step.
+        next_x: as in `TeamNext`, after the step.
 
     Returns:
         float32 [*batch, 3, 1].
@@ -65,7 +65,7 @@ def team_observe(x: Tensor) -> TeamObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch, 3].
+        x: as in `TeamRoot`.
 
     Returns:
         agents_observation: float32 [*batch, 3, 1].

@@ -22,8 +22,7 @@ def walk_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        x: float32 [*batch].
-        done: bool [*batch, 1]: the episode is over.
+        x, done: as in `WalkRoot`.
         move: bool [*batch, 3].
         arms: bool [*batch, 5].
     """
@@ -45,7 +44,7 @@ def walk_reward(last: Tensor, move: Tensor, legs: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        last: int64 [*batch].
+        last: as in `WalkRoot`.
         move: bool [*batch, 3].
         legs: bool [*batch, 4, 2].
 
@@ -65,8 +64,7 @@ def walk_observe(x: Tensor, last: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch].
-        last: int64 [*batch].
+        x, last: as in `WalkRoot`.
 
     Returns:
         float32 [*batch, 2].

@@ -24,9 +24,7 @@ def point_reset(
     Args:
         params: constructor keywords of the environment.
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_mass: float32 [*batch], uniform in [0, 1).
-        draw_slow: float32 [*batch], uniform in [0, 1).
-        draw_x: float32 [*batch], uniform in [0, 1).
+        draw_mass, draw_slow, draw_x: float32 [*batch], uniform in [0, 1).
     """
     # envs.Point.params
     mass = (
@@ -59,12 +57,7 @@ def point_advance(
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        x: float32 [*batch].
-        mass: float32 [*batch]: in kg.
-        slow: bool [*batch].
-        dt: float32 [*batch]: seconds between two steps.
-        gains: float32 [*batch, 2].
-        done: bool [*batch, 1]: the episode is over.
+        x, mass, slow, dt, gains, done: as in `PointRoot`.
         action: float32 [*batch, 2].
     """
     # envs.Point.step

@@ -38,8 +38,7 @@ def point_advance(params: PointParams, x: Tensor, v: Tensor, action: Tensor) -> 
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch].
-        v: float32 [*batch].
+        x, v: as in `PointRoot`.
         action: float32 [*batch, 1].
     """
     # envs.Point.step
@@ -59,7 +58,7 @@ def point_reward(next_x: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_x: float32 [*batch], after the step.
+        next_x: as in `PointNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
@@ -72,8 +71,7 @@ def point_observe(x: Tensor, v: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch].
-        v: float32 [*batch].
+        x, v: as in `PointRoot`.
 
     Returns:
         float32 [*batch, 2].
@@ -89,9 +87,7 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         observation: float32 [*batch, 2] in [[-10, -1], [10, 1]]
         x: float32 [*batch] in [-10, 10]
         v: float32 [*batch] in [-1, 1]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """

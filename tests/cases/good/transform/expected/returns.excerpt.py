@@ -14,8 +14,7 @@ def discounted_reset(weight: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
     """`weight` and `total` at the start of an episode.
 
     Args:
-        weight: floats [*batch, ...], read for its shape and dtype only.
-        total: floats [*batch, ...], read for its shape and dtype only.
+        weight, total: floats [*batch, ...], read for its shape and dtype only.
     """
     # transforms.Discounted.reset
     weight = torch.ones_like(weight)
@@ -30,8 +29,7 @@ def discounted_step(
 
     Args:
         gamma: the discount factor.
-        weight: floats [*batch, ...], before the step.
-        total: floats [*batch, ...], before the step.
+        weight, total: floats [*batch, ...], before the step.
         next_reward: floats [*batch, ...], after the step.
     """
     # transforms.Discounted.step
