@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from specgen.check.model import CheckedEnv, Key, dotted
 from specgen.plan.docs import env_doc, init_doc
@@ -115,7 +116,8 @@ def _action_texts(keys: Iterable[Key]) -> dict[str, str]:
     return {dotted(key): f"actions[{index}]" for index, key in enumerate(order)}
 
 
-Derived = tuple[list[tuple[str, CallPlan]], list[tuple[Key, str]]]
+Value = str | CallPlan
+Derived = tuple[list[tuple[str, CallPlan]], list[tuple[Key, Value]]]
 
 
 def _root_entries(interface: EnvInterface) -> EntriesPlan:
@@ -128,7 +130,7 @@ def _next_entries(interface: EnvInterface) -> EntriesPlan:
     computed, observed = _observed(interface, "next_")
     kept = {f.dotted for f in interface.next if f.visible}
     cold = tuple(o for o in interface.rewards if o.dotted not in kept)
-    rewards: list[tuple[Key, str]] = []
+    rewards: list[tuple[Key, Value]] = []
     if cold:
         more, rewards = _derived(interface, interface.reward, cold, "root", "rewards")
         computed = [*computed, *more]
@@ -147,31 +149,33 @@ def _derived(
     """What a pure function computes of a record: the calls that come first, and entries."""
     plan = _call(call, _argument_texts(interface, record))
     if call is None or call.record is None:
-        return [], [(outputs[0].key, f"{plan.function}({', '.join(plan.args)})")]
+        return [], [(outputs[0].key, plan)]
     return [(local, plan)], [(o.key, f"{local}.{o.name}") for o in outputs]
 
 
 def _entries(
     computed: list[tuple[str, CallPlan]],
-    observed: list[tuple[Key, str]],
+    observed: list[tuple[Key, Value]],
     fields: tuple[RecordField, ...],
     record: str,
-    rewards: list[tuple[Key, str]],
+    rewards: list[tuple[Key, Value]],
 ) -> EntriesPlan:
     """Entries in order: observations, the fields of the record, rewards."""
     if all(field.visible and field.key == (field.name,) for field in fields):
         whole = EntryPlan(None, f"{record}._asdict()")
         return EntriesPlan(tuple(computed), (*_nested(observed), whole, *_nested(rewards)))
-    listed = [(field.key, f"{record}.{field.name}") for field in fields if field.visible]
+    listed: list[tuple[Key, Value]] = [
+        (field.key, f"{record}.{field.name}") for field in fields if field.visible
+    ]
     return EntriesPlan(tuple(computed), _nested([*observed, *listed, *rewards]))
 
 
-def _nested(entries: Iterable[tuple[Key, str]]) -> tuple[EntryPlan, ...]:
+def _nested(entries: Iterable[tuple[Key, Value]]) -> tuple[EntryPlan, ...]:
     return _entry_plans(nested(entries))
 
 
-def _entry_plans(tree: Mapping[str, object]) -> tuple[EntryPlan, ...]:
+def _entry_plans(tree: Mapping[str, Any]) -> tuple[EntryPlan, ...]:
     return tuple(
-        EntryPlan(name, group=_entry_plans(value)) if isinstance(value, dict) else EntryPlan(name, str(value))
+        EntryPlan(name, group=_entry_plans(value)) if isinstance(value, dict) else EntryPlan(name, value)
         for name, value in tree.items()
     )

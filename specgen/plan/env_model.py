@@ -74,13 +74,13 @@ class SpecsPlan:
 
 @dataclass(frozen=True)
 class EntryPlan:
-    """An entry of what a hook returns: the expression of its value, or the entries of a group.
+    """An entry of what a hook returns: its value, an expression or a call, or the entries of a group.
 
     One without a name stands for all entries of a dict.
     """
 
     name: str | None
-    value: str = ""
+    value: str | CallPlan = ""
     group: tuple[EntryPlan, ...] = ()
 
 
@@ -127,7 +127,7 @@ class PythonPlan:
         name: its name there.
         alias: what `_make_python` calls it.
         stateful: whether an object is one instance, which keeps its state.
-        setup: what it is made from: fields of its record, with expressions.
+        setup: what it is made from: fields of its record, with an expression or the call that makes a record.
     """
 
     env: str
@@ -137,7 +137,7 @@ class PythonPlan:
     name: str
     alias: str
     stateful: bool
-    setup: tuple[tuple[str, str], ...]
+    setup: tuple[tuple[str, str | CallPlan], ...]
 
 
 @dataclass(frozen=True)

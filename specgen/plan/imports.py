@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from specgen.imported import IMPORTABLE, Import
-from specgen.plan.env_model import EnvironmentPlan, SpecsPlan
+from specgen.plan.env_model import EntryPlan, EnvironmentPlan, SpecsPlan
 from specgen.plan.items import Item, TypingPlan
 from specgen.plan.loss_model import LossPlan
 from specgen.plan.model import (
@@ -100,9 +100,9 @@ def _fields(fields: Iterable[Field]) -> Iterator[str]:
         yield from _words(field.annotation, field.default)
 
 
-def _call(plan: CallPlan) -> Iterator[str]:
-    yield plan.function
-    yield from _words(*plan.args)
+def _value(plan: str | CallPlan | None) -> Iterator[str]:
+    if isinstance(plan, CallPlan):
+        yield plan.function
 
 
 def _keyed(types: Iterable[KeyedType]) -> Iterator[str]:
@@ -126,12 +126,11 @@ def _environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield from _specs(specs)
     yield from (plan.root, plan.next)
     for call in (plan.fresh, plan.advance):
-        yield from _call(call)
+        yield from _value(call)
     for entries in (plan.root_entries, plan.next_entries):
         for _, call in entries.computed:
-            yield from _call(call)
-        for entry in entries.entries:
-            yield from _words(entry.value)
+            yield from _value(call)
+        yield from _entries(entries.entries)
     for method in plan.methods:
         yield from _function(method)
     if plan.gym is not None:
@@ -140,9 +139,16 @@ def _environment(plan: EnvironmentPlan) -> Iterator[str]:
         env = plan.python.env
         yield from ("GeneratedPythonEnv", "Callable", plan.python.form)
         yield from (f"{env}{kind}" for kind in ("Protocol", "Reset", "Step", "Setup"))
-        yield from _words(*(value for _, value in plan.python.setup))
+        for _, made in plan.python.setup:
+            yield from _value(made)
     else:
         yield "GeneratedEnv"
+
+
+def _entries(entries: Iterable[EntryPlan]) -> Iterator[str]:
+    for entry in entries:
+        yield from _value(entry.value)
+        yield from _entries(entry.group)
 
 
 def _params(plan: EnvironmentPlan) -> Iterator[str]:
@@ -178,20 +184,25 @@ def _transform(plan: TransformPlan) -> Iterator[str]:
             yield from _words(limit.condition)
     for binding in plan.bindings:
         yield "EnvBase"
-        yield from _words(*binding.args, *(keys for _, keys in binding.outputs))
+        yield from _words(*binding.args)
+        for output in binding.outputs:
+            yield from _value(output.made)
     if plan.added_specs is not None:
         yield from ("NestedKey", "TensorSpec")
         for _, outputs in plan.added_specs.groups:
-            yield from _words(*(spec for _, spec in outputs))
+            for _, spec in outputs:
+                yield from _value(spec)
+                yield from _words(*spec.args)
     for phase in (plan.reset, plan.step):
         if phase is not None:
             yield "TensorDictBase"
             for block in phase.blocks:
-                yield block.call.function
+                yield from _value(block.call)
     for moment in (plan.map, plan.inverse):
         if moment is not None:
             yield from ("Tensor", "TensorDictBase", "TensorSpec")
-            yield from _words(moment.spec)
+            yield from (moment.call.function, moment.spec.function)
+            yield from _words(*moment.spec.args)
 
 
 def _loss(plan: LossPlan) -> Iterator[str]:
@@ -206,6 +217,9 @@ def _loss(plan: LossPlan) -> Iterator[str]:
         yield from _words(param.annotation)
     for refusal in plan.refusals:
         yield from _words(refusal.condition)
-    yield from _words(*plan.in_keys, *(line.text for line in plan.values))
+    if any(after for _, after in plan.in_keys):
+        yield "next_key"
+    yield from _words(*(line.text for line in plan.values))
     yield from _words(*(value for _, value in plan.returns))
-    yield from _call(plan.call)
+    yield plan.call.function
+    yield from _words(*plan.call.args)

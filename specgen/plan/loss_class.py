@@ -44,7 +44,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(LossParamPlan(p.name, p.annotation, p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=tuple(f"next_key(keys.{r.name})" if r.after else f"keys.{r.name}" for r in read),
+        in_keys=tuple((role.name, role.after) for role in read),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
             Line(f"{made.name} = {_value(made.value, outputs)}", made.path) for made in loss.forward

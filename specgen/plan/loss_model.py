@@ -50,7 +50,7 @@ class LossPlan:
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
-        in_keys: expressions of the keys that it reads.
+        in_keys: the names of the keys that it reads, and whether it reads them after the step.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
         call: the call of the pure function.
@@ -69,7 +69,7 @@ class LossPlan:
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
-    in_keys: tuple[str, ...]
+    in_keys: tuple[tuple[str, bool], ...]
     reads_next: bool
     values: tuple[Line, ...]
     call: CallPlan

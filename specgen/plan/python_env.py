@@ -21,6 +21,7 @@ from specgen.plan.interface import (
     flag_fields,
 )
 from specgen.plan.items import Item
+from specgen.plan.model import CallPlan
 from specgen.plan.python_protocol import protocol_items, setup_params
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
@@ -85,10 +86,10 @@ def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
         consts: the attribute that holds its constants.
     """
     source = _source(env)
-    fields = {
+    fields: dict[str, str | CallPlan] = {
         "params": _setup_params(env),
         "consts": f"self.{consts}" if env.consts else "",
-        "dims": f"{env.name}Dims()" if env.dims else "",
+        "dims": CallPlan(f"{env.name}Dims", ()) if env.dims else "",
         "device": "" if source.stateful else "self.device",
     }
     # the class may be called like something that the method which imports it reads
@@ -106,13 +107,13 @@ def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
     )
 
 
-def _setup_params(env: CheckedEnv) -> str:
+def _setup_params(env: CheckedEnv) -> str | CallPlan:
     """The parameters that the class is made from; nothing if there are none."""
     given = setup_params(env)
     if not given or not env.differing:
         return "self.params" if given else ""
-    values = ", ".join(f"{param.name}=self.params.{param.name}" for param in given)
-    return f"{env.name}SetupParams({values})"
+    values = tuple(f"{param.name}=self.params.{param.name}" for param in given)
+    return CallPlan(f"{env.name}SetupParams", values)
 
 
 def _source(env: CheckedEnv) -> PythonSource:

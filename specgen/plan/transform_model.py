@@ -35,6 +35,21 @@ class TransformParamPlan:
 
 
 @dataclass(frozen=True)
+class OutputKeys:
+    """The keys of an output.
+
+    Attributes:
+        name: its name.
+        made: what makes each from the key of its input; None where it is the same.
+        keyword: the keyword of the constructor that names them instead, if there is one.
+    """
+
+    name: str
+    made: CallPlan | None
+    keyword: str | None
+
+
+@dataclass(frozen=True)
 class BindingPlan:
     """How the keys of one direction are found.
 
@@ -43,14 +58,14 @@ class BindingPlan:
         row: the record of one repetition's keys.
         role: the name of the input.
         args: the arguments of `_select`.
-        outputs: the names of the outputs, with the expressions of their keys.
+        outputs: the keys of the outputs.
     """
 
     suffix: str
     row: str
     role: str
     args: tuple[str, ...]
-    outputs: tuple[tuple[str, str], ...]
+    outputs: tuple[OutputKeys, ...]
 
 
 @dataclass(frozen=True)
@@ -60,11 +75,11 @@ class AddedSpecsPlan:
     Attributes:
         role: the input that they follow.
         groups: the outputs that always exist, then those that need an optional parameter: its name, and
-            names of outputs with the expressions of their specs.
+            names of outputs with the calls that make their specs.
     """
 
     role: str
-    groups: tuple[tuple[str | None, tuple[tuple[str, str], ...]], ...]
+    groups: tuple[tuple[str | None, tuple[tuple[str, CallPlan], ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -110,12 +125,12 @@ class MapPlan:
     Attributes:
         value: the name of the argument.
         call: what the method returns.
-        spec: the expression of the mapped spec.
+        spec: the call that makes the mapped spec.
     """
 
     value: str
     call: CallPlan
-    spec: str
+    spec: CallPlan
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.transform_model import Output, TransformParam
 from specgen.literals import formatted, literal
+from specgen.plan.model import CallPlan
 from specgen.plan.spec_text import number_text
 from specgen.plan.transform_model import LimitPlan
 from specgen.plan.writer import TORCH_DTYPES
@@ -32,15 +33,14 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Outpu
     return sorted(groups.items(), key=lambda item: (item[0] is not None, item[0] or ""))
 
 
-def spec_like(output: Output, like: str) -> str:
+def spec_like(output: Output, like: str) -> CallPlan:
     """The spec of an output, made from that of the input `like`."""
-    dtype = f", {TORCH_DTYPES[output.dtype]}" if output.dtype else ""
+    dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
     if output.dtype == "bool":
-        return f"flag_like({like})"
+        return CallPlan("flag_like", (like,))
     if output.interval is not None:
-        low, high = (_number(bound) for bound in output.interval)
-        return f"bounded_like({like}, {low}, {high}{dtype})"
-    return f"unbounded_like({like}{dtype})"
+        return CallPlan("bounded_like", (like, *map(_number, output.interval), *dtype))
+    return CallPlan("unbounded_like", (like, *dtype))
 
 
 def _number(value: float) -> str:

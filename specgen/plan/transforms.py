@@ -17,6 +17,7 @@ from specgen.plan.transform_model import (
     AddedSpecsPlan,
     BindingPlan,
     MapPlan,
+    OutputKeys,
     PhaseBlock,
     PhasePlan,
     TransformParamPlan,
@@ -156,22 +157,15 @@ class _Planner:
             tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes),
             *(["INPUTS"] if role.inverse else []),
         ]
-        outputs = []
-        for output in self.transform.outputs_of(role):
-            named = self._default_keys(role, output)
-            if output.keyword is None and not role.structural:
-                keyword = f"out_keys{suffix}"
-                named = f"self._named(self._{keyword}, {named}, {literal(keyword)})"
-            outputs.append((output.name, named))
-        return BindingPlan(suffix, self._row(role), role.name, tuple(args), tuple(outputs))
-
-    def _default_keys(self, role: Role, output: Output) -> str:
-        if output.keyword is not None:
-            make = "rename_leaf" if "{}" in output.key else "sibling"
-            return f"[{make}(key, self.{output.keyword}) for key in {role.name}]"
-        if output.same:
-            return role.name
-        return f"[rename_leaf(key, {literal(output.key)}) for key in {role.name}]"
+        outputs = tuple(
+            OutputKeys(
+                output.name,
+                _made_key(output),
+                None if output.keyword is not None or role.structural else f"out_keys{suffix}",
+            )
+            for output in self.transform.outputs_of(role)
+        )
+        return BindingPlan(suffix, self._row(role), role.name, tuple(args), outputs)
 
     # ------------------------------------------------------------------- specs
 
@@ -195,13 +189,10 @@ class _Planner:
     def _map(self) -> MapPlan:
         assert self.forward is not None
         output = next(output for output in self.transform.outputs if not output.inverse)
-        dtype = f", {TORCH_DTYPES[output.dtype]}" if output.dtype else ""
-        if output.dtype == "bool":
-            spec = "flag_like(spec)"
-        elif output.monotone:
-            spec = f"mapped_like(spec, self._apply_transform{dtype})"
-        else:
-            spec = spec_like(output, "spec")
+        spec = spec_like(output, "spec")
+        if output.monotone and output.dtype != "bool":
+            dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
+            spec = CallPlan("mapped_like", ("spec", "self._apply_transform", *dtype))
         return self._tensor_map(self.functions["map"][0], self.forward.name, spec)
 
     def _inverse(self, role: Role) -> MapPlan:
@@ -210,10 +201,11 @@ class _Planner:
         expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
         cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
         cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
-        spec = f"cast_like(spec, {dtype})" if cast and output.dtype else spec_like(output, "spec")
+        made = CallPlan("cast_like", ("spec", dtype))
+        spec = made if cast and output.dtype else spec_like(output, "spec")
         return self._tensor_map(self.functions["inverse"][0], output.name, spec)
 
-    def _tensor_map(self, function: PhaseFunction, value: str, spec: str) -> MapPlan:
+    def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan) -> MapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
         args = tuple(value if read == value else self._param_text(read, value) for read in function.reads)
         return MapPlan(value, CallPlan(function.name, args), spec)
@@ -288,6 +280,14 @@ class _Planner:
             if output.flag and output.name not in assigned:
                 value = f"self._flag({target}, key.{output.name})"
                 yield output.when, f"self._write({target}, key.{output.name}, {value})"
+
+
+def _made_key(output: Output) -> CallPlan | None:
+    """What makes the key of an output from that of its input; None where it is the same."""
+    if output.keyword is not None:
+        make = "rename_leaf" if "{}" in output.key else "sibling"
+        return CallPlan(make, ("key", f"self.{output.keyword}"))
+    return None if output.same else CallPlan("rename_leaf", ("key", literal(output.key)))
 
 
 def _names_keys(name: str) -> bool:
