@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Iterable
 
 from specgen.emit.format import format_python
-from specgen.emit.render import render_module, render_package
+from specgen.emit.render import render_body, render_module, render_package
 from specgen.header import seal
-from specgen.plan.model import ModulePlan
+from specgen.plan.items import ModulePlan
 
 
 def render_project(plans: Iterable[ModulePlan], output: str) -> dict[str, str]:
@@ -19,10 +19,10 @@ def render_project(plans: Iterable[ModulePlan], output: str) -> dict[str, str]:
         output: the folder of the package, put before every path.
     """
     plans = list(plans)
-    texts = {plan.path: render_module(plan) for plan in plans}
+    bodies = format_python({plan.path: render_body(plan) for plan in plans})
+    texts = {plan.path: render_module(plan, bodies[plan.path]) for plan in plans}
     texts |= _packages(plans)
-    formatted = format_python(texts)
-    return {posixpath.join(output, path): seal(text) for path, text in sorted(formatted.items())}
+    return {posixpath.join(output, path): seal(text) for path, text in sorted(texts.items())}
 
 
 def _packages(plans: list[ModulePlan]) -> dict[str, str]:

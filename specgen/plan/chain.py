@@ -13,15 +13,15 @@ from specgen.check.programs.chain_transforms import tables
 from specgen.expr import ANYTHING
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_lift import plan_lift
-from specgen.plan.data import data_plan
-from specgen.plan.docs import stored
+from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
-from specgen.plan.functions import Planned, data_name, field_doc, plan_function
+from specgen.plan.functions import Planned, data_name, plan_function
 from specgen.plan.interface import FLAG_DOCS, Call, EnvInterface, Extra, Output, RecordField
-from specgen.plan.model import Field, Item, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
+from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
-from specgen.plan.writer import shape_text
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -58,16 +58,14 @@ class _Planner:
         items: list[Item] = []
         if as_env.consts:
             items.append(consts_record(as_env))
-        items += [
-            self._record(
-                "Root", self.root, "What a step reads from one time to the next; observations follow from it."
-            ),
-            self._record(
-                "Next", next_fields, "What a step computes for the step after it; the rest follows from it."
-            ),
-            reset.plan,
-            advance.plan,
-        ]
+        items += step_records(
+            chain.name,
+            self.root,
+            next_fields,
+            "What a step reads from one time to the next; observations follow from it.",
+            "What a step computes for the step after it",
+        )
+        items += [reset.plan, advance.plan]
         reward = self._derived(parts.reward, "reward", rewards.values(), items)
         if self._shows_what_env_does():
             observe = env.observe and _as_called_by_chains(env.observe)
@@ -95,7 +93,7 @@ class _Planner:
         liftable = env.env.gymnasium is not None and len(env.env.observation) == 1
         lift = plan_lift(self.component, parts.advance) if liftable else ()
         given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
-        observed = given[: len(env.env.observation)]
+        observed = tuple(given[: len(env.env.observation)])
         items.append(chain_class(interface, chain, env, lift, observed))
         items += data_plan(interface)
         return items
@@ -148,10 +146,6 @@ class _Planner:
         col = one.entry.type.col and one.position is not None
         return Extra(spec_code(one.entry.spec, col=col), carried)
 
-    def _record(self, kind: str, fields: Iterable[RecordField], doc: str) -> RecordPlan:
-        described = tuple(Field(field.name, "Tensor", doc=field_doc(field)) for field in fields)
-        return RecordPlan(f"{self.chain.name}{kind}", (doc,), described)
-
     # functions -------------------------------------------------------------------------------------
 
     def _planned(self, program: Program | None, summary: str) -> Planned:
@@ -183,7 +177,7 @@ class _Planner:
         if program.record is not None:
             told = {entry.key: entry for entry in entries}
             fields = tuple(
-                Field(output.name, "Tensor", doc=_dtype_and_shape(told[output.key]))
+                Field(output.name, annotation(told[output.key].type))
                 for output in program.outputs
                 if output.key is not None
             )
@@ -206,8 +200,3 @@ def _reward_field(entry: Entry, name: str) -> RecordField:
 
 def _output(entry: Entry) -> Output:
     return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)
-
-
-def _dtype_and_shape(entry: Entry) -> str:
-    """The documentation of an entry that has no other: `float32 [*batch, 1].`"""
-    return f"{entry.type.dtype} {shape_text('*batch', stored(entry.type))}."

@@ -12,8 +12,8 @@ from specgen.plan.chain import plan_chain
 from specgen.plan.env import plan_env
 from specgen.plan.gym_env import plan_gym_env
 from specgen.plan.interface import EnvInterface
+from specgen.plan.items import Item, ModulePlan
 from specgen.plan.losses import plan_loss
-from specgen.plan.model import Item, ModulePlan
 from specgen.plan.module import plan_module
 from specgen.plan.python_env import plan_python_env
 from specgen.plan.specs import plan_spec
