@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
 import specgen.emit.project
+
 from specgen.settings import Config
 from tests.support import LIBRARY, compile_sources, library_records
 

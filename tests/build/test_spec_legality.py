@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import specgen.emit.project
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,6 @@ from specgen_runtime.specs import (
     Unbounded,
 )
 
-import specgen.emit.project
 from specgen.settings import Config
 from tests.support import compile_sources, imported
 
