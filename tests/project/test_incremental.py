@@ -12,8 +12,8 @@ import pytest
 from specgen.pipeline import Compiled, Memo, Memory
 from specgen.project.store import Store
 from specgen.settings import Config
+from tests.compiled_cases import FOLDERS, compiled_case, records_of
 from tests.support import LIBRARY, compile_sources, library_records
-from tests.test_cases import CASES, records_of
 
 CONFIG = Config("schemas", "made", "made")
 Texts = dict[str, str]
@@ -136,33 +136,20 @@ def assert_same(some: Compiled, other: Compiled) -> None:
     assert dict(some.files) == dict(other.files)
 
 
-@pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 def test_each_case_is_the_same_from_the_store(folder: Path, cache: Path, checked: list[str]) -> None:
-    texts = {
-        f"schemas/{path.relative_to(folder).as_posix()}": path.read_bytes().decode("utf-8")
-        for path in sorted(folder.rglob("*.yaml"))
-    }
-    uses_library = any("specgen_std/" in text for text in texts.values())
-    config = Config("schemas", "generated", "generated")
-    made = []
-    for _ in range(2):
+    case = compiled_case(folder)
+    texts = {f"schemas/{path}": text for path, text in case.sources.items()}
+    library = LIBRARY if any("specgen_std/" in text for text in texts.values()) else None
+    for run in range(2):
         store = Store(folder)
-        made.append(
-            compile_sources(
-                texts,
-                config,
-                gymnasium=records_of(folder, uses_library),
-                library=LIBRARY if uses_library else None,
-                memo=store,
-            )
-        )
-        dict(made[-1].files)
-        store.save()
-        assert checked or not made[-1].files or len(made) == 2
-        if len(made) == 2:
-            assert not checked
         checked.clear()
-    assert_same(*made)
+        records = records_of(folder, library is not None)
+        config = Config("schemas", "generated", "generated")
+        made = compile_sources(texts, config, gymnasium=records, library=library, memo=store)
+        assert_same(made, case.compiled)
+        store.save()
+        assert not run or not checked
 
 
 class Editor:
