@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["SPECGEN_VERIFY"] = "1"  # every pass verifies the programs that it takes and gives
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["SPECGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="specgen-test-cache-")
+        os.environ["XDG_STATE_HOME"] = os.environ["SPECGEN_CACHE_DIR"]  # where the key of the cache is
     try:
         import torch
     except ImportError:
