@@ -4,42 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Key, Statement, dotted
+from specgen.check.model import Checked, CheckedEnv, Entry, Statement
 from specgen.check.transform_model import CheckedTransform, Phase
-from specgen.expr import SpecType, Symbol, Type
-
-Group = Literal["observation", "state", "reward", "done", "action"]
-
-
-@dataclass(frozen=True)
-class ChainKey:
-    """An entry as it is at some position of a chain.
-
-    Attributes:
-        key: its place in the tensordict.
-        group: what it is for; state keys are observations too.
-        spec: dtype, feature shape and domain.
-        type: its type in expressions, stored form included.
-        doc: one line.
-    """
-
-    key: Key
-    group: Group
-    spec: SpecType
-    type: Type
-    doc: str = ""
-
-    @property
-    def dotted(self) -> str:
-        """The key as the language writes it."""
-        return dotted(self.key)
-
-    @property
-    def name(self) -> str:
-        """The key as a Python name."""
-        return "_".join(self.key)
+from specgen.expr import Symbol
 
 
 @dataclass(frozen=True)
@@ -53,12 +22,12 @@ class Row:
         symbols: what each phase is given, by its path below the row: `step.in.next.reward`.
     """
 
-    inputs: Mapping[str, ChainKey]
-    outputs: Mapping[str, ChainKey]
+    inputs: Mapping[str, Entry]
+    outputs: Mapping[str, Entry]
     bound: Mapping[Phase, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
     symbols: Mapping[str, Symbol] = field(default_factory=dict, compare=False)
 
-    def entry(self, name: str) -> ChainKey | None:
+    def entry(self, name: str) -> Entry | None:
         """The entry behind a name of the transform."""
         return self.outputs.get(name) or self.inputs.get(name)
 
@@ -110,5 +79,5 @@ class CheckedChain:
     doc: str
     env: Checked[CheckedEnv]
     instances: tuple[Instance, ...]
-    entries: Mapping[str, ChainKey]
-    actions: tuple[ChainKey, ...]
+    entries: Mapping[str, Entry]
+    actions: tuple[Entry, ...]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from specgen.check.chain_model import ChainKey, Instance, Row
-from specgen.check.model import Statement, identifier
+from specgen.check.chain_model import Instance, Row
+from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transform_model import CheckedTransform, Output, Phase
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -109,7 +109,7 @@ def _reads_reward_too_early(
         return False
     for name in names_read_or_called(statement.expr):
         entry = row.inputs.get(name.path)
-        if entry is not None and entry.group == "reward":
+        if entry is not None and entry.role == "reward":
             where = "at a reset" if phase == "reset" else "before a step"
             sink.add(
                 rules.NO_REWARD_YET.at(
@@ -125,7 +125,7 @@ def _reads_reward_too_early(
     return False
 
 
-def cast_bounds(transform: CheckedTransform, output: Output, source: ChainKey, made: ChainKey) -> ChainKey:
+def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made: Entry) -> Entry:
     """`made` with the bounds of `source`, where the transform does nothing but cast one to the other."""
     if source.spec.kind != "bounded" or made.spec.dtype not in FLOAT_RANGES:
         return made

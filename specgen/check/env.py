@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from specgen.check.consts import check_consts, check_dims
 from specgen.check.domains import proved_values, report_certain_results, report_unproven_indices
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
@@ -25,7 +26,7 @@ from specgen.check.model import (
     dotted,
 )
 from specgen.check.names import Names, reserved_in_env
-from specgen.check.params import check_consts, check_dims, check_params
+from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.specs import NamedSpec, check_spec, doc_of
@@ -210,7 +211,7 @@ class EnvChecker:
         rewards += [self._implied_reward(text) for text in implied if env.groups]
         dims |= self.groups.scope
         self.sizes = {**env.dims, **self.groups.sizes}
-        params, param_scope = check_params(file, self.path, env.params, self.names, sink)
+        params, param_scope = check_params(file, self.path, env.params, OF_ENVS, self.names, sink)
         consts, const_scope = check_consts(file, self.path, env.consts, self.sizes, self.names, sink)
         state = self._entries("state", env.state)
         action = self._entries("action", env.action)

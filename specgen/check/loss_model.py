@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from specgen.check.model import Key, Statement
+from specgen.check.model import Key, Parameter, Statement
 from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 
@@ -53,20 +53,6 @@ class LossRole:
     type: Type | None
     interval: Interval
     after: bool
-    doc: str = ""
-
-
-@dataclass(frozen=True)
-class LossParam:
-    """A constructor keyword: a number, a truth value, or one of some words."""
-
-    name: str
-    annotation: str
-    default: bool | int | float | str
-    type: Type
-    interval: Interval
-    choices: tuple[str, ...] = ()
-    range: tuple[tuple[str, float], ...] = ()
     doc: str = ""
 
 
@@ -150,7 +136,7 @@ class CheckedLoss:
     doc: str
     networks: tuple[LossNetwork, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[LossParam, ...]
+    params: tuple[Parameter, ...]
     require: tuple[Requirement, ...] = ()
     forward: tuple[Forward, ...] = ()
     let: tuple[Statement, ...] = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from specgen.diagnostics import Span
 from specgen.expr import (
@@ -23,6 +24,7 @@ from specgen.expr import (
     full,
 )
 from specgen.expr.symbols import Time
+from specgen.literals import literal
 
 Key = tuple[str, ...]
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -66,7 +68,7 @@ class Entry:
 
     Attributes:
         key: its place in the tensordict.
-        role: what it is for.
+        role: what it is for; a state key is an observation, too.
         spec: dtype, feature shape and domain as stored, without batch dimensions and without the
             trailing 1 of a column.
         type: its type in expressions; rewards and done flags are columns (stored with a trailing 1).
@@ -103,38 +105,81 @@ class Entry:
         return (*dims, 1) if self.type.col else dims
 
 
+ParamKind = Literal["float", "float64", "int", "bool", "tensor", "enum"]
+
+PARAM_DTYPES: dict[ParamKind, str] = {
+    "float": "float32",
+    "int": "int64",
+    "bool": "bool",
+    "float64": "float64",
+}
+"""The dtype that a number of a parameter has in expressions; a plain float is weak, `float64` is not."""
+
+
+class _Missing(Enum):
+    REQUIRED = "REQUIRED"
+
+
+REQUIRED: Final = _Missing.REQUIRED
+"""The default of a parameter that has to be given."""
+
+
 @dataclass(frozen=True)
 class Parameter:
-    """A constructor keyword of a generated class: a Python number, or a value for each environment.
+    """A constructor keyword of a generated class.
 
     Attributes:
         name: the keyword.
-        annotation: `float`, `int` or `bool`.
-        default: its value when none is passed.
+        kind: a number of Python, a truth value, one of some words, or a tensor (made from numbers, lists or tensors).
+        default: its value when none is passed; `REQUIRED` when there is none.
         doc: one line, with the unit.
         range: what must hold of a value, as pairs of a comparison and a bound.
-        type: its dtype in expressions.
         interval: its values in expressions.
+        choices: the words of an `enum`.
+        optional: whether it may be ``None`` (then `given(name)` is false).
         entry: the state key that keeps it, if it differs between environments.
         draw: what fills that key at reset when the constructor gives no value.
         span: where it is declared.
     """
 
     name: str
-    annotation: str
+    kind: ParamKind
     default: Any
     doc: str = ""
     range: tuple[tuple[str, float], ...] = ()
-    type: str = "float32"
     interval: Interval = ANYTHING
+    choices: tuple[str, ...] = ()
+    optional: bool = False
     entry: Entry | None = None
     draw: Statement | None = None
     span: Span | None = None
 
+    @property
+    def required(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is REQUIRED
+
+    @property
+    def annotation(self) -> str:
+        """What the constructor takes, in Python; ``None`` for an optional one not counted."""
+        if self.entry is not None:
+            return "ArrayLike" if self.draw is None else "ArrayLike | None"
+        if self.kind == "enum":
+            return f"Literal[{', '.join(map(literal, self.choices))}]"
+        return {"tensor": "ArrayLike", "float64": "float"}.get(self.kind, self.kind)
+
+    @property
+    def type(self) -> Type:
+        """Its type in expressions; a tensor is converted to the dtype of what it meets before they see it."""
+        if self.entry is not None:
+            return self.entry.type
+        if self.kind == "tensor":
+            return Type("float", None, "const")
+        return Type("str" if self.kind == "enum" else PARAM_DTYPES[self.kind], (), "ctor")
+
     def symbol(self, path: str) -> Symbol:
         """The value that the constructor of the declaration at `path` is given."""
-        kind = Type(self.type, (), "ctor") if self.entry is None else self.entry.type
-        return Symbol(f"{path}.params.{self.name}", self.name, kind, self.interval, span=self.span)
+        return Symbol(f"{path}.params.{self.name}", self.name, self.type, self.interval, span=self.span)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specgen.check.model import Entry, Parameter
-from specgen.check.params import check_range, flatten_value, param_interval, shape_of_value
+from specgen.check.model import PARAM_DTYPES, Entry, Parameter, ParamKind
+from specgen.check.param_values import (
+    empty_range,
+    ends,
+    flatten_value,
+    param_interval,
+    range_of,
+    shape_of_value,
+)
+from specgen.check.params import check_range
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
 from specgen.check.statements import made_statement
-from specgen.check.value_faults import PARAM_TYPES, empty_range, ends, range_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Expr, Function, SpecType, Typed, check_assignable, infer, parse
@@ -138,23 +145,22 @@ def _check(
     if drawn is not None and not _draw_fits(name, param, spec, *drawn[1:], sink):
         return None
     entry = Entry((name,), "state", spec, spec.type(), param.doc, file.key_span(*here))
-    kind = next((kind for kind, dtype in PARAM_TYPES.items() if dtype == spec.dtype), spec.dtype)
+    kind: ParamKind = next(kind for kind, dtype in PARAM_DTYPES.items() if dtype == spec.dtype)
     default = _as_tuple(param.default)
     if is_float(spec.dtype) and isinstance(default, int):
         default = float(default)
     return Parameter(
         name,
-        "ArrayLike" if drawn is None else "ArrayLike | None",
+        kind,
         default,
         param.doc,
         range_of(param),
-        spec.dtype,
         param_interval(param, kind),
-        entry,
-        None
+        entry=entry,
+        draw=None
         if drawn is None
         else made_statement(here, name, *drawn, entry.symbol(".".join((*here[:-2], "reset", name)))),
-        entry.span,
+        span=entry.span,
     )
 
 
@@ -191,19 +197,19 @@ def _spec(
     sink: Sink,
 ) -> SpecType | None:
     """Dtype, shape and domain: of `type` if there is one, else of the draw or of the default."""
-    if param.type in PARAM_TYPES:
+    if param.type in PARAM_DTYPES:
         shape = drawn.type.dims if drawn is not None else shape_of_value(param.default)
-        base = SpecType("unbounded", PARAM_TYPES[param.type], shape)
+        base = SpecType("unbounded", PARAM_DTYPES[param.type], shape)
     elif param.type is not None:
         parsed = parse_spec(file.scalar(*here, "type"), sink, dims)
         if parsed is None:
             return None
-        if parsed.kind != "unbounded" or parsed.dtype not in PARAM_TYPES.values():
+        if parsed.kind != "unbounded" or parsed.dtype not in PARAM_DTYPES.values():
             sink.add(
                 rules.WRONG_TYPE.at(
                     file.span(*here, "type"),
                     f"`{param.type}` is no type of a parameter",
-                    help=f"write {', '.join(PARAM_TYPES)}, or a dtype with a shape such as float32[3];"
+                    help=f"write {', '.join(PARAM_DTYPES)}, or a dtype with a shape such as float32[3];"
                     " the range goes into min, max, above and below",
                 )
             )

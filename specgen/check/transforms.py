@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from specgen.check.lints.transforms import lint_transform
-from specgen.check.model import Checked, Statement, identifier
+from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
+from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
 from specgen.check.transform_keys import check_keys
-from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
-from specgen.check.transform_params import check_transform_params
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -58,8 +58,8 @@ class _Checker:
         self.path = ("transforms", self.name)
         self.names = Names(self.sink)
         self._refuse_unavailable()
-        params, fixed = check_transform_params(
-            self.file, self.path, self.transform.params, self.names, self.sink
+        params, fixed = check_params(
+            self.file, self.path, self.transform.params, OF_TRANSFORMS, self.names, self.sink
         )
         roles, outputs = check_keys(self.file, self.path, self.transform, params, self.names, self.sink)
         by_name = {role.name: role for role in roles}
@@ -196,7 +196,7 @@ class _Checker:
 
     def _optional_params(
         self,
-        params: Iterable[TransformParam],
+        params: Iterable[Parameter],
         outputs: Iterable[Output],
         sections: Mapping[str, SectionResult],
     ) -> None:
@@ -218,7 +218,7 @@ class _Checker:
                             )
                         )
 
-    def _derive_done(self, params: Iterable[TransformParam]) -> None:
+    def _derive_done(self, params: Iterable[Parameter]) -> None:
         value = self.transform.derive_done
         bools = [param.name for param in params if param.kind == "bool"]
         if isinstance(value, str) and value not in bools:
@@ -231,7 +231,7 @@ class _Checker:
             )
 
     def _signature(
-        self, params: Iterable[TransformParam], roles: Iterable[Role], outputs: Iterable[Output]
+        self, params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
     ) -> tuple[str, ...]:
         usual = usual_signature(params, roles, outputs)
         given = self.transform.signature
@@ -273,7 +273,7 @@ def _behind(
 
 
 def usual_signature(
-    params: Iterable[TransformParam], roles: Iterable[Role], outputs: Iterable[Output]
+    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: what must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from specgen.check.chain_model import ChainKey, CheckedChain
+from specgen.check.chain_model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
@@ -13,15 +13,15 @@ from specgen.check.programs.chain_transforms import tables
 from specgen.expr import ANYTHING
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_lift import plan_lift
-from specgen.plan.data import data_plan
-from specgen.plan.docs import stored
+from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
-from specgen.plan.functions import Planned, data_name, field_doc, plan_function
+from specgen.plan.functions import Planned, data_name, plan_function
 from specgen.plan.interface import FLAG_DOCS, Call, EnvInterface, Extra, Output, RecordField
-from specgen.plan.model import Field, Item, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
+from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
-from specgen.plan.writer import shape_text
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -48,7 +48,7 @@ class _Planner:
 
     def run(self) -> list[Item]:
         chain, parts, env = self.chain, self.parts, self.env
-        rewards = {entry.key: entry for entry in chain.entries.values() if entry.group == "reward"}
+        rewards = {entry.key: entry for entry in chain.entries.values() if entry.role == "reward"}
         promoted = [_reward_field(rewards[output.key or ()], output.name) for output in parts.promoted]
         raw = [_reward_field(rewards[output.key or ()], output.name) for output in parts.raw]
         next_fields = (*self.root, *promoted, *raw)
@@ -58,16 +58,14 @@ class _Planner:
         items: list[Item] = []
         if as_env.consts:
             items.append(consts_record(as_env))
-        items += [
-            self._record(
-                "Root", self.root, "What a step reads from one time to the next; observations follow from it."
-            ),
-            self._record(
-                "Next", next_fields, "What a step computes for the step after it; the rest follows from it."
-            ),
-            reset.plan,
-            advance.plan,
-        ]
+        items += step_records(
+            chain.name,
+            self.root,
+            next_fields,
+            "What a step reads from one time to the next; observations follow from it.",
+            "What a step computes for the step after it",
+        )
+        items += [reset.plan, advance.plan]
         reward = self._derived(parts.reward, "reward", rewards.values(), items)
         if self._shows_what_env_does():
             observe = env.observe and _as_called_by_chains(env.observe)
@@ -95,7 +93,7 @@ class _Planner:
         liftable = env.env.gymnasium is not None and len(env.env.observation) == 1
         lift = plan_lift(self.component, parts.advance) if liftable else ()
         given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
-        observed = given[: len(env.env.observation)]
+        observed = tuple(given[: len(env.env.observation)])
         items.append(chain_class(interface, chain, env, lift, observed))
         items += data_plan(interface)
         return items
@@ -117,7 +115,7 @@ class _Planner:
             doc=self.chain.doc or f"`{base.name}` with transforms.",
             consts=tuple(tables(self.chain.instances)),
             observation=(),
-            action=tuple(Entry(a.key, "action", a.spec, a.type, a.doc) for a in self.chain.actions),
+            action=self.chain.actions,
         )
 
     # fields ----------------------------------------------------------------------------------------
@@ -125,12 +123,12 @@ class _Planner:
     def _field(self, one: ChainCell, read: bool) -> RecordField:
         """A field of the records; a carry that is shown otherwise, and that no step reads, has no entry of its own."""
         cell, entry = one.cell, one.entry
-        flag = entry.group == "done"
+        flag = entry.role == "done"
         of_env = flag and entry.key[:-1] in self.env.env.done
         doc = (FLAG_DOCS.get(entry.key[-1]) if of_env else None) or entry.doc
         visible, key = True, cell.key or entry.key
         if cell.private and one.position is None:
-            visible = entry.group == "state"
+            visible = entry.role == "state"
             doc = "as the environment has it" if visible else entry.doc
         elif cell.private and not read:
             visible, key = False, entry.key
@@ -141,16 +139,12 @@ class _Planner:
 
     def _is_extra(self, one: ChainCell) -> bool:
         """Whether a field needs a spec of its own: it is neither state nor a done flag."""
-        return one.cell.private or one.position is not None or one.entry.group != "state"
+        return one.cell.private or one.position is not None or one.entry.role != "state"
 
     def _extra(self, one: ChainCell) -> Extra:
         carried = one.carried or one.cell.private
         col = one.entry.type.col and one.position is not None
         return Extra(spec_code(one.entry.spec, col=col), carried)
-
-    def _record(self, kind: str, fields: Iterable[RecordField], doc: str) -> RecordPlan:
-        described = tuple(Field(field.name, "Tensor", doc=field_doc(field)) for field in fields)
-        return RecordPlan(f"{self.chain.name}{kind}", (doc,), described)
 
     # functions -------------------------------------------------------------------------------------
 
@@ -173,7 +167,7 @@ class _Planner:
         return self._arguments.get(one.symbol) or data_name(one)
 
     def _derived(
-        self, program: Program | None, what: str, entries: Iterable[ChainKey], items: list[Item]
+        self, program: Program | None, what: str, entries: Iterable[Entry], items: list[Item]
     ) -> Call | None:
         """The function of what the records give, added to `items`."""
         if program is None:
@@ -183,7 +177,7 @@ class _Planner:
         if program.record is not None:
             told = {entry.key: entry for entry in entries}
             fields = tuple(
-                Field(output.name, "Tensor", doc=_dtype_and_shape(told[output.key]))
+                Field(output.name, annotation(told[output.key].type))
                 for output in program.outputs
                 if output.key is not None
             )
@@ -197,17 +191,12 @@ def _as_called_by_chains(call: Call) -> Call:
     return replace(call, args=tuple("env_consts" if arg == "consts" else arg for arg in call.args))
 
 
-def _reward_field(entry: ChainKey, name: str) -> RecordField:
+def _reward_field(entry: Entry, name: str) -> RecordField:
     """A reward in the Next record; under another name than its own it is what the environment gave."""
     return RecordField(
         name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name
     )
 
 
-def _output(entry: ChainKey) -> Output:
+def _output(entry: Entry) -> Output:
     return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)
-
-
-def _dtype_and_shape(entry: ChainKey) -> str:
-    """The documentation of an entry that has no other: `float32 [*batch, 1].`"""
-    return f"{entry.type.dtype} {shape_text('*batch', stored(entry.type))}."

@@ -8,13 +8,15 @@ from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.env import EnvPrograms
 from specgen.expr import full
-from specgen.plan.data import data_plan
+from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
-from specgen.plan.env_class import env_class
-from specgen.plan.functions import Planned, entry_doc, field_doc, plan_function
+from specgen.plan.env_class import advance_call, environment_plan, reset_call
+from specgen.plan.functions import Planned, entry_doc, plan_function
 from specgen.plan.interface import EnvInterface, Output, RecordField, flag_fields
-from specgen.plan.model import Field, FunctionPlan, Item, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
+from specgen.plan.records import step_records
 from specgen.plan.writer import draw_text
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
@@ -36,7 +38,13 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         items.append(params_record(env))
     if env.consts:
         items.append(consts_record(env))
-    items += [planner.record("Root"), planner.record("Next")]
+    items += step_records(
+        env.name,
+        planner.root,
+        planner.next,
+        "What a step reads from one time to the next; observations follow from it.",
+        "What a step computes for the step after it",
+    )
     items += [
         planner.declared(programs.function(one), one.doc or f"`{one.name}` of the schema.")
         for one in env.functions
@@ -63,7 +71,8 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         env.params,
         pieces=EnvPieces(component, parts, programs.fixed, programs.action),
     )
-    return [*items, env_class(interface), *data_plan(interface)], interface
+    plan = environment_plan(interface, "environment", reset_call(interface), advance_call(interface))
+    return [*items, plan, *data_plan(interface)], interface
 
 
 def params_record(env: CheckedEnv) -> RecordPlan:
@@ -93,16 +102,6 @@ class _Planner:
         self.next = (*self.root, *(_reward_field(entry) for entry in env.reward if entry.key in promoted))
         self._annotations = {"params": f"{env.name}Params", "consts": f"{env.name}Consts"}
 
-    def record(self, kind: str) -> RecordPlan:
-        """The Root or the Next record."""
-        fields = self.root if kind == "Root" else self.next
-        doc = {
-            "Root": "What a step reads from one time to the next; observations follow from it.",
-            "Next": "What a step computes for the step after it; rewards and observations follow from it.",
-        }[kind]
-        described = tuple(Field(field.name, "Tensor", doc=field_doc(field)) for field in fields)
-        return RecordPlan(f"{self.env.name}{kind}", (doc,), described)
-
     def planned(self, program: Program | None, summary: str, returns: Iterable[str] = ()) -> Planned:
         """A function of the environment, documented."""
         assert program is not None
@@ -119,7 +118,7 @@ class _Planner:
         entries = {entry.key: entry for entry in (*self.env.reward, *self.env.observation)}
         made = [entries[output.key] for output in program.outputs if output.key is not None]
         if program.record is not None:
-            fields = tuple(Field(entry.name, "Tensor", doc=entry_doc(entry)) for entry in made)
+            fields = tuple(Field(entry.name, annotation(entry.type), doc=entry.doc) for entry in made)
             items.append(RecordPlan(program.record, (f"What `{program.name}` returns.",), fields))
         returns = items_doc(
             f"{entry.name + ': ' if program.record else ''}{entry_doc(entry)}" for entry in made
@@ -134,7 +133,7 @@ class _Planner:
         field = next((field for field in self.next if field.key == key), None)
         if field is None:
             return entry_doc(next(entry for entry in self.env.action if entry.key == key))
-        return field_doc(field).removesuffix(".") + (", after the step." if later else ".")
+        return f"as in `{self.env.name}Next`, after the step." if later else f"as in `{self.env.name}Root`."
 
 
 def _state_field(entry: Entry) -> RecordField:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from specgen.check.model import Entry, dotted
 from specgen.expr import DrawSite
@@ -12,7 +13,7 @@ from specgen.plan.interface import Call, RecordField
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.writer import shape_text
 from specgen.program.program import Input, Program
-from specgen.program.torch_text import PrintedFunction, print_function
+from specgen.program.torch_text import PrintedArgument, PrintedFunction, print_function
 
 RECORD_DOCS = {
     "dynamics": "the class's object.",
@@ -79,17 +80,20 @@ def data_name(one: Input) -> str:
 
 
 def _argument_docs(printed: PrintedFunction, describe: Callable[[Input], str]) -> Iterable[str]:
-    lines: list[str] = []
-    for argument in printed.args:
-        if argument.input is None:
-            lines.append(f"    {argument.name}: {RECORD_DOCS[argument.name]}")
-        elif argument.input.kind == "witness":
-            text = "bool [*batch, 1], all False; it tells the batch shape and the device."
-            lines.append(f"    {argument.name}: {text}")
-        else:
-            said = _draw_doc(argument.input.draw) if argument.input.draw else describe(argument.input)
-            lines += items_doc([f"{argument.name}: {said}"])
-    return lines
+    """Items of an `Args:` section: arguments side by side of which the same is said share one."""
+    said = [(_argument_doc(argument, describe), argument.name) for argument in printed.args]
+    return items_doc(
+        f"{', '.join(name for _, name in group)}: {text}"
+        for text, group in groupby(said, lambda item: item[0])
+    )
+
+
+def _argument_doc(argument: PrintedArgument, describe: Callable[[Input], str]) -> str:
+    if argument.input is None:
+        return RECORD_DOCS[argument.name]
+    if argument.input.kind == "witness":
+        return "bool [*batch, 1], all False; it tells the batch shape and the device."
+    return _draw_doc(argument.input.draw) if argument.input.draw else describe(argument.input)
 
 
 def field_doc(field: RecordField) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.check.loss_model import Forward, LossParam, LossRole
+from specgen.check.loss_model import Forward, LossRole
+from specgen.check.model import Parameter
 
 
 @dataclass(frozen=True)
@@ -22,5 +23,5 @@ class LossParts:
     function: str
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[LossParam, ...]
+    params: tuple[Parameter, ...]
     estimates: bool

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.loss_model import CheckedLoss, LossParam
-from specgen.check.model import Checked, Key
+from specgen.check.loss_model import CheckedLoss
+from specgen.check.model import Checked, Key, Parameter
 from specgen.check.programs.loss import loss_component
 from specgen.expr import Type
 from specgen.plan.docs import hanging
 from specgen.plan.functions import plan_function
+from specgen.plan.items import Item
 from specgen.plan.loss_class import loss_class
 from specgen.plan.loss_parts import LossParts
-from specgen.plan.model import Field, FunctionPlan, Item, RecordPlan, TypingPlan
+from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
 from specgen.plan.typed_keys import data_class
 from specgen.program.program import Program
 
@@ -83,11 +84,11 @@ def _tensor(type: Type) -> str:
     return f"{type.dtype} [{', '.join(['*batch', *dims])}]"
 
 
-def _param(param: LossParam) -> str:
+def _param(param: Parameter) -> str:
     return param.doc or (f"one of {', '.join(param.choices)}." if param.choices else f"{param.annotation}.")
 
 
-def _output(loss: CheckedLoss) -> TypingPlan:
+def _output(loss: CheckedLoss) -> DataPlan:
     keys: dict[Key, str] = {(s.name,): 'Float[Tensor, "*batch"]' for s in (*loss.terms, *loss.metrics)}
     return data_class(f"{loss.name}Output", f"What `{loss.name}` returns.", keys)
 

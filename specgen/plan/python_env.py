@@ -8,24 +8,11 @@ from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
 from specgen.expr import Type
-from specgen.literals import literal
 from specgen.plan.data import data_plan
-from specgen.plan.docs import env_doc
 from specgen.plan.env import consts_record, params_record
-from specgen.plan.env_class import (
-    advance_method,
-    advance_text,
-    build_method,
-    entries_method,
-    group_attribute,
-    init_method,
-    mask_attribute,
-    method,
-    read_method,
-    reset_text,
-    specs_method,
-)
-from specgen.plan.functions import Planned, entry_doc, field_doc, plan_function
+from specgen.plan.env_class import advance_call, environment_plan, reset_call
+from specgen.plan.env_model import PythonPlan
+from specgen.plan.functions import Planned, entry_doc, plan_function
 from specgen.plan.interface import (
     EnvInterface,
     Extra,
@@ -33,8 +20,10 @@ from specgen.plan.interface import (
     RecordField,
     flag_fields,
 )
-from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import CallPlan
 from specgen.plan.python_protocol import protocol_items, setup_params
+from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
 from specgen.plan.writer import draw_text
 from specgen.program.program import Input, Program
@@ -73,27 +62,14 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     if env.consts:
         items.append(consts_record(env))
     items += protocol_items(env, _source(env))
-    items += [
-        _record(env, "Root", root, "What an episode stands at."),
-        _record(env, "Next", (*root, *rewards), "What a step gives."),
-        reset.plan,
-        advance.plan,
-        _class(interface),
-        *data_plan(interface),
-    ]
-    return items, interface
-
-
-def python_attributes(env: CheckedEnv) -> tuple[str, ...]:
-    """Class attributes that say which class is behind the environment, and how it is called."""
-    source = _source(env)
-    form = ("_python_form = SimulatorDynamics",) if source.stateful else ()
-    return (
-        f"dynamics: {dynamics_type(env)}",
-        f"_python_class = {literal(source.text)}",
-        f"_python_records = ({env.name}Reset, {env.name}Step)",
-        *form,
+    items += step_records(
+        env.name, root, (*root, *rewards), "What an episode stands at.", "What a step gives"
     )
+    plan = replace(
+        environment_plan(interface, "python_environment", reset_call(interface), advance_call(interface)),
+        python=python_plan(env),
+    )
+    return [*items, reset.plan, advance.plan, plan, *data_plan(interface)], interface
 
 
 def dynamics_type(env: CheckedEnv) -> str:
@@ -102,57 +78,42 @@ def dynamics_type(env: CheckedEnv) -> str:
     return f"{form}[{env.name}Protocol]"
 
 
-def python_init(interface: EnvInterface, env: CheckedEnv) -> FunctionPlan:
-    """The constructor of an environment, or of a chain, over the class of `env`."""
-    plan = init_method(interface, env.name)
-    stateful = _source(env).stateful
-    base = "" if stateful else "batch_size=batch_size, "
-    keywords = [a for a in plan.keyword_only if not (stateful and a.name == "batch_size")]
-    return replace(
-        plan,
-        body=(Line(f"super().__init__({base}device=device, check_domains=check_domains)"), *plan.body[1:]),
-        keyword_only=(*keywords, Argument("check_domains", "bool", "False")),
-    )
-
-
-def make_python(env: CheckedEnv, consts: str = "consts") -> FunctionPlan:
-    """`_make_python`: imports the class when an environment is made; its type is checked where it stands.
+def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
+    """The user's class behind an environment.
 
     Args:
         env: the environment.
         consts: the attribute that holds its constants.
     """
     source = _source(env)
-    fields = {
+    fields: dict[str, str | CallPlan] = {
         "params": _setup_params(env),
         "consts": f"self.{consts}" if env.consts else "",
-        "dims": f"{env.name}Dims()" if env.dims else "",
+        "dims": CallPlan(f"{env.name}Dims", ()) if env.dims else "",
         "device": "" if source.stateful else "self.device",
     }
-    given = ", ".join(f"{name}={text}" for name, text in fields.items() if text)
-    # the class may be called like something that this method reads
+    # the class may be called like something that the method which imports it reads
     records = (f"{env.name}{kind}" for kind in ("Setup", "SetupParams", "Protocol", "Dims"))
     own = source.name in ("Callable", *records)
-    name = "Dynamics" if own else source.name
-    alias = " as Dynamics" if own else ""
-    return method(
-        "_make_python",
-        (),
-        f"{env.name}Protocol",
-        "",
-        f"from {source.module} import {source.name}{alias}\n",
-        f"make: Callable[[{env.name}Setup], {env.name}Protocol] = {name}",
-        f"return make({env.name}Setup({given}))",
+    return PythonPlan(
+        env.name,
+        "SimulatorDynamics" if source.stateful else "VectorDynamics",
+        source.text,
+        source.module,
+        source.name,
+        "Dynamics" if own else source.name,
+        source.stateful,
+        tuple((name, text) for name, text in fields.items() if text),
     )
 
 
-def _setup_params(env: CheckedEnv) -> str:
+def _setup_params(env: CheckedEnv) -> str | CallPlan:
     """The parameters that the class is made from; nothing if there are none."""
     given = setup_params(env)
     if not given or not env.differing:
         return "self.params" if given else ""
-    values = ", ".join(f"{param.name}=self.params.{param.name}" for param in given)
-    return f"{env.name}SetupParams({values})"
+    values = tuple(f"{param.name}=self.params.{param.name}" for param in given)
+    return CallPlan(f"{env.name}SetupParams", values)
 
 
 def _source(env: CheckedEnv) -> PythonSource:
@@ -163,12 +124,6 @@ def _source(env: CheckedEnv) -> PythonSource:
 
 def _field(entry: Entry, type: Type) -> RecordField:
     return RecordField(entry.name, entry.dotted, entry.key, type, entry.spec.interval, entry.doc)
-
-
-def _record(env: CheckedEnv, kind: str, fields: tuple[RecordField, ...], doc: str) -> RecordPlan:
-    return RecordPlan(
-        f"{env.name}{kind}", (doc,), tuple(Field(f.name, "Tensor", doc=field_doc(f)) for f in fields)
-    )
 
 
 def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:
@@ -183,33 +138,8 @@ def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:
 
     def describe(one: Input) -> str:
         told = entries.get(one.symbol.key or ())
-        return "bool [*batch, 1]; it tells the batch shape." if told is None else entry_doc(told)
+        if told is None:
+            return "bool [*batch, 1]; it tells the batch shape."
+        return entry_doc(told) if told.role == "action" else f"as in `{env.name}Root`."
 
     return plan_function(program, summary, annotations, describe)
-
-
-def _class(interface: EnvInterface) -> ClassPlan:
-    env = interface.env
-    attributes = []
-    if env.params:
-        attributes.append(f"params: {env.name}Params")
-    if env.consts:
-        attributes.append(f"consts: {env.name}Consts")
-    attributes += [*python_attributes(env), *group_attribute(env), *mask_attribute(env)]
-    return ClassPlan(
-        env.name,
-        (f"GeneratedPythonEnv[{literal(f'{env.name}Data')}, {literal(f'{env.name}Specs')}]",),
-        env_doc(interface),
-        tuple(attributes),
-        (
-            python_init(interface, env),
-            *build_method(interface),
-            make_python(env),
-            specs_method(interface),
-            read_method(interface),
-            method("_fresh", (), f"{env.name}Root", "", f"return {reset_text(interface, {})}"),
-            advance_method(interface, f"return {advance_text(interface, {})}"),
-            entries_method(interface, "_root_entries"),
-            entries_method(interface, "_next_entries"),
-        ),
-    )

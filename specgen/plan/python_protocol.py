@@ -11,7 +11,8 @@ from specgen.literals import literal
 from specgen.plan.data import annotation
 from specgen.plan.docs import hanging, items_doc, wrapped
 from specgen.plan.interface import FLAG_DOCS
-from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import Argument, Field, FunctionPlan, Line, ProtocolPlan, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.writer import domain_text
 
@@ -62,9 +63,7 @@ class _Writer:
                 (*state, *observed, *rewards, *flags),
             )
         )
-        items.append(
-            ClassPlan(f"{env.name}Protocol", ("Protocol",), self._doc(), (), (self._reset(), self._step()))
-        )
+        items.append(ProtocolPlan(f"{env.name}Protocol", self._doc(), (self._reset(), self._step())))
         return items
 
     def _setup(self) -> Iterable[Field]:
@@ -155,9 +154,7 @@ class _Writer:
         return ["    params: those of each row."] if self.env.differing else []
 
     def _method(self, name: str, args: list[Argument], returns: str, doc: tuple[str, ...]) -> FunctionPlan:
-        return FunctionPlan(
-            name, tuple(args), returns, doc, (Line("..."),), method=True, decorators=("abstractmethod",)
-        )
+        return FunctionPlan(name, tuple(args), returns, doc, (Line("..."),), method=True)
 
     @property
     def _lead(self) -> str:

@@ -76,6 +76,6 @@ def _key(statement: Statement) -> Hashable | None:
             callee = statement.callee
             args = tuple(map(value_key, statement.args))
             named = tuple((name, value_key(value)) for name, value in statement.named)
-            return (callee.name, callee.receiver, args, named, statement.fields)
+            return (callee.name, id(callee.program), callee.receiver, args, named, statement.fields)
         case _:
             return None

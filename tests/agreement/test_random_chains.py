@@ -1,7 +1,7 @@
 """Random chains: what is accepted can be imported and stepped, and gives what the dynamic composition gives,
 and what the NumPy interpreter of its inlined programs gives.
 
-`pytest tests/agreement/test_random_chains.py --hypothesis-profile=explore` tries others, and more of them.
+`SPECGEN_THOROUGH=1` tries more of them, `--hypothesis-profile=explore` others.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from tensordict import TensorDictBase
 from specgen.diagnostics.rules import ALL_RULES
 from tests.agreement.interpreted import interpreted, printed_programs
 from tests.agreement.random_chains import draw_sample
+from tests.sizes import each_time_or_thorough
 from tests.support import compile_texts, imported
 
-EXAMPLES = 30 if settings.default.derandomize else 1000
+EXAMPLES = each_time_or_thorough(30, 1000)
 STEPS = 20
 CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362"}
 """Keys that clash: the drawn names may."""

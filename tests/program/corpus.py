@@ -8,20 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from specgen import pipeline
+from specgen import compile_file, pipeline
+from specgen.check.file import CheckedFile, Interface, check_file
 from specgen.check.model import CheckedEnv
 from specgen.check.programs.env import EnvPrograms
-from specgen.check.project import CheckedFile, check_project
+from specgen.compile_file import read_file
 from specgen.diagnostics import Sink
-from specgen.pipeline import modules_of, parse_all, sound_imports
+from specgen.link import Linked, content_of
 from specgen.program import verify as verifier
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Program
 from specgen.program.verify import verify
 from specgen.program.walk import targets
-from specgen.schema.load import load
 from specgen.settings import Config
-from specgen.source import resolve_imports
 from specgen.source.spaces import records_from_json
 from tests.support import LIBRARY, library_records
 
@@ -32,12 +31,19 @@ CASES = Path(__file__).parents[1] / "cases"
 def library() -> Mapping[str, CheckedFile]:
     """The files of the standard library, checked."""
     sources = {f"schemas/{path}": text for path, text in LIBRARY.sources.items()}
+    read = {path: read_file(path, text) for path, text in sources.items()}
+    outlines = {path: outline for path, (outline, _) in read.items()}
+    contents = {path: content_of(path, text) for path, text in sources.items()}
     sink = Sink()
-    roots = parse_all(sources, None, sink)
-    imports = resolve_imports(roots, sink, ())
-    files = {path: file for path in imports.order if (file := load(path, roots[path], sink)) is not None}
-    sound = sound_imports(imports, files, roots)
-    checked = check_project(files, sound, modules_of(files, Config(), None), library_records(), sink)
+    linked = Linked(sources, contents, outlines, sources.keys(), Config(), library_records(), sink)
+    checked: dict[str, CheckedFile] = {}
+    interfaces: dict[str, Interface] = {}
+    for path in linked.order:
+        job, file = linked.job(path), read[path][1]
+        assert file is not None
+        checked[path], interfaces[path] = check_file(
+            file, job.module, job.visible, interfaces, job.records, sink
+        )
     assert not sink.has_errors
     return checked
 
@@ -64,7 +70,7 @@ def compiled_programs() -> tuple[Program, ...]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verifier, "verify", note)
-        patch.setattr(pipeline, "render_project", lambda plans, output: {})
+        patch.setattr(compile_file, "render_modules", lambda plans: {})
         library_texts = {f"schemas/{path}": text for path, text in LIBRARY.sources.items()}
         config = Config("schemas", "generated", "generated")
         pipeline.compile_sources(library_texts, config, gymnasium=library_records())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +40,7 @@ def namespace(*programs: Program, **names: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "torch": torch,
         "math": math,
+        "partial": partial,
         "Tensor": Tensor,
         "distance_loss": distance_loss,
         **{name: getattr(functional, name) for name in functional.__all__},

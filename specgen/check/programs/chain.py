@@ -35,7 +35,7 @@ class ChainPrograms:
             begin_with_environment(state, env.component)
         there = {one.entry.key for one in state.cells}
         for entry in chain.entries.values():
-            if entry.group == "done" and entry.key not in there:
+            if entry.role == "done" and entry.key not in there:
                 state.add_flag(entry.key)
         for instance in chain.instances:
             apply_transform(state, instance)
@@ -44,7 +44,7 @@ class ChainPrograms:
         self.derived = tuple(
             entry
             for entry in chain.entries.values()
-            if entry.group in ("observation", "state") and entry.key not in visible
+            if entry.role in ("observation", "state") and entry.key not in visible
         )
         now = self._state.views["now"]
         self.observes_unchanged = all(now[entry.dotted] in self._state.observed for entry in self.derived)
@@ -53,7 +53,7 @@ class ChainPrograms:
         """The chain as a component."""
         cells = [one.cell for one in self.cells]
         inputs = [
-            Input(cell.now, "flag" if one.entry.group == "done" else "state")
+            Input(cell.now, "flag" if one.entry.role == "done" else "state")
             for cell, one in zip(cells, self.cells, strict=True)
         ]
         actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
@@ -66,14 +66,14 @@ class ChainPrograms:
         raw = (
             []
             if self.env.component
-            else [one.cell.init for one in self.cells if one.position is None and one.entry.group != "done"]
+            else [one.cell.init for one in self.cells if one.position is None and one.entry.role != "done"]
         )
         given = [Input(symbol, "given") for symbol in raw if symbol is not None]
         after = self._state.views["next"]
         rewards = [
             Output(entry.name, after[entry.dotted], "reward", entry.key)
             for entry in self.chain.entries.values()
-            if entry.group == "reward"
+            if entry.role == "reward"
         ]
         inits = [Output(cell.name, cell.init, "cell", cell.key) for cell in cells if cell.init is not None]
         nexts = [Output(cell.name, cell.next, "cell", cell.key) for cell in cells]
@@ -112,7 +112,7 @@ def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
     cell, entry = one.cell, one.entry
     name = entry.dotted
     now, after = state.views["now"], state.views["next"]
-    if entry.group == "done":
+    if entry.role == "done":
         if name not in after:
             symbol = state.flag(entry.key, "step.never", "next")
             after[name] = state.bodies["next"].add(symbol, store(known(False), symbol.type))
@@ -126,7 +126,7 @@ def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
         hidden, place = f"raw_{cell.name}", "e0"
     else:
         return one
-    kept = one.position is not None or entry.group == "state"
+    kept = one.position is not None or entry.role == "state"
     key = (*entry.key[:-1], PRIVATE, place, entry.key[-1]) if kept else entry.key
     return replace(one, cell=_private(cell, _unused(state.chain, hidden), key))
 

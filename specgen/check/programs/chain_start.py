@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
-from specgen.check.chain_model import ChainKey
 from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState
@@ -60,8 +58,7 @@ def begin_with_gymnasium(state: ChainState) -> None:
         after = _of_gymnasium(state, entry, "gymnasium.step", f"next_{entry.name}", "next")
         state.given.append(Input(after, "given"))
         state.see(entry.dotted, reset=first, now=now, next=after)
-        shown = ChainKey(entry.key, "observation", entry.spec, entry.type, entry.doc)
-        state.cells.append(ChainCell(Cell(entry.name, now, first, after, entry.key), shown))
+        state.cells.append(ChainCell(Cell(entry.name, now, first, after, entry.key), entry))
     for entry in env.reward:
         symbol = _of_gymnasium(state, entry, "gymnasium.step", entry.name, "next")
         state.given.append(Input(symbol, "given"))
@@ -112,13 +109,12 @@ def _call(
     return made
 
 
-def _entry(state: ChainState, cell: Cell) -> ChainKey:
+def _entry(state: ChainState, cell: Cell) -> Entry:
     """The entry of the environment that a cell of its holds."""
     env = state.chain.env.value
     for entry in (*env.state, *env.observation):
         if entry.key == cell.key:
-            group: Literal["state", "observation"] = "state" if entry.role == "state" else "observation"
-            return ChainKey(entry.key, group, entry.spec, entry.type, entry.doc)
+            return entry
     return state.chain.entries[cell.name]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from specgen.check.chain_model import ChainKey, CheckedChain
-from specgen.check.model import Key, dotted
+from specgen.check.chain_model import CheckedChain
+from specgen.check.model import Entry, Key, dotted
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE, known
 from specgen.expr import Symbol, Typed, full
@@ -32,7 +32,7 @@ class ChainCell:
     """
 
     cell: Cell
-    entry: ChainKey
+    entry: Entry
     position: int | None = None
     carried: bool = False
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from specgen.check.chain_model import ChainKey, Instance, Row
+from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
-from specgen.check.model import Constant, Key, dotted, identifier, snake
+from specgen.check.model import Constant, Entry, Key, dotted, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState, Moment
 from specgen.check.programs.env import either, known
@@ -20,8 +20,8 @@ from specgen.program.walk import read, store
 def apply_transform(state: ChainState, instance: Instance) -> None:
     """Bind a transform to its keys: its statements, with the values that its position sees."""
     before = {moment: dict(view) for moment, view in state.views.items()}
-    raised: list[ChainKey] = []
-    carried: list[tuple[str, ChainKey, Symbol]] = []
+    raised: list[Entry] = []
+    carried: list[tuple[str, Entry, Symbol]] = []
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
         first = {s.target for s in instance.statements("reset", row)}
@@ -91,7 +91,7 @@ def _run(
     place: str,
     before: Mapping[Moment, Mapping[str, Symbol]],
     cells: Mapping[str, Symbol],
-) -> list[ChainKey]:
+) -> list[Entry]:
     """Add the statements of a phase at a moment.
 
     Args:
@@ -111,8 +111,8 @@ def _run(
         if phase == "step":
             _bind(local, row, phase, name, cells.get(name) or before["now"].get(seen))
             # A flag is as it is so far: another key of the same transform may have raised it.
-            after = (state.views if entry.group == "done" else before)["next"].get(seen)
-            raised = known(False) if after is None and entry.group == "done" else after
+            after = (state.views if entry.role == "done" else before)["next"].get(seen)
+            raised = known(False) if after is None and entry.role == "done" else after
             _bind(local, row, phase, f"next.{name}", raised)
         elif name in row.inputs:
             _bind(local, row, phase, name, before[moment].get(seen))
@@ -124,9 +124,9 @@ def _run(
         if made is None:
             local.assign(statement, origin=origin)
             continue
-        if made.group == "reward" and moment != "next":
+        if made.role == "reward" and moment != "next":
             continue
-        wish = made.name if moment != "next" or made.group == "reward" else f"next_{made.name}"
+        wish = made.name if moment != "next" or made.role == "reward" else f"next_{made.name}"
         symbol = local.assign(
             statement,
             made.type,
@@ -139,7 +139,7 @@ def _run(
         ).symbol
         assert symbol is not None
         state.views[moment][made.dotted] = symbol
-        if moment == "next" and made.group == "done":
+        if moment == "next" and made.role == "done":
             flags.append(made)
     body.statements += local.statements
     body.draws += local.draws
@@ -166,7 +166,7 @@ def _bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
         body.bind(Symbol(f"{instance.path}.params.{param.name}", name, type_), symbol)
 
 
-def _raise(state: ChainState, flag: ChainKey) -> None:
+def _raise(state: ChainState, flag: Entry) -> None:
     """Raise what a raised flag raises: `done` beside it, and the flags of groups below with theirs."""
     body, view = state.bodies["next"], state.views["next"]
     raised = view[flag.dotted]

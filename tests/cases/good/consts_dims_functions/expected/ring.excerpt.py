@@ -24,9 +24,8 @@ class RingConsts(NamedTuple):
 
 def ring_push(params: RingParams, distance: Tensor) -> Tensor:
     """A force that fades with the distance."""
-    # envs.Ring.functions.push.let.near
+    # envs.Ring.functions
     near = torch.clamp(1 - torch.abs(distance), 0.0, 1.0)
-    # envs.Ring.functions.push.returns
     return params.gain * near
 
 
@@ -37,9 +36,8 @@ def ring_reset(not_done: Tensor, draw_cell: Tensor) -> RingRoot:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_cell: int64 [*batch, 2], uniform in 0..5.
     """
-    # envs.Ring.reset.cell
+    # envs.Ring.reset
     cell = draw_cell
-    # envs.Ring.reset.shake
     shake = torch.zeros((*not_done.shape[:-1], 2), dtype=torch.float32, device=not_done.device)
     return RingRoot(
         cell=cell, shake=shake, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
@@ -54,15 +52,13 @@ def ring_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch, 2].
+        cell: as in `RingRoot`.
         action: int64 [*batch, 2].
         draw_next_shake: float32 [*batch, 2], standard normal.
     """
-    # envs.Ring.step.next.cell
+    # envs.Ring.step
     next_cell = (cell + consts.moves[action]) % 6
-    # envs.Ring.step.next.shake
     next_shake = 0.1 * draw_next_shake if params.noisy else torch.zeros_like(draw_next_shake)
-    # envs.Ring.step.terminated
     terminated = (consts.height[next_cell] > 2.5).any(dim=-1).unsqueeze(-1)
     return RingNext(
         cell=next_cell,
@@ -79,15 +75,14 @@ def ring_reward(params: RingParams, consts: RingConsts, cell: Tensor, next_cell:
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch, 2].
-        next_cell: int64 [*batch, 2], after the step.
+        cell: as in `RingRoot`.
+        next_cell: as in `RingNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Ring.step.far
+    # envs.Ring.step
     far = next_cell.to(torch.float32) - cell.to(torch.float32)
-    # envs.Ring.step.reward
     return (consts.height[next_cell] - ring_push(params, far)).sum(dim=-1).unsqueeze(-1)
 
 
@@ -96,13 +91,12 @@ def ring_observe(consts: RingConsts, cell: Tensor, shake: Tensor) -> Tensor:
 
     Args:
         consts: constant tables of the environment.
-        cell: int64 [*batch, 2].
-        shake: float32 [*batch, 2].
+        cell, shake: as in `RingRoot`.
 
     Returns:
         float32 [*batch, 2, 2].
     """
-    # envs.Ring.observe.observation
+    # envs.Ring.observe
     return torch.stack((consts.height[cell] + shake, cell.to(torch.float32)), dim=-1)
 
 

@@ -8,7 +8,7 @@ def counter_reset(not_done: Tensor, draw_k: Tensor) -> CounterRoot:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_k: int64 [*batch], uniform in 0..2.
     """
-    # envs.Counter.reset.k
+    # envs.Counter.reset
     k = draw_k
     return CounterRoot(k=k, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -18,14 +18,12 @@ def counter_advance(params: CounterParams, k: Tensor, action: Tensor) -> Counter
 
     Args:
         params: constructor keywords of the environment.
-        k: int64 [*batch].
+        k: as in `CounterRoot`.
         action: int64 [*batch].
     """
-    # envs.Counter.step.next.k
+    # envs.Counter.step
     next_k = k + action
-    # envs.Counter.step.late
     late = ~(next_k < params.last)
-    # envs.Counter.step.terminated
     terminated = late.unsqueeze(-1)
     return CounterNext(
         k=next_k, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated)
@@ -36,12 +34,12 @@ def counter_reward(k: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        k: int64 [*batch].
+        k: as in `CounterRoot`.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Counter.step.reward
+    # envs.Counter.step
     return (
         torch.arange(11, dtype=torch.int64, device=k.device)
         .to(torch.float32)[index_in_range(k, 11)]
@@ -53,12 +51,12 @@ def counter_observe(k: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        k: int64 [*batch].
+        k: as in `CounterRoot`.
 
     Returns:
         int64 [*batch, 11].
     """
-    # envs.Counter.observe.observation
+    # envs.Counter.observe
     return torch.nn.functional.one_hot(index_in_range(k, 11), 11)
 
 
@@ -70,18 +68,14 @@ def board_advance(consts: BoardConsts, pos: Tensor, action: Tensor) -> BoardNext
 
     Args:
         consts: constant tables of the environment.
-        pos: int64 [*batch, 2].
+        pos: as in `BoardRoot`.
         action: int64 [*batch].
     """
-    # envs.Board.step.want
+    # envs.Board.step
     want = pos + consts.moves[action]
-    # envs.Board.step.inside
     inside = torch.clamp(want, 0, 3)
-    # envs.Board.step.lost
     lost = (want < 0).any(dim=-1)
-    # envs.Board.step.next.pos
     next_pos = torch.where(consts.walls[inside[..., 0], inside[..., 1]].unsqueeze(-1), pos, inside)
-    # envs.Board.step.terminated
     terminated = lost.unsqueeze(-1)
     return BoardNext(
         pos=next_pos, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated)
@@ -93,18 +87,16 @@ def board_reward(consts: BoardConsts, pos: Tensor, action: Tensor, next_pos: Ten
 
     Args:
         consts: constant tables of the environment.
-        pos: int64 [*batch, 2].
+        pos: as in `BoardRoot`.
         action: int64 [*batch].
-        next_pos: int64 [*batch, 2], after the step.
+        next_pos: as in `BoardNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Board.step.want
+    # envs.Board.step
     want = pos + consts.moves[action]
-    # envs.Board.step.lost
     lost = (want < 0).any(dim=-1)
-    # envs.Board.step.reward
     return torch.where(
         lost, -1.0, consts.walls[next_pos[..., 0], next_pos[..., 1]].to(torch.float32)
     ).unsqueeze(-1)

@@ -6,13 +6,10 @@ def walk_reset(not_done: Tensor, draw_x: Tensor, draw_x_2: Tensor, draw_x_2_2: T
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_x: float32 [*batch], uniform in [0, 1).
-        draw_x_2: float32 [*batch], uniform in [0, 1).
-        draw_x_2_2: float32 [*batch], uniform in [0, 1).
+        draw_x, draw_x_2, draw_x_2_2: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Walk.reset.x
+    # envs.Walk.reset
     x = -1 + 1 * draw_x + draw_x_2
-    # envs.Walk.reset.x_2
     x_2 = -1 + 2 * draw_x_2_2
     return WalkRoot(x=x, x_2=x_2, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 

@@ -15,33 +15,32 @@ class SlopeConsts(NamedTuple):
 
 def slope_slope(params: SlopeParams, consts: SlopeConsts, x: Tensor, i: Tensor) -> Tensor:
     """`slope` of the schema."""
-    # envs.Slope.functions.slope.returns
+    # envs.Slope.functions
     return slope_pulled(params, consts, x) + consts.heights[torch.clamp(i, 0, 2)]
 
 
 def slope_pulled(params: SlopeParams, consts: SlopeConsts, x: Tensor) -> Tensor:
     """`pulled` of the schema."""
-    # envs.Slope.functions.pulled.let.y
+    # envs.Slope.functions
     y = params.gain * x
-    # envs.Slope.functions.pulled.returns
     return slope_level(params, consts) - y
 
 
 def slope_level(params: SlopeParams, consts: SlopeConsts) -> Tensor:
     """`level` of the schema."""
-    # envs.Slope.functions.level.returns
+    # envs.Slope.functions
     return consts.heights.sum(dim=-1) * params.dt
 
 
 def slope_row(params: SlopeParams) -> Tensor:
     """`row` of the schema."""
-    # envs.Slope.functions.row.returns
+    # envs.Slope.functions
     return torch.tensor((params.gain, params.dt), dtype=torch.float32).expand(2).clone()
 
 
 def slope_still(x: Tensor) -> Tensor:
     """`still` of the schema."""
-    # envs.Slope.functions.still.returns
+    # envs.Slope.functions
     return torch.zeros_like(x)
 
 
@@ -58,11 +57,9 @@ def slope_reset(
         draw_y: float32 [*batch], standard normal.
         draw_i: int64 [*batch], uniform in 0..2.
     """
-    # envs.Slope.reset.x
+    # envs.Slope.reset
     x = -1 + 2 * draw_x + slope_level(params, consts)
-    # envs.Slope.reset.y
     y = draw_y
-    # envs.Slope.reset.i
     i = draw_i
     return SlopeRoot(x=x, y=y, i=i, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -75,17 +72,12 @@ def slope_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        x: float32 [*batch].
-        y: float32 [*batch].
-        i: int64 [*batch].
-        done: bool [*batch, 1]: the episode is over.
+        x, y, i, done: as in `SlopeRoot`.
         action: int64 [*batch].
     """
-    # envs.Slope.step.next.i
+    # envs.Slope.step
     next_i = torch.clamp(i + consts.moves[action], 0, 2)
-    # envs.Slope.step.next.x
     next_x = torch.clamp(rk4(partial(slope_slope, params, consts), x, params.dt, i), -10.0, 10.0)
-    # envs.Slope.step.next.y
     next_y = torch.clamp(euler(slope_still, y, params.dt), -10.0, 10.0)
     return SlopeNext(
         x=next_x,
@@ -103,12 +95,12 @@ def slope_reward(params: SlopeParams, consts: SlopeConsts, next_x: Tensor) -> Te
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        next_x: float32 [*batch], after the step.
+        next_x: as in `SlopeNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Slope.step.reward
+    # envs.Slope.step
     return slope_pulled(params, consts, next_x).unsqueeze(-1)
 
 
@@ -117,12 +109,12 @@ def slope_observe(params: SlopeParams, x: Tensor) -> Tensor:
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch].
+        x: as in `SlopeRoot`.
 
     Returns:
         float32 [*batch, 2].
     """
-    # envs.Slope.observe.observation
+    # envs.Slope.observe
     return slope_row(params).to(x.device) * x.unsqueeze(-1)
 
 

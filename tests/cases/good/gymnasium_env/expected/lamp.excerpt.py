@@ -7,9 +7,7 @@ class Lamp(GeneratedGymEnv["LampData", "LampSpecs"]):
     Keys:
         bright: float32 [2]
         pixels: uint8 [4, 4, 3]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [3] one-hot
         ("next", "reward"): float32 [1]
     """
@@ -28,34 +26,20 @@ class Lamp(GeneratedGymEnv["LampData", "LampSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(action=OneHot(3, shape=(3,), dtype=torch.int64, device=device), device=device),
-            observation=Composite(
-                bright=Bounded(
-                    low=[0.0, -math.inf], high=[1.0, math.inf], shape=(2,), dtype=torch.float32, device=device
-                ),
-                pixels=Unbounded(shape=(4, 4, 3), dtype=torch.uint8, device=device),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            bright=Bounded(low=[0.0, -math.inf], high=[1.0, math.inf], shape=(2,), dtype=torch.float32),
+            pixels=Unbounded(shape=(4, 4, 3), dtype=torch.uint8),
         )
+        return EnvSpecs(
+            action=Composite(action=OneHot(3, shape=(3,), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> LampRoot:
-        return LampRoot(
-            bright=tensordict.get("bright"),
-            pixels=tensordict.get("pixels"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return LampRoot(*[tensordict.get(name) for name in LampRoot._fields])
 
     def _fresh(self) -> LampRoot:
         (bright, pixels) = self._gym_reset()
@@ -80,23 +64,10 @@ class Lamp(GeneratedGymEnv["LampData", "LampSpecs"]):
         )
 
     def _root_entries(self, root: LampRoot) -> dict[str, Any]:
-        return {
-            "bright": root.bright,
-            "pixels": root.pixels,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(self, root: LampRoot, actions: tuple[Tensor, ...], next_: LampNext) -> dict[str, Any]:
-        return {
-            "bright": next_.bright,
-            "pixels": next_.pixels,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 # ...
@@ -108,9 +79,7 @@ class LampIndexed(GeneratedGymEnv["LampIndexedData", "LampIndexedSpecs"]):
     Keys:
         bright: float32 [2]
         pixels: uint8 [4, 4, 3]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
     """
@@ -118,27 +87,17 @@ class LampIndexed(GeneratedGymEnv["LampIndexedData", "LampIndexedSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                bright=Bounded(
-                    low=[0.0, -math.inf], high=[1.0, math.inf], shape=(2,), dtype=torch.float32, device=device
-                ),
-                pixels=Unbounded(shape=(4, 4, 3), dtype=torch.uint8, device=device),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            bright=Bounded(low=[0.0, -math.inf], high=[1.0, math.inf], shape=(2,), dtype=torch.float32),
+            pixels=Unbounded(shape=(4, 4, 3), dtype=torch.uint8),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     # ...
 

@@ -11,9 +11,7 @@ class Arcade(GeneratedGymEnv["ArcadeData", "ArcadeSpecs"]):
         ("screen", "right", "deep"): float32 [2]
         slots: int64 [2, 2]
         names: int32 [2]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [5] one-hot 3 + 2
         ("next", "reward"): float32 [1]
     """
@@ -21,39 +19,27 @@ class Arcade(GeneratedGymEnv["ArcadeData", "ArcadeSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=MultiOneHot([3, 2], shape=(5,), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                {
-                    "bits": Binary(shape=(2, 3), dtype=torch.int8, device=device),
-                    "score": Categorical(5, shape=(), dtype=torch.int64, device=device),
-                    "screen": Composite(
-                        left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8, device=device),
-                        right=Composite(
-                            deep=Bounded(
-                                low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32, device=device
-                            ),
-                            device=device,
-                        ),
-                        device=device,
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            {
+                "bits": Binary(shape=(2, 3), dtype=torch.int8),
+                "score": Categorical(5, shape=(), dtype=torch.int64),
+                "screen": Composite(
+                    left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8),
+                    right=Composite(
+                        deep=Bounded(low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32)
                     ),
-                    "slots": Categorical(4, shape=(2, 2), dtype=torch.int64, device=device),
-                    "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32, device=device),
-                },
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+                ),
+                "slots": Categorical(4, shape=(2, 2), dtype=torch.int64),
+                "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32),
+            }
         )
+        return EnvSpecs(
+            action=Composite(action=MultiOneHot([3, 2], shape=(5,), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     # ...
 
@@ -65,39 +51,27 @@ class ArcadeIndexed(GeneratedGymEnv["ArcadeIndexedData", "ArcadeIndexedSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=MultiCategorical([3, 2], shape=(2,), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                {
-                    "bits": Binary(shape=(2, 3), dtype=torch.int8, device=device),
-                    "score": Categorical(5, shape=(), dtype=torch.int64, device=device),
-                    "screen": Composite(
-                        left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8, device=device),
-                        right=Composite(
-                            deep=Bounded(
-                                low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32, device=device
-                            ),
-                            device=device,
-                        ),
-                        device=device,
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            {
+                "bits": Binary(shape=(2, 3), dtype=torch.int8),
+                "score": Categorical(5, shape=(), dtype=torch.int64),
+                "screen": Composite(
+                    left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8),
+                    right=Composite(
+                        deep=Bounded(low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32)
                     ),
-                    "slots": Categorical(4, shape=(2, 2), dtype=torch.int64, device=device),
-                    "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32, device=device),
-                },
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+                ),
+                "slots": Categorical(4, shape=(2, 2), dtype=torch.int64),
+                "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32),
+            }
         )
+        return EnvSpecs(
+            action=Composite(action=MultiCategorical([3, 2], shape=(2,), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     # ...
 
@@ -110,9 +84,7 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
 
     Keys:
         ("only", "one"): int64 []
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [2, 2, 3] one-hot
         ("next", "reward"): float32 [1]
     """
@@ -132,35 +104,20 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=OneHot(3, shape=(2, 2, 3), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                only=Composite(
-                    one=Bounded(low=0, high=9223372036854775806, shape=(), dtype=torch.int64, device=device),
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            only=Composite(one=Bounded(low=0, high=9223372036854775806, shape=(), dtype=torch.int64))
         )
+        return EnvSpecs(
+            action=Composite(action=OneHot(3, shape=(2, 2, 3), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> GridRoot:
-        return GridRoot(
-            only_one=tensordict.get(("only", "one")),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        keys = (("only", "one"), "done", "terminated", "truncated")
+        return GridRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> GridRoot:
         only_one = self._gym_reset()
@@ -218,39 +175,27 @@ if TYPE_CHECKING:
 
     # ...
 
-    class ArcadeData(
-        TypedTensorDict[
-            Literal["left", "right", "deep", "reward"],
-            Literal["bits"] | tuple[Literal["next"], Literal["bits"]],
-            Int8[Tensor, "*batch 2 3"],
-            Literal["score"] | tuple[Literal["next"], Literal["score"]],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["screen"], Literal["left"]]
-            | tuple[Literal["next"], Literal["screen"], Literal["left"]],
-            UInt8[Tensor, "*batch 4"],
-            tuple[Literal["screen"], Literal["right"], Literal["deep"]]
-            | tuple[Literal["next"], Literal["screen"], Literal["right"], Literal["deep"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["slots"] | tuple[Literal["next"], Literal["slots"]],
-            Int64[Tensor, "*batch 2 2"],
-            Literal["names"] | tuple[Literal["next"], Literal["names"]],
-            Int32[Tensor, "*batch 2"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch 5"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["screen"]
-            | tuple[Literal["screen"], Literal["right"]]
-            | tuple[Literal["next"], Literal["screen"]]
-            | tuple[Literal["next"], Literal["screen"], Literal["right"]],
-            TensorDict,
-            Literal["next"],
-            ArcadeNextData,
-        ]
-    ):
+    class ArcadeData(TypedTensorDict[
+        Literal["left", "right", "deep", "reward"],
+        Literal["bits"] | tuple[Literal["next"], Literal["bits"]], Int8[Tensor, "*batch 2 3"],
+        Literal["score"] | tuple[Literal["next"], Literal["score"]], Int64[Tensor, "*batch"],
+        tuple[Literal["screen"], Literal["left"]]
+        | tuple[Literal["next"], Literal["screen"], Literal["left"]], UInt8[Tensor, "*batch 4"],
+        tuple[Literal["screen"], Literal["right"], Literal["deep"]]
+        | tuple[Literal["next"], Literal["screen"], Literal["right"], Literal["deep"]],
+        Float32[Tensor, "*batch 2"],
+        Literal["slots"] | tuple[Literal["next"], Literal["slots"]], Int64[Tensor, "*batch 2 2"],
+        Literal["names"] | tuple[Literal["next"], Literal["names"]], Int32[Tensor, "*batch 2"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch 5"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["screen"]
+        | tuple[Literal["screen"], Literal["right"]]
+        | tuple[Literal["next"], Literal["screen"]]
+        | tuple[Literal["next"], Literal["screen"], Literal["right"]], TensorDict,
+        Literal["next"], ArcadeNextData,
+    ]):
         """The tensordicts of `Arcade`, with their keys."""
 
     # ...

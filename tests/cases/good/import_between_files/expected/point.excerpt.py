@@ -6,15 +6,12 @@ def point_advance(params: PointParams, x: Tensor, v: Tensor, action: Tensor) -> 
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch].
-        v: float32 [*batch].
+        x, v: as in `PointRoot`.
         action: float32 [*batch, 1].
     """
-    # envs.Point.step.next.v
+    # envs.Point.step
     next_v = torch.clamp(v + action[..., 0] * params.dt, -1.0, 1.0)
-    # envs.Point.step.next.x
     next_x = torch.clamp(x + next_v * params.dt, -10.0, 10.0)
-    # envs.Point.step.terminated
     terminated = (torch.abs(next_x) > 9).unsqueeze(-1)
     return PointNext(
         x=next_x,

@@ -19,7 +19,7 @@ class RewardLoss(LossModule):
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
         model = self.functional_network("model")
-        # losses.RewardLoss.terms.loss
+        # losses.RewardLoss.terms
         model_now = model.live(tensordict, keys.predicted_reward)
         terms = reward_loss(model_now, self._read(next_tensordict, keys.reward, "reward"))
         return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})

@@ -19,12 +19,11 @@ def table_advance(left: Tensor, seats: Tensor) -> TableNext:
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        left: int64 [*batch, 3].
+        left: as in `TableRoot`.
         seats: bool [*batch, 5].
     """
-    # envs.Table.step.next.left
+    # envs.Table.step
     next_left = torch.clamp(left - seats[..., :3].to(torch.int64), 0, 4)
-    # envs.Table.step.terminated
     terminated = (next_left == 0).all(dim=-1).unsqueeze(-1)
     return TableNext(
         left=next_left, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated)
@@ -41,7 +40,7 @@ def table_reward(seats: Tensor, drinks: Tensor) -> Tensor:
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Table.step.reward
+    # envs.Table.step
     return (
         torch.where(
             seats[..., 3], 1.0, torch.full(seats.shape[:-1], 0.5, dtype=torch.float32, device=seats.device)
@@ -57,19 +56,16 @@ def table_observe(left: Tensor) -> TableObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        left: int64 [*batch, 3].
+        left: as in `TableRoot`.
 
     Returns:
         shown: bool [*batch, 5].
         allowed: bool [*batch, 5].
     """
-    # envs.Table.observe.first
+    # envs.Table.observe
     first = torch.nn.functional.one_hot(left.argmax(dim=-1), 3)
-    # envs.Table.observe.second
     second = torch.nn.functional.one_hot((left[..., 0] > 2).to(torch.int64), 2)
-    # envs.Table.observe.shown
     shown = torch.cat((first, second), dim=-1) > 0
-    # envs.Table.observe.allowed
     allowed = torch.cat((first, second), dim=-1) >= 0
     return TableObservation(shown=shown, allowed=allowed)
 
@@ -78,30 +74,22 @@ class Table(GeneratedEnv["TableData", "TableSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            shown=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool),
+            allowed=Binary(shape=(5,), dtype=torch.bool),
+            left=Bounded(low=0, high=4, shape=(3,), dtype=torch.int64),
+        )
         return EnvSpecs(
             action=Composite(
-                seats=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool, device=device),
-                drinks=MultiCategorical([3, 2], shape=(2, 2), dtype=torch.int64, device=device),
-                device=device,
+                seats=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool),
+                drinks=MultiCategorical([3, 2], shape=(2, 2), dtype=torch.int64),
             ),
-            observation=Composite(
-                shown=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool, device=device),
-                allowed=Binary(shape=(5,), dtype=torch.bool, device=device),
-                left=Bounded(low=0, high=4, shape=(3,), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(
-                left=Bounded(low=0, high=4, shape=(3,), dtype=torch.int64, device=device), device=device
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
-        )
+            observation=observation,
+            state=observation.select("left"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     # ...
 

@@ -19,9 +19,8 @@ class DiceConsts(NamedTuple):
 
 def dice_softmax(x: Tensor, sort: Tensor) -> Tensor:
     """`softmax` of the schema."""
-    # envs.Dice.functions.softmax.let.total
+    # envs.Dice.functions
     total = torch.abs(x).sum(dim=-1) + sort
-    # envs.Dice.functions.softmax.returns
     return x / (1 + total).unsqueeze(-1)
 
 
@@ -31,12 +30,10 @@ def dice_reset(not_done: Tensor, draw_roll: Tensor, draw_std: Tensor, draw_std_2
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_roll: int64 [*batch, 3], uniform in 1..6.
-        draw_std: float32 [*batch], uniform in [0, 1).
-        draw_std_2: float32 [*batch], uniform in [0, 1).
+        draw_std, draw_std_2: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Dice.reset.roll
+    # envs.Dice.reset
     roll = draw_roll
-    # envs.Dice.reset.std
     std = -torch.log1p(-draw_std) / (1 + -torch.log1p(-draw_std_2))
     return DiceRoot(
         roll=roll, std=std, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
@@ -48,16 +45,12 @@ def dice_advance(params: DiceParams, roll: Tensor, std: Tensor, done: Tensor, dr
 
     Args:
         params: constructor keywords of the environment.
-        roll: int64 [*batch, 3].
-        std: float32 [*batch].
-        done: bool [*batch, 1]: the episode is over.
+        roll, std, done: as in `DiceRoot`.
         draw_where: int64 [*batch, 3], uniform in 1..6.
     """
-    # envs.Dice.step.where
+    # envs.Dice.step
     where = draw_where
-    # envs.Dice.step.next.roll
     next_roll = torch.maximum(roll, where)
-    # envs.Dice.step.next.std
     next_std = torch.clamp(std + params.sigmoid, 0.0, 10.0)
     return DiceNext(
         roll=next_roll,
@@ -73,12 +66,12 @@ def dice_reward(consts: DiceConsts, next_roll: Tensor) -> Tensor:
 
     Args:
         consts: constant tables of the environment.
-        next_roll: int64 [*batch, 3], after the step.
+        next_roll: as in `DiceNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Dice.step.reward
+    # envs.Dice.step
     return (next_roll.to(torch.float32).mean(dim=-1) + consts.outer.mean(dim=-1)).unsqueeze(-1)
 
 
@@ -89,16 +82,14 @@ def dice_observe(roll: Tensor, std: Tensor) -> DiceObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        roll: int64 [*batch, 3].
-        std: float32 [*batch].
+        roll, std: as in `DiceRoot`.
 
     Returns:
         permutation: float32 [*batch, 3].
         var: float32 [*batch].
     """
-    # envs.Dice.observe.permutation
+    # envs.Dice.observe
     permutation = dice_softmax(roll.to(torch.float32), std)
-    # envs.Dice.observe.var
     var = std * 2
     return DiceObservation(permutation=permutation, var=var)
 

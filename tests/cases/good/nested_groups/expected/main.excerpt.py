@@ -8,7 +8,7 @@ def team_reset(not_done: Tensor, draw_x: Tensor) -> TeamRoot:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_x: float32 [*batch, 3], uniform in [0, 1).
     """
-    # envs.Team.reset.x
+    # envs.Team.reset
     x = -1 + 2 * draw_x
     agents_done = torch.zeros((*not_done.shape[:-1], 3, 1), dtype=torch.bool, device=not_done.device)
     return TeamRoot(
@@ -26,14 +26,12 @@ def team_advance(x: Tensor, agents_action: Tensor) -> TeamNext:
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        x: float32 [*batch, 3].
+        x: as in `TeamRoot`.
         agents_action: int64 [*batch, 3].
     """
-    # envs.Team.step.next.x
+    # envs.Team.step
     next_x = torch.clamp(x + agents_action.to(torch.float32) - 1, -10.0, 10.0)
-    # envs.Team.step.agents.terminated
     agents_terminated = torch.abs(next_x) > 9
-    # envs.Team.step.terminated
     terminated = agents_terminated.all(dim=-1).unsqueeze(-1)
     agents_terminated = agents_terminated.unsqueeze(-1)
     return TeamNext(
@@ -51,12 +49,12 @@ def team_reward(next_x: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_x: float32 [*batch, 3], after the step.
+        next_x: as in `TeamNext`, after the step.
 
     Returns:
         float32 [*batch, 3, 1].
     """
-    # envs.Team.step.agents.reward
+    # envs.Team.step
     return (-torch.abs(next_x)).unsqueeze(-1)
 
 
@@ -67,15 +65,14 @@ def team_observe(x: Tensor) -> TeamObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch, 3].
+        x: as in `TeamRoot`.
 
     Returns:
         agents_observation: float32 [*batch, 3, 1].
         agents_action_mask: bool [*batch, 3, 3].
     """
-    # envs.Team.observe.agents.observation
+    # envs.Team.observe
     agents_observation = x.unsqueeze(-1)
-    # envs.Team.observe.agents.action_mask
     agents_action_mask = (
         (torch.ones((3, 3), dtype=torch.float32, device=x.device) > 0).expand(*x.shape[:-1], 3, 3).clone()
     )
@@ -86,47 +83,27 @@ class Team(GeneratedEnv["TeamData", "TeamSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                agents=Composite(
-                    action=Categorical(3, shape=(3,), dtype=torch.int64, device=device), device=device
-                ),
-                device=device,
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        agents_flag = Categorical(2, shape=(3, 1), dtype=torch.bool)
+        observation = Composite(
+            agents=Composite(
+                observation=Bounded(low=-10.0, high=10.0, shape=(3, 1), dtype=torch.float32),
+                action_mask=Binary(shape=(3, 3), dtype=torch.bool),
             ),
-            observation=Composite(
-                agents=Composite(
-                    observation=Bounded(
-                        low=-10.0, high=10.0, shape=(3, 1), dtype=torch.float32, device=device
-                    ),
-                    action_mask=Binary(shape=(3, 3), dtype=torch.bool, device=device),
-                    device=device,
-                ),
-                x=Bounded(low=-10.0, high=10.0, shape=(3,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                x=Bounded(low=-10.0, high=10.0, shape=(3,), dtype=torch.float32, device=device), device=device
-            ),
-            reward=Composite(
-                agents=Composite(
-                    reward=Unbounded(shape=(3, 1), dtype=torch.float32, device=device), device=device
-                ),
-                device=device,
-            ),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                agents=Composite(
-                    done=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    device=device,
-                ),
-                device=device,
-            ),
+            x=Bounded(low=-10.0, high=10.0, shape=(3,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(agents=Composite(action=Categorical(3, shape=(3,), dtype=torch.int64))),
+            observation=observation,
+            state=observation.select("x"),
+            reward=Composite(agents=Composite(reward=Unbounded(shape=(3, 1), dtype=torch.float32))),
+            done=Composite(
+                done=flag,
+                terminated=flag,
+                truncated=flag,
+                agents=Composite(done=agents_flag, terminated=agents_flag, truncated=agents_flag),
+            ),
+        ).to(self.device)
 
     # ...
 
@@ -152,31 +129,23 @@ if TYPE_CHECKING:
 
     # ...
 
-    class TeamData(
-        TypedTensorDict[
-            Literal["observation", "action_mask", "action", "reward"],
-            tuple[Literal["agents"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["agents"], Literal["observation", "reward"]],
-            Float32[Tensor, "*batch 3 1"],
-            tuple[Literal["agents"], Literal["action_mask"]]
-            | tuple[Literal["next"], Literal["agents"], Literal["action_mask"]],
-            Bool[Tensor, "*batch 3 3"],
-            Literal["x"] | tuple[Literal["next"], Literal["x"]],
-            Float32[Tensor, "*batch 3"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["agents"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["agents"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 3 1"],
-            tuple[Literal["agents"], Literal["action"]],
-            Int64[Tensor, "*batch 3"],
-            Literal["agents"] | tuple[Literal["next"], Literal["agents"]],
-            TensorDict,
-            Literal["next"],
-            TeamNextData,
-        ]
-    ):
+    class TeamData(TypedTensorDict[
+        Literal["observation", "action_mask", "action", "reward"],
+        tuple[Literal["agents"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["agents"], Literal["observation", "reward"]],
+        Float32[Tensor, "*batch 3 1"],
+        tuple[Literal["agents"], Literal["action_mask"]]
+        | tuple[Literal["next"], Literal["agents"], Literal["action_mask"]], Bool[Tensor, "*batch 3 3"],
+        Literal["x"] | tuple[Literal["next"], Literal["x"]], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["agents"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["agents"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 3 1"],
+        tuple[Literal["agents"], Literal["action"]], Int64[Tensor, "*batch 3"],
+        Literal["agents"] | tuple[Literal["next"], Literal["agents"]], TensorDict,
+        Literal["next"], TeamNextData,
+    ]):
         """The tensordicts of `Team`, with their keys."""
 
     # ...

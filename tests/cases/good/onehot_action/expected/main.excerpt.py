@@ -8,9 +8,8 @@ def walk_reset(not_done: Tensor, draw_x: Tensor) -> WalkRoot:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_x: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Walk.reset.x
+    # envs.Walk.reset
     x = -1 + 2 * draw_x
-    # envs.Walk.reset.last
     last = torch.zeros(not_done.shape[:-1], dtype=torch.int64, device=not_done.device)
     return WalkRoot(x=x, last=last, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -23,18 +22,14 @@ def walk_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        x: float32 [*batch].
-        done: bool [*batch, 1]: the episode is over.
+        x, done: as in `WalkRoot`.
         move: bool [*batch, 3].
         arms: bool [*batch, 5].
     """
-    # envs.Walk.step.kind
+    # envs.Walk.step
     kind = move.to(torch.uint8).argmax(dim=-1)
-    # envs.Walk.step.by
     by = consts.moves[kind] + consts.moves[arms[..., :3].to(torch.uint8).argmax(dim=-1)]
-    # envs.Walk.step.next.x
     next_x = torch.clamp(x + params.scale * by, -10.0, 10.0)
-    # envs.Walk.step.next.last
     next_last = kind
     return WalkNext(
         x=next_x,
@@ -49,14 +44,14 @@ def walk_reward(last: Tensor, move: Tensor, legs: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        last: int64 [*batch].
+        last: as in `WalkRoot`.
         move: bool [*batch, 3].
         legs: bool [*batch, 4, 2].
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Walk.step.reward
+    # envs.Walk.step
     return (
         torch.where(
             move.to(torch.uint8).argmax(dim=-1) == last, 0.0, torch.full_like(last, -1.0, dtype=torch.float32)
@@ -69,13 +64,12 @@ def walk_observe(x: Tensor, last: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch].
-        last: int64 [*batch].
+        x, last: as in `WalkRoot`.
 
     Returns:
         float32 [*batch, 2].
     """
-    # envs.Walk.observe.observation
+    # envs.Walk.observe
     return torch.stack((x, last.to(torch.float32)), dim=-1)
 
 
@@ -83,33 +77,23 @@ class Walk(GeneratedEnv["WalkData", "WalkSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Unbounded(shape=(2,), dtype=torch.float32),
+            x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32),
+            last=Categorical(3, shape=(), dtype=torch.int64),
+        )
         return EnvSpecs(
             action=Composite(
-                move=OneHot(3, shape=(3,), dtype=torch.bool, device=device),
-                legs=OneHot(2, shape=(4, 2), dtype=torch.bool, device=device),
-                arms=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool, device=device),
-                device=device,
+                move=OneHot(3, shape=(3,), dtype=torch.bool),
+                legs=OneHot(2, shape=(4, 2), dtype=torch.bool),
+                arms=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool),
             ),
-            observation=Composite(
-                observation=Unbounded(shape=(2,), dtype=torch.float32, device=device),
-                x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32, device=device),
-                last=Categorical(3, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(
-                x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32, device=device),
-                last=Categorical(3, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
-        )
+            observation=observation,
+            state=observation.select("x", "last"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     # ...
 

@@ -24,25 +24,20 @@ def point_reset(
     Args:
         params: constructor keywords of the environment.
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_mass: float32 [*batch], uniform in [0, 1).
-        draw_slow: float32 [*batch], uniform in [0, 1).
-        draw_x: float32 [*batch], uniform in [0, 1).
+        draw_mass, draw_slow, draw_x: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Point.params.mass
+    # envs.Point.params
     mass = (
         1 - params.spread + (1 + params.spread - (1 - params.spread)) * draw_mass
         if params.mass is None
         else params.mass.clone()
     )
-    # envs.Point.params.slow
     slow = (
         (draw_slow < 0.5 if params.spread > 0.5 else mass > 1) if params.slow is None else params.slow.clone()
     )
-    # envs.Point.params.dt
     dt = params.dt.clone()
-    # envs.Point.params.gains
     gains = params.gains.clone()
-    # envs.Point.reset.x
+    # envs.Point.reset
     x = (-1 + 2 * draw_x) * dt
     return PointRoot(
         x=x,
@@ -62,17 +57,11 @@ def point_advance(
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        x: float32 [*batch].
-        mass: float32 [*batch]: in kg.
-        slow: bool [*batch].
-        dt: float32 [*batch]: seconds between two steps.
-        gains: float32 [*batch, 2].
-        done: bool [*batch, 1]: the episode is over.
+        x, mass, slow, dt, gains, done: as in `PointRoot`.
         action: float32 [*batch, 2].
     """
-    # envs.Point.step.push
+    # envs.Point.step
     push = (gains * action).sum(dim=-1) / mass
-    # envs.Point.step.next.x
     next_x = torch.clamp(x + dt * torch.where(slow, 0.1 * push, push), -10.0, 10.0)
     return PointNext(
         x=next_x,

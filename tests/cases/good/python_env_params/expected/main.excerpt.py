@@ -100,9 +100,8 @@ def slide_reset(
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_mass: int64 [*batch], uniform in 0..1.
     """
-    # envs.Slide.params.mass
+    # envs.Slide.params
     mass = consts.weights[draw_mass].clone() if params.mass is None else params.mass.clone()
-    # envs.Slide.params.gains
     gains = params.gains.clone()
     (x,) = dynamics.reset(not_done, SlideEpisodeParams(mass=mass, gains=gains))
     return SlideRoot(
@@ -190,7 +189,7 @@ def crane_reset(
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_load: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Crane.params.load
+    # envs.Crane.params
     load = 1 + 2 * draw_load if params.load is None else params.load.clone()
     (height,) = dynamics.reset(not_done, CraneEpisodeParams(load=load))
     return CraneRoot(

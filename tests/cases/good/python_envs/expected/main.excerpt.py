@@ -111,7 +111,7 @@ def fleet_advance(
     Args:
         dynamics: the class's object.
         done: bool [*batch, 1]; it tells the batch shape.
-        robots_pos: int64 [*batch, 3, 2]: row and column.
+        robots_pos: as in `FleetRoot`.
         robots_action: int64 [*batch, 3].
     """
     (

@@ -8,9 +8,7 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         observation: float32 [*batch, 2] in [[-10, -1], [10, 1]]
         x: float32 [*batch] in [-10, 10]
         v: float32 [*batch] in [-1, 1]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """

@@ -30,33 +30,19 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-10.0, -1.0], high=[10.0, 1.0], shape=(2,), dtype=torch.float32, device=device
-                ),
-                x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32, device=device),
-                v=Bounded(low=-1.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32, device=device),
-                v=Bounded(low=-1.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-10.0, -1.0], high=[10.0, 1.0], shape=(2,), dtype=torch.float32),
+            x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32),
+            v=Bounded(low=-1.0, high=1.0, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("x", "v"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     # ...
 

@@ -14,12 +14,10 @@ def discounted_reset(weight: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
     """`weight` and `total` at the start of an episode.
 
     Args:
-        weight: floats [*batch, ...], read for its shape and dtype only.
-        total: floats [*batch, ...], read for its shape and dtype only.
+        weight, total: floats [*batch, ...], read for its shape and dtype only.
     """
-    # transforms.Discounted.reset.weight
+    # transforms.Discounted.reset
     weight = torch.ones_like(weight)
-    # transforms.Discounted.reset.total
     total = torch.zeros_like(total)
     return weight, total
 
@@ -31,13 +29,11 @@ def discounted_step(
 
     Args:
         gamma: the discount factor.
-        weight: floats [*batch, ...], before the step.
-        total: floats [*batch, ...], before the step.
+        weight, total: floats [*batch, ...], before the step.
         next_reward: floats [*batch, ...], after the step.
     """
-    # transforms.Discounted.step.next.weight
+    # transforms.Discounted.step
     next_weight = weight * gamma
-    # transforms.Discounted.step.next.total
     next_total = total + weight * next_reward
     return next_weight, next_total
 
@@ -51,7 +47,7 @@ def squashed_map(observation: Tensor) -> Tensor:
     Args:
         observation: floats [*batch, ...].
     """
-    # transforms.Squashed.map.squashed
+    # transforms.Squashed.map
     return torch.tanh(observation)
 
 

@@ -18,7 +18,7 @@ def delta_reset(change: Tensor) -> Tensor:
     Args:
         change: floats [*batch, ...], read for its shape and dtype only.
     """
-    # transforms.Delta.reset.change
+    # transforms.Delta.reset
     return torch.zeros_like(change)
 
 
@@ -29,9 +29,8 @@ def delta_reset_peak_age(x: Tensor, age: Tensor) -> tuple[Tensor, Tensor]:
         x: floats [*batch, ...].
         age: int64 [*batch, ...], read for its shape and dtype only.
     """
-    # transforms.Delta.reset.peak
+    # transforms.Delta.reset
     peak = torch.abs(x)
-    # transforms.Delta.reset.age
     age = torch.zeros_like(age, dtype=torch.int64)
     return peak, age
 
@@ -45,9 +44,8 @@ def delta_step(gain: float, clipped: bool, x: Tensor, next_x: Tensor) -> Tensor:
         x: floats [*batch, ...], before the step.
         next_x: floats [*batch, ...], after the step.
     """
-    # transforms.Delta.step.raw
+    # transforms.Delta.step
     raw = gain * (next_x - x)
-    # transforms.Delta.step.next.change
     return torch.clamp(raw, -1.0, 1.0) if clipped else raw
 
 
@@ -60,11 +58,9 @@ def delta_step_age_peak(window: int, peak: Tensor, age: Tensor, next_x: Tensor) 
         age: int64 [*batch, ...], before the step.
         next_x: floats [*batch, ...], after the step.
     """
-    # transforms.Delta.step.stale
+    # transforms.Delta.step
     stale = age + 1 >= window
-    # transforms.Delta.step.next.age
     next_age = torch.where(stale, 0, age + 1)
-    # transforms.Delta.step.next.peak
     next_peak = torch.where(stale, torch.abs(next_x), torch.maximum(peak, torch.abs(next_x)))
     return next_age, next_peak
 
@@ -128,7 +124,7 @@ def halve_inverse(outer: Tensor) -> Tensor:
     Args:
         outer: floats [*batch, ...].
     """
-    # transforms.Halve.inverse.inner
+    # transforms.Halve.inverse
     return outer / 2
 
 

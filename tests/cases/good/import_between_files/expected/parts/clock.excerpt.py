@@ -9,9 +9,8 @@ def clock_step(limit: int, time: Tensor, next_truncated: Tensor) -> tuple[Tensor
         time: int64 [*batch, ...], before the step.
         next_truncated: bool [*batch, ...], so far.
     """
-    # transforms.Clock.step.next.time
+    # transforms.Clock.step
     next_time = time + 1
-    # transforms.Clock.step.next.truncated
     next_truncated = next_truncated | (next_time >= limit)
     return next_time, next_truncated
 
