@@ -27,7 +27,13 @@ demo: $(DEMO)  ## Build the standard library, then train its CartPole with its D
 .PHONY: test
 test: $(DEV)  ## Everything that must hold: lint, types, import layers, generated files, all tests
 	@$(MAKE) -j2 lint typecheck layers generated
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 3  # one more than cores: many tests wait for processes of their own
+	# one worker more than cores: many tests wait for processes of their own; neighbours share fixtures: worksteal
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal
+
+.PHONY: quick
+quick: $(DEV)  ## Lint, types, and the tests that your changes can break, in two minutes (BASE=main)
+	@QUICK_STARTED=$$(date +%s); export QUICK_STARTED; \
+	$(MAKE) -j2 lint typecheck layers generated && $(ONE_THREAD) $(BIN)/python -m tests.quick $(BASE)
 
 .PHONY: bench
 bench: $(DEV)  ## Print the table of speed ratios, ours against the peers (QUICK=1 for a rough one)

@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
@@ -20,7 +20,7 @@ from specgen import __version__
 
 if TYPE_CHECKING:
     from specgen.project import ConfigError, Project, RefusedError, Report
-    from specgen.project.build import Outcome
+    from specgen.project.build import Outcome, Workspace
 
 OK, FOUND, USAGE, REFUSED, FAULT = 0, 1, 2, 3, 4
 
@@ -30,6 +30,7 @@ _ROOT = click.option(
     help="The folder to work in (default: here); pyproject.toml is looked for from there upwards.",
 )
 _STRICT = click.option("--strict", is_flag=True, help="Fail on warnings, too.")
+_WATCH = click.option("--watch", is_flag=True, help="Do it again at each change of a schema, until Ctrl+C.")
 
 
 @click.group(
@@ -57,61 +58,89 @@ def main(context: click.Context, root: Path | None, traceback: bool) -> None:
 @main.command()
 @click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
 @_STRICT
+@_WATCH
 @_ROOT
 @click.pass_obj
-def build(folder: Path, force: bool, strict: bool, root: Path | None) -> None:
+def build(folder: Path, force: bool, strict: bool, watch: bool, root: Path | None) -> None:
     """Check the schemas and write the generated files that are missing or out of date."""
-    from specgen.project import RefusedError
-    from specgen.project.build import build as run
 
-    project = _project(root or folder)
-    try:
-        with _progress() as say:
-            outcome = run(project, force=force, strict=strict, say=say)
-    except RefusedError as refused:
-        _refused(refused)
-    except OSError as error:
-        _fail(f"cannot write: {error}")
-    _diagnose(outcome)
-    written = outcome.written
-    if written is None:
-        click.echo("nothing was written")
-        sys.exit(FOUND)
-    for key in outcome.recorded:
-        click.echo(f"recorded {key}")
-    for path in written.written:
-        click.echo(f"wrote    {path}")
-    for path in written.removed:
-        click.echo(f"removed  {path}")
-    click.echo(
-        f"{_files(len(written.written))} written, {len(written.removed)} removed, {written.unchanged} unchanged"
-    )
+    def once(workspace: Workspace) -> None:
+        from specgen.project import RefusedError
+
+        try:
+            with _progress() as say:
+                outcome = workspace.build(force=force, strict=strict, say=say)
+        except RefusedError as refused:
+            _refused(refused)
+        except OSError as error:
+            _fail(f"cannot write: {error}")
+        _diagnose(outcome)
+        written = outcome.written
+        if written is None:
+            click.echo("nothing was written")
+            sys.exit(FOUND)
+        for key in outcome.recorded:
+            click.echo(f"recorded {key}")
+        for path in written.written:
+            click.echo(f"wrote    {path}")
+        for path in written.removed:
+            click.echo(f"removed  {path}")
+        count = _files(len(written.written))
+        click.echo(f"{count} written, {len(written.removed)} removed, {written.unchanged} unchanged")
+
+    _run(root or folder, watch, once)
 
 
 @main.command()
 @_STRICT
+@_WATCH
 @_ROOT
 @click.pass_obj
-def check(folder: Path, strict: bool, root: Path | None) -> None:
+def check(folder: Path, strict: bool, watch: bool, root: Path | None) -> None:
     """Check the schemas, and that the generated files are what they say; write nothing."""
-    from specgen.project.build import check as run
 
-    project = _project(root or folder)
+    def once(workspace: Workspace) -> None:
+        try:
+            with _progress() as say:
+                outcome = workspace.check(strict=strict, say=say)
+        except OSError as error:
+            _fail(f"cannot read: {error}")
+        _diagnose(outcome)
+        report = outcome.report
+        if report is None:
+            sys.exit(FOUND)
+        if not report.clean:
+            _stale(report)
+            sys.exit(FOUND)
+        click.echo(
+            f"{_files(outcome.schemas, 'schema')} checked, {_files(len(report.unchanged), 'generated')} up to date"
+        )
+
+    _run(root or folder, watch, once)
+
+
+def _run(root: Path, watch: bool, once: Callable[[Workspace], None]) -> None:
+    """Do something with the project, once or at each change of its files."""
+    from specgen.project.build import Workspace
+    from specgen.project.watch import changes
+
+    workspace = Workspace(_project(root))
+    if not watch:
+        once(workspace)
+        return
     try:
-        with _progress() as say:
-            outcome = run(project, strict=strict, say=say)
-    except OSError as error:
-        _fail(f"cannot read: {error}")
-    _diagnose(outcome)
-    report = outcome.report
-    if report is None:
-        sys.exit(FOUND)
-    if not report.clean:
-        _stale(report)
-        sys.exit(FOUND)
-    click.echo(
-        f"{_files(outcome.schemas, 'schema')} checked, {_files(len(report.unchanged), 'generated')} up to date"
-    )
+        while True:
+            for _ in changes(workspace.project):
+                # What would end the command otherwise has been said.
+                with suppress(SystemExit):
+                    project = _project(root)
+                    if project != workspace.project:
+                        break
+                    once(workspace)
+                click.echo("waiting for changes, Ctrl+C ends it")
+            workspace = Workspace(project)
+    except KeyboardInterrupt:
+        click.echo()
 
 
 @main.command()

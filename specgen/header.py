@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import sys
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 # For black and ruff; for isort and ruff's sorting of imports; for the linters flake8 and ruff.
 _KEEP_OFF = ("# fmt: off", "# isort: skip_file", "# flake8: noqa")
@@ -92,42 +92,50 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _code(tree: ast.AST) -> list[str]:
-    """A syntax tree as texts, the same in every version of Python: fields that hold nothing are left out.
-
-    It keeps its own stack: a sum of a thousand terms is a tree a thousand levels deep.
-    """
+    """A syntax tree as texts, the same in every version of Python: fields that hold nothing are left out."""
     texts: list[str] = []
-    todo: list[Any] = [tree]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            texts.append(item)
-        elif isinstance(item, list):
-            todo.append("]")
-            todo += reversed(item)
-            todo.append("[")
-        elif (documentation := _documentation(item)) is not None:
-            texts.append(f"doc {_words(documentation)}")
-        elif item is None:
-            texts.append("None")
-        else:
-            texts.append(f"{type(item).__name__}(")
-            todo.append(")")
-            for name in reversed(item._fields):
-                value = getattr(item, name, None)
-                if value is None or value == [] or name == "kind":  # the `u` of u"text"
-                    continue
-                if isinstance(value, (ast.AST, list)):
-                    todo += (value, f"{name}=")
-                else:
-                    todo.append(f"{name}={value!r}")
+    # A sum of a thousand terms is a tree a thousand levels deep; the parser makes none deeper than three times the limit.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(4 * limit)
+    try:
+        _add_code(tree, texts.append)
+    finally:
+        sys.setrecursionlimit(limit)
     return texts
 
 
-def _documentation(item: object) -> str | None:
+def _add_code(node: ast.AST, add: Callable[[str], None]) -> None:
+    kind = type(node)
+    if kind is ast.Expr and (documentation := _documentation(node)) is not None:
+        add(f"doc {_words(documentation)}")
+        return
+    values = node.__dict__
+    add(f"{kind.__name__}(")
+    for name in kind._fields:
+        value = values.get(name)
+        if value is None or name == "kind":  # the `u` of u"text"
+            continue
+        if isinstance(value, ast.AST):
+            add(f"{name}=")
+            _add_code(value, add)
+        elif value.__class__ is not list:
+            add(f"{name}={value!r}")
+        elif value:
+            add(f"{name}=\n[")
+            for item in value:
+                if isinstance(item, ast.AST):
+                    _add_code(item, add)
+                else:
+                    add(str(item))
+            add("]")
+    add(")")
+
+
+def _documentation(node: ast.AST) -> str | None:
     """The text of a docstring; None of anything else."""
-    value = item.value.value if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) else None
-    return value if isinstance(value, str) else None
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+        return None
+    return node.value.value if isinstance(node.value.value, str) else None
 
 
 def _words(text: str) -> str:

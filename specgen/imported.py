@@ -54,9 +54,30 @@ _RUNTIME_ENVS = (
     "SimulatorDynamics",
     "VectorDynamics",
 )
-_RUNTIME_LIFTING = ("counts_before", "sums_before")
+_RUNTIME_LIFTING = (
+    "affine_before",
+    "all_before",
+    "any_before",
+    "counts_before",
+    "kept_before",
+    "maxima_before",
+    "minima_before",
+    "products_before",
+    "shifted_before",
+    "sums_before",
+)
 _RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "Entries", "NestedKey", "TensorDict", "TensorDictBase")
-_RUNTIME_TYPED = ("TypedComposite", "TypedTensorDict")
+_RUNTIME_TYPED = (
+    "Actions",
+    "Dones",
+    "NoState",
+    "Observations",
+    "OneAction",
+    "OneReward",
+    "Rewards",
+    "States",
+    "TypedTensorDict",
+)
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
 _RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
@@ -94,6 +115,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
+    "TYPE_CHECKING": Import("typing", "TYPE_CHECKING"),
     "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),
     "TensorDictModuleBase": Import("specgen_runtime.typing", "TensorDictModuleBase", typing_only=True),
     **{name: Import("jaxtyping", name, typing_only=True) for name in _JAXTYPING},
@@ -105,5 +127,5 @@ PYTHON_FUNCTIONS = frozenset(
 )
 """Python's own names that generated functions read (`tests/build/test_names.py` compares them with it)."""
 
-NAMES_READ = PYTHON_FUNCTIONS | IMPORTABLE.keys() | {"TYPE_CHECKING"}
+NAMES_READ = PYTHON_FUNCTIONS | IMPORTABLE.keys()
 """Every name that generated code reads without declaring it."""

@@ -1,23 +1,95 @@
-"""The compiler as one sentence: parse, load, check, plan, emit."""
+"""The compiler as one sentence: outline every file, link them, compile those that are not known yet, gather.
+
+What it takes to compile a file is in `specgen.compile_file`, which is loaded when there is one to compile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+import hashlib
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from specgen.check.files import check_files
-from specgen.check.project import check_project
-from specgen.diagnostics import Diagnostic, Rule, Sink, internal_error, working_on
+from specgen.diagnostics import Diagnostic, Rule, Sink, internal_error, tidy
 from specgen.diagnostics.rules import yaml as yaml_rules
 from specgen.diagnostics.rules.expressions import TAG_REFUSED
-from specgen.emit import render_project
-from specgen.plan.project import plan_project
-from specgen.schema.load import SchemaFile, load
+from specgen.emit.packages import PackagePlan, plan_packages
+from specgen.link import Job, Linked, Source, content_of, digest_of
 from specgen.settings import Config, Library
-from specgen.source import Imports, PythonSchema, from_python, parse_yaml, resolve_imports
-from specgen.source import Mapping as MappingNode
-from specgen.source import Sequence as SequenceNode
+from specgen.source.outline import Outline
 from specgen.source.spaces import Record
+
+if TYPE_CHECKING:
+    from specgen.compile_file import CompiledFile, Interface
+    from specgen.schema.load import SchemaFile
+
+Kind = Literal["outline", "result", "interface", "text"]
+"""What is kept of a file: what it says of itself; what came of it; what importing files may know; its module."""
+
+
+class Memo(Protocol):
+    """What earlier compilations found out, each by a digest of everything that it depends on."""
+
+    def get(self, kind: Kind, key: str) -> Any:
+        """What is known under a key; None when nothing is."""
+        ...
+
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """Keep what was found out."""
+        ...
+
+
+class Workers(Protocol):
+    """Compiles many files at once."""
+
+    def prepare(self, count: int) -> None:
+        """Be told how many files there will be at least, while there is still something else to do."""
+        ...
+
+    def compile_files(
+        self, jobs: Sequence[Job], interfaces: dict[str, Interface]
+    ) -> dict[str, CompiledFile] | None:
+        """As the function of that name does; None when the files are better compiled one after the other."""
+        ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is kept of a compiled file, or of a package's `__init__`.
+
+    Attributes:
+        diagnostics: every mistake and warning.
+        digest: SHA-256 of the generated text; None when there is none.
+        exports: the names that the package shows.
+        places: a digest of each other file that the diagnostics point into: they hold while these are the same.
+    """
+
+    diagnostics: tuple[Diagnostic, ...] = ()
+    digest: str | None = None
+    exports: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+class Files(Mapping[str, str]):
+    """Generated files by path: their digests are at hand, their texts are fetched when they are asked for."""
+
+    def __init__(self, digests: Mapping[str, str], fetch: Callable[[str], str]) -> None:
+        self.digests = digests
+        """SHA-256 of each text."""
+        self._fetch = fetch
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self.digests:
+            raise KeyError(path)
+        return self._fetch(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.digests)
+
+    def __len__(self) -> int:
+        return len(self.digests)
 
 
 @dataclass(frozen=True)
@@ -34,11 +106,13 @@ class Compiled:
 
 
 def compile_sources(
-    sources: Mapping[str, str | PythonSchema],
+    sources: Mapping[str, Source],
     config: Config,
     *,
     gymnasium: Mapping[str, Record] | None = None,
     library: Library | None = None,
+    memo: Memo | None = None,
+    workers: Workers | None = None,
 ) -> Compiled:
     """Compile schema files.
 
@@ -47,76 +121,228 @@ def compile_sources(
         config: where the files lie and what the generated package is called.
         gymnasium: recorded Gymnasium environments.
         library: an installed package whose schemas may be imported.
+        memo: what earlier compilations found out; the result is the same with any and with none.
+        workers: compiles many files at once.
 
     Returns:
         The generated files, or the diagnostics that stand in the way (or both, when there are only warnings).
-        It is a pure function: nothing is read, written or imported. What goes wrong in specgen itself is one
-        more diagnostic (SG991), unless the environment variable `SPECGEN_TRACEBACK` is set.
+        It is a pure function but for what it adds to `memo`: nothing is read, written or imported. What goes wrong in
+        specgen itself is one more diagnostic (SG991), unless the environment variable `SPECGEN_TRACEBACK` is set.
     """
-    sink = Sink()
+    compilation = _Compilation(sources, config, gymnasium or {}, library, memo or Memory(), workers)
     try:
-        return _compiled(sources, config, gymnasium or {}, library, sink)
+        return compilation.run()
     except Exception as error:
-        return Compiled(diagnostics=settled([*sink.items, internal_error(error)]))
+        return Compiled(diagnostics=settled([*compilation.diagnostics, internal_error(error)]))
 
 
-def _compiled(
-    sources: Mapping[str, str | PythonSchema],
-    config: Config,
-    gymnasium: Mapping[str, Record],
-    library: Library | None,
-    sink: Sink,
-) -> Compiled:
-    check_files(sources, config, sink)
-    roots = parse_all(sources, library, sink)
-    imports = resolve_imports(roots, sink, sources.keys() - roots.keys())
-    files: dict[str, SchemaFile] = {}
-    for path in imports.order:
-        working_on(path)
-        if (file := load(path, roots[path], sink)) is not None:
-            files[path] = file
-    sound = sound_imports(imports, files, roots)
-    checked = check_project(files, sound, modules_of(files, config, library), gymnasium, sink)
-    if sink.has_errors or len(sound.order) < len(roots):
-        return Compiled(diagnostics=settled(sink.items))
-    own = {path: config.path_in_package(path) for path in imports.order if not is_library(path, library)}
-    plans = plan_project(checked, own)
-    return Compiled(render_project(plans, config.output), sink.items)
+class Memory:
+    """A memo that lasts as long as it is held."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Kind, str], Any] = {}
+
+    def get(self, kind: Kind, key: str) -> Any:
+        """What is known under a key."""
+        return self._known.get((kind, key))
+
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """Keep what was found out."""
+        self._known[kind, key] = value
 
 
-def parse_all(
-    sources: Mapping[str, str | PythonSchema], library: Library | None, sink: Sink
-) -> dict[str, MappingNode]:
-    """The nodes of every source that can be parsed; what can't is in `sink`."""
-    roots: dict[str, MappingNode] = {}
-    for path, source in sorted(sources.items()):
-        working_on(path)
-        root = (
-            parse_yaml(path, source, sink)
-            if isinstance(source, str)
-            else from_python(path, source.data, sink)
+def read_outlines(
+    sources: Mapping[str, Source],
+    contents: Mapping[str, str],
+    memo: Memo,
+    prepare: Callable[[int], None] | None,
+    files: dict[str, SchemaFile],
+    into: dict[str, Outline],
+) -> None:
+    """The outline of every file.
+
+    Args:
+        sources: path of each file and its text.
+        contents: a digest of each.
+        memo: what is known of them.
+        prepare: told how many are not known.
+        files: takes the declarations of those that are read here.
+        into: takes the outlines, one after the other.
+    """
+    outlines: dict[str, Outline | None] = {path: memo.get("outline", contents[path]) for path in sources}
+    if prepare is not None:
+        prepare(sum(outline is None for outline in outlines.values()))
+    for path, known in outlines.items():
+        if known is None:
+            from specgen.compile_file import read_file
+
+            known, file = read_file(path, sources[path])
+            memo.put("outline", contents[path], known)
+            if file is not None:
+                files[path] = file
+        into[path] = known
+
+
+class _Compilation:
+    """One run of the compiler; what was found when something breaks is still there."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        config: Config,
+        records: Mapping[str, Record],
+        library: Library | None,
+        memo: Memo,
+        workers: Workers | None,
+    ) -> None:
+        self.sources = dict(sorted(sources.items()))
+        foreign = (
+            {f"{library.package}/{path}": text for path, text in library.sources.items()} if library else {}
         )
-        if root is not None:
-            roots[path] = root
-    for path, text in sorted(library.sources.items()) if library else ():
-        shown = f"{library.package}/{path}" if library else path
-        if (root := parse_yaml(shown, text, sink)) is not None:
-            roots[shown] = root
-    return roots
+        self.own = sources.keys() - foreign.keys()
+        self.sources |= sorted(foreign.items())
+        self.config = config
+        self.records = records
+        self.memo = memo
+        self.workers = workers
+        self.project = Sink()
+        self.outlines: dict[str, Outline] = {}
+        self.files: dict[str, SchemaFile] = {}
+        self.results: dict[str, Result] = {}
+        self.texts: dict[str, str] = {}
+
+    def run(self) -> Compiled:
+        check_files(self.own, self.config, self.project)
+        contents = {path: content_of(path, source) for path, source in self.sources.items()}
+        prepare = self.workers.prepare if self.workers is not None else None
+        read_outlines(self.sources, contents, self.memo, prepare, self.files, self.outlines)
+        self.linked = Linked(
+            self.sources, contents, self.outlines, self.own, self.config, self.records, self.project
+        )
+        known: dict[str, Result | None] = {
+            path: self.memo.get("result", key) for path, key in self.linked.keys.items()
+        }
+        self.results = {
+            path: result for path, result in known.items() if result is not None and self._still_holds(result)
+        }
+        self._compile(self.linked.keys.keys() - self.results.keys())
+        found = self.diagnostics
+        if any(item.severity == "error" for item in found) or not self.linked.complete:
+            return Compiled(diagnostics=settled(found))
+        return Compiled(self._gather(), found)
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything found so far, in order of place."""
+        compiled = {self.outlines[path].shown for path in self.results}
+        items = [*self.project.items]
+        items += [item for outline in self.outlines.values() for item in outline.diagnostics]
+        items = [item for item in items if item.span.file not in compiled]
+        return tidy([*items, *(item for result in self.results.values() for item in result.diagnostics)])
+
+    def _still_holds(self, result: Result) -> bool:
+        return all(self.linked.contents.get(file) == digest for file, digest in result.places.items())
+
+    def _compile(self, wanted: Iterable[str]) -> None:
+        """Compile files, and those that they import of which nobody knows any more what they may know."""
+        order, keys = self.linked.order, self.linked.keys
+        todo = set(wanted)
+        if not todo:
+            return
+        interfaces: dict[str, Interface] = {}
+        for path in reversed(order):
+            for target in self.linked.imports[path] if path in todo and path in self.linked.sound else ():
+                if target not in todo and target not in interfaces:
+                    interface = self.memo.get("interface", keys[target])
+                    if interface is None:
+                        todo.add(target)
+                    else:
+                        interfaces[target] = interface
+        jobs = [self.linked.job(path) for path in order if path in todo]
+        fresh = self.workers.compile_files(jobs, interfaces) if self.workers is not None else None
+        if fresh is None:
+            from specgen.compile_file import compile_files
+
+            fresh = compile_files(jobs, interfaces, self.files, self._found)
+        for path, file in fresh.items():
+            self._keep(path, file)
+
+    def _found(self, path: str, diagnostics: tuple[Diagnostic, ...]) -> None:
+        self.results[path] = Result(diagnostics)
+
+    def _keep(self, path: str, file: CompiledFile) -> None:
+        key = self.linked.keys[path]
+        elsewhere = {
+            span.file
+            for item in file.diagnostics
+            for span in (item.span, *(note.span for note in item.notes))
+            if span is not None and span.file != self.outlines[path].shown
+        }
+        places = {shown: self.linked.contents[shown] for shown in elsewhere}
+        digest = None
+        if file.text is not None:
+            self.texts[path] = file.text
+            digest = _sha256(file.text)
+            self.memo.put("text", key, file.text)
+        if file.interface is not None:
+            self.memo.put("interface", key, file.interface)
+        self.results[path] = Result(file.diagnostics, digest, file.exports, places)
+        self.memo.put("result", key, self.results[path])
+
+    def _gather(self) -> Files:
+        """The generated files: modules, and the `__init__` of each package."""
+        places = {self.config.path_in_package(path): path for path in self.results if path in self.own}
+        packages = plan_packages({place: self.results[path].exports for place, path in places.items()})
+        digests = {place: self.results[path].digest for place, path in places.items()}
+        digests |= self._packages(packages)
+
+        def fetch(file: str) -> str:
+            place = files[file]
+            path = places.get(place, place)
+            text = self.texts.get(path)
+            if text is None:
+                key = self.linked.keys[path] if place in places else _package_key(place, packages[place])
+                text = self.memo.get("text", key)
+            if text is not None and _sha256(text) == digests[place]:
+                return text
+            # It was known once what comes of the file, and the text itself is gone.
+            if place in places:
+                self._compile([path])
+            else:
+                self._print({place: packages[place]})
+            return self.texts[path]
+
+        files = {posixpath.join(self.config.output, place): place for place in sorted(digests)}
+        return Files({file: digest for file, place in files.items() if (digest := digests[place])}, fetch)
+
+    def _packages(self, packages: Mapping[str, PackagePlan]) -> dict[str, str | None]:
+        known: dict[str, Result | None] = {
+            place: self.memo.get("result", _package_key(place, plan)) for place, plan in packages.items()
+        }
+        self._print({place: packages[place] for place, result in known.items() if result is None})
+        return {
+            place: _sha256(self.texts[place]) if result is None else result.digest
+            for place, result in known.items()
+        }
+
+    def _print(self, packages: Mapping[str, PackagePlan]) -> None:
+        if not packages:
+            return
+        from specgen.emit.project import render_packages
+
+        for place, text in render_packages(packages).items():
+            key = _package_key(place, packages[place])
+            self.texts[place] = text
+            self.memo.put("text", key, text)
+            self.memo.put("result", key, Result(digest=_sha256(text)))
 
 
-def sound_imports(
-    imports: Imports, files: Mapping[str, SchemaFile], roots: Mapping[str, MappingNode]
-) -> Imports:
-    """The imports among the files whose own are all there: only these can be checked without false alarms."""
-    order: list[str] = []
-    for path in imports.order:
-        wanted = roots[path].get("import")
-        count = len(wanted.items) if isinstance(wanted, SequenceNode) else 0
-        direct = imports.direct[path]
-        if path in files and len(direct) == count and all(target in order for target in direct):
-            order.append(path)
-    return replace(imports, order=tuple(order))
+def _package_key(place: str, plan: PackagePlan) -> str:
+    return digest_of("package", place, repr(plan))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def settled(items: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -131,18 +357,3 @@ def settled(items: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 _READER = frozenset(rule for rule in vars(yaml_rules).values() if isinstance(rule, Rule)) | {TAG_REFUSED}
-
-
-def modules_of(files: Iterable[str], config: Config, library: Library | None) -> dict[str, str]:
-    """The dotted generated module of each schema file."""
-    return {
-        path: path.rsplit(".", 1)[0].replace("/", ".")
-        if is_library(path, library)
-        else config.module_name(path)
-        for path in files
-    }
-
-
-def is_library(path: str, library: Library | None) -> bool:
-    """Whether a source belongs to the installed library."""
-    return library is not None and path.startswith(f"{library.package}/")

@@ -2,9 +2,13 @@
 property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
 """
 
+import multiprocessing
 import os
 import shutil
 import tempfile
+import time
+from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from hypothesis import settings
@@ -14,14 +18,46 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 
 
+@pytest.fixture
+def forked_processes() -> Iterator[None]:
+    """Processes are copies of this one by default. TorchRL, once imported, has them spawned: seconds for each."""
+    yield from _start_method("fork")
+
+
+@pytest.fixture
+def spawned_processes() -> Iterator[None]:
+    """Processes are new interpreters by default: what they are given has to be pickled."""
+    yield from _start_method("spawn")
+
+
+def _start_method(method: Literal["fork", "spawn"]) -> Iterator[None]:
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method(method, force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Tests that `make quick` has no time for are left out."""
+    return True if time.time() > float(os.environ.get("QUICK_UNTIL", "inf")) else None
+
+
+def pytest_collection_finish() -> None:
+    """Let `make quick` try some tests, however long it took to find them."""
+    if "QUICK_UNTIL" in os.environ:
+        os.environ["QUICK_UNTIL"] = str(max(float(os.environ["QUICK_UNTIL"]), time.time() + 20))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite what the cases under tests/cases expect")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["SPECGEN_TRACEBACK"] = "1"  # a fault of the compiler fails the test that brings it out
+    os.environ["SPECGEN_VERIFY"] = "1"  # every pass verifies the programs that it takes and gives
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["SPECGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="specgen-test-cache-")
+        os.environ["XDG_STATE_HOME"] = os.environ["SPECGEN_CACHE_DIR"]  # where the key of the cache is
     try:
         import torch
     except ImportError:

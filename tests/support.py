@@ -41,9 +41,10 @@ def compile_sources(
     *,
     gymnasium: Mapping[str, Record] | None = None,
     library: Library | None = None,
+    memo: pipeline.Memo | None = None,
 ) -> Compiled:
     """`specgen.pipeline.compile_sources`; every name in the generated modules stands for something."""
-    made = pipeline.compile_sources(sources, config, gymnasium=gymnasium, library=library)
+    made = pipeline.compile_sources(sources, config, gymnasium=gymnasium, library=library, memo=memo)
     assert_names_resolve(made.files)
     return made
 

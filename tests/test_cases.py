@@ -3,76 +3,35 @@
 A folder holds schema files (`*.yaml`), perhaps a `gymnasium.lock.json`, and either `expected/` with the generated
 files or `diagnostics.txt` with what a user reads. The files count as those of `schemas/`; they may import the
 standard library (`specgen_std/…`). `pytest tests/test_cases.py --update` rewrites what is expected.
+
+A schema that begins with `# shows: name, Class.method, prefix_*` expects those definitions of its module only
+(`expected/<module>.excerpt.py`): what a case is about, without what every module repeats. A few cases are whole: an
+environment with groups (`agent_groups`), one with a chain (`chain_with_renamed_outputs`), a loss
+(`quotes_in_loss_keys`) and specs (`library_of_specs`); so is the standard library in `generated/`.
 """
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, GeneratedPythonEnv
 from specgen_runtime.testing import check_env
 
-from specgen.diagnostics import render_human
-from specgen.pipeline import Compiled
-from specgen.project.library import PACKAGE
-from specgen.settings import Config
-from specgen.source.spaces import Record, records_from_json
-from tests.support import LIBRARY, compile_sources, imported, library_records
+from tests.compiled_cases import FOLDERS, GOOD, LOCK, ROOT, Case, compiled_case
+from tests.excerpts import excerpt_of, shown_by
+from tests.support import imported
 
-ROOT = Path(__file__).parent / "cases"
-LOCK = "gymnasium.lock.json"
 DIAGNOSTICS = "diagnostics.txt"
 EXPECTED = "expected"
 UPDATE = "if this is what should come out, run: pytest tests/test_cases.py --update"
 
-CASES = sorted(folder for folder in ROOT.glob("*/*") if folder.is_dir())
 
-
-@dataclass(frozen=True)
-class Case:
-    """A folder, compiled."""
-
-    folder: Path
-    compiled: Compiled
-    said: str
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the folder shows generated files; the others show diagnostics."""
-        return self.folder.parent.name == "good"
-
-
-def compile_case(folder: Path) -> Case:
-    texts = {
-        f"schemas/{path.relative_to(folder).as_posix()}": path.read_bytes().decode("utf-8")
-        for path in sorted(folder.rglob("*.yaml"))
-    }
-    imports_library = any(f"{PACKAGE}/" in text for text in texts.values())
-    compiled = compile_sources(
-        texts,
-        Config(schemas="schemas", output="generated", package="generated"),
-        gymnasium=records_of(folder, imports_library),
-        library=LIBRARY if imports_library else None,
-    )
-    shown = dict(texts)
-    if imports_library:
-        shown |= {f"{PACKAGE}/{path}": text for path, text in LIBRARY.sources.items()}
-    return Case(folder, compiled, render_human(compiled.diagnostics, shown))
-
-
-def records_of(folder: Path, imports_library: bool) -> dict[str, Record]:
-    lock = folder / LOCK
-    records = records_from_json(lock.read_text(encoding="utf-8")) if lock.is_file() else {}
-    return {**library_records(), **records} if imports_library else records
-
-
-@pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 def test_case(folder: Path, pytestconfig: pytest.Config) -> None:
     assert list(folder.rglob("*.yaml")), f"{folder} has no schema file: remove it"
-    case = compile_case(folder)
+    case = compiled_case(folder)
     errors = [item for item in case.compiled.diagnostics if item.severity == "error"]
     assert bool(case.compiled.files) is not bool(errors), (
         "with an error nothing is generated, without one all is"
@@ -86,11 +45,11 @@ def test_case(folder: Path, pytestconfig: pytest.Config) -> None:
         return
     assert case.said == text_of(folder / DIAGNOSTICS), UPDATE
     if case.is_good:
-        assert dict(case.compiled.files) == expected_of(folder), UPDATE
+        assert shown_files(case) == expected_files(folder), UPDATE
 
 
 def test_every_mistake_kind_has_cases() -> None:
-    kinds = {folder.parent.name for folder in CASES}
+    kinds = {folder.parent.name for folder in FOLDERS}
     assert {
         "yaml",
         "schema",
@@ -102,7 +61,7 @@ def test_every_mistake_kind_has_cases() -> None:
         "gymnasium",
         "security",
     } <= kinds
-    assert sum(folder.parent.name != "good" for folder in CASES) >= 25
+    assert sum(folder.parent.name != "good" for folder in FOLDERS) >= 25
 
 
 def test_nothing_lies_beside_the_cases() -> None:
@@ -116,18 +75,16 @@ def test_nothing_lies_beside_the_cases() -> None:
         and EXPECTED not in path.relative_to(ROOT).parts[2:3]
     ]
     assert not strange
-    assert not [folder for folder in CASES if folder.parent.name != "good" and (folder / EXPECTED).exists()]
+    assert not [folder for folder in FOLDERS if folder.parent.name != "good" and (folder / EXPECTED).exists()]
 
 
-@pytest.mark.parametrize(
-    "folder", [c for c in CASES if c.parent.name == "good"], ids=lambda folder: folder.name
-)
+@pytest.mark.parametrize("folder", GOOD, ids=lambda folder: folder.name)
 def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
-    """The environments of the expected files keep the contract, those behind Gymnasium or a class of the user's are
+    """The environments that are generated keep the contract, those behind Gymnasium or a class of the user's are
     only imported; specs are made."""
-    files = {path.removeprefix("generated/"): text for path, text in expected_of(folder).items()}
-    with imported(files, "generated", tmp_path) as package:
-        modules = [importlib.import_module(f"generated.{name}") for name in modules_in(files)]
+    case = compiled_case(folder)
+    with imported(case.files, "generated", tmp_path) as package:
+        modules = [importlib.import_module(name) for name in case.modules]
         found = [
             each
             for module in modules
@@ -143,8 +100,37 @@ def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
                 check_env(lambda each=each: each(batch_size=(3,)), steps=30)
 
 
-def modules_in(files: dict[str, str]) -> list[str]:
-    return [path.removesuffix(".py").replace("/", ".") for path in files if not path.endswith("__init__.py")]
+def test_an_excerpt_names_what_the_module_defines() -> None:
+    module = "class A:\n    x: int\n    '''an int'''\n\n    def f(self): ...\n\n\ny = 1\n"
+    assert excerpt_of(module, ["A.x"]) == "class A:\n    x: int\n    '''an int'''\n\n    # ...\n\n\n# ...\n"
+    assert excerpt_of(module, ["A", "y"]) == module
+    with pytest.raises(ValueError, match=r"lists \['A.g'\].*has \['A', 'A.f', 'A.x', 'y'\]"):
+        excerpt_of(module, ["A.f", "A.g"])
+
+
+def shown_files(case: Case) -> dict[str, str]:
+    """What is expected of a case, by paths in `expected/`: modules whose schemas ask for it by their excerpts.
+
+    Packages' own files are shown where all modules are whole.
+    """
+    shows = {path.removesuffix(".yaml"): shown_by(text) for path, text in case.sources.items()}
+    shown = {}
+    for path, text in case.files.items():
+        module = path.removesuffix(".py")
+        if shows.get(module):
+            shown[f"{module}.excerpt.py"] = excerpt_of(text, shows[module])
+        elif module in shows or not any(shows.values()):
+            shown[path] = text
+    return shown
+
+
+def expected_files(folder: Path) -> dict[str, str]:
+    expected = folder / EXPECTED
+    return {
+        path.relative_to(expected).as_posix(): text_of(path)
+        for path in sorted(expected.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
 def rewrite(case: Case) -> None:
@@ -155,12 +141,12 @@ def rewrite(case: Case) -> None:
         diagnostics.unlink(missing_ok=True)
     if not case.is_good:
         return
-    expected = case.folder / EXPECTED
-    for path in [*expected.rglob("*.py")] if expected.exists() else []:
-        if f"generated/{path.relative_to(expected).as_posix()}" not in case.compiled.files:
-            path.unlink()
-    for name, text in case.compiled.files.items():
-        write(expected / name.removeprefix("generated/"), text)
+    expected, shown = case.folder / EXPECTED, shown_files(case)
+    for path in expected_files(case.folder):
+        if path not in shown:
+            (expected / path).unlink()
+    for path, text in shown.items():
+        write(expected / path, text)
 
 
 def write(path: Path, text: str) -> None:
@@ -170,12 +156,3 @@ def write(path: Path, text: str) -> None:
 
 def text_of(path: Path) -> str:
     return path.read_bytes().decode("utf-8") if path.is_file() else ""
-
-
-def expected_of(folder: Path) -> dict[str, str]:
-    expected = folder / EXPECTED
-    return {
-        f"generated/{path.relative_to(expected).as_posix()}": text_of(path)
-        for path in sorted(expected.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
-    }

@@ -17,6 +17,7 @@ class PointData(
 Nothing of this exists at run time, where a data class is another name of `TensorDict`.
 """
 
+# ruff: noqa: D102
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -295,3 +296,83 @@ if TYPE_CHECKING:
         ) -> S0 | S1 | S2 | S3 | S4 | S5 | S6 | S7: ...
         def get(self, key: Any, default: Any = ...) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             """Return the spec of an entry; `default` if there is none (without a default: KeyError)."""
+
+    # The types of an environment's specs, one class for each group of specs, with pairs as above.
+
+    class OneAction(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """The only action of an environment: its key and the class of its spec; then the groups that it is in."""
+
+        @property
+        def action_spec(self) -> S0: ...
+        @property
+        def full_action_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+
+    class Actions(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """The actions of an environment: their keys, by the class of their spec."""
+
+        @property
+        def action_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+        @property
+        def full_action_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+
+    class Observations(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """The observations of an environment: their keys, by the class of their spec."""
+
+        @property
+        def observation_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+
+    class States(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """What a step reads besides actions: keys, by the class of their spec."""
+
+        @property
+        def state_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+
+    class NoState:
+        """A step reads actions only."""
+
+        @property
+        def state_spec(self) -> Composite: ...
+
+    class OneReward(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """The only reward of an environment: its key and the class of its spec; then the groups that it is in."""
+
+        @property
+        def reward_spec(self) -> S0: ...
+        @property
+        def full_reward_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+
+    class Rewards(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """The rewards of an environment: their keys, by the class of their spec."""
+
+        @property
+        def reward_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+        @property
+        def full_reward_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+
+    class Dones(Generic[K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7]):
+        """The done flags of an environment: their keys, by the class of their spec."""
+
+        @property
+        def done_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...
+        @property
+        def full_done_spec(self) -> TypedComposite[
+            K0, S0, K1, S1, K2, S2, K3, S3, K4, S4, K5, S5, K6, S6, K7, S7
+        ]: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from specgen.diagnostics import Diagnostic, Sink, suggestion
 from specgen.diagnostics.rules import ALL_RULES
@@ -13,21 +13,20 @@ SECTIONS = ("envs", "transforms", "chains", "losses")
 """The sections whose declarations have the field."""
 
 
-def apply_allow(files: Mapping[str, SchemaFile], checked: Mapping[str, object], sink: Sink) -> None:
+def apply_allow(file: SchemaFile, checked: object, sink: Sink) -> None:
     """Take out of `sink` the warnings that the declarations where they stand allow.
 
     Args:
-        files: the loaded files.
-        checked: the checked declarations of each, by section. Of a declaration that is not among them, with mistakes
-            of its own or of what it names, nobody knows yet whether it allows in vain.
+        file: the loaded file.
+        checked: its checked declarations, by section; None when it was not checked. Of a declaration that is not among
+            them, with mistakes of its own or of what it names, nobody knows yet whether it allows in vain.
         sink: what was found; also takes codes that can't be allowed, and those that silence nothing.
     """
-    for path, file in files.items():
-        for section in SECTIONS:
-            for name, declaration in getattr(file.module, section).items():
-                if declaration.allow:
-                    sound = path in checked and name in getattr(checked[path], section)
-                    _apply(file, (section, name), declaration.allow, sound, sink)
+    for section in SECTIONS:
+        for name, declaration in getattr(file.module, section).items():
+            if declaration.allow:
+                sound = checked is not None and name in getattr(checked, section)
+                _apply(file, (section, name), declaration.allow, sound, sink)
 
 
 def _apply(file: SchemaFile, path: tuple[str, str], allow: list[str], sound: bool, sink: Sink) -> None:

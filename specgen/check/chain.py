@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from specgen.check.chain_args import Arguments, read_arguments
-from specgen.check.chain_model import ChainKey, CheckedChain, Group, Instance, Row
+from specgen.check.chain_model import CheckedChain, Instance, Row
 from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.chain_writes import WrittenKeys, written_entry
 from specgen.check.lints.chains import lint_instance
-from specgen.check.model import DONE_FLAGS, Checked, CheckedEnv, Key, dotted
+from specgen.check.model import DONE_FLAGS, Checked, CheckedEnv, Entry, Key, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import SpecType, Type
+from specgen.expr import SpecType
 from specgen.schema.load import SchemaFile
 
 __all__ = ["CheckedChain", "check_chain"]
@@ -128,34 +129,29 @@ class _Position:
     def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
         self.env = env
         self.written_keys = WrittenKeys(name, env, span, sink)
-        self.entries: dict[str, ChainKey] = {}
+        self.entries: dict[str, Entry] = {}
         for entry in (*env.observation, *env.state, *env.reward):
-            group: Group = entry.role if entry.role in ("state", "reward") else "observation"
-            self.entries[entry.dotted] = ChainKey(entry.key, group, entry.spec, entry.type, entry.doc)
+            self.entries[entry.dotted] = entry
         for prefix in env.done:
             for flag in DONE_FLAGS:
                 key = (*prefix, flag)
-                dims = env.done_dims[prefix]
-                type_ = Type("bool", dims, col=True)
-                self.entries[dotted(key)] = ChainKey(key, "done", SpecType("unbounded", "bool", dims), type_)
-        self.actions = {
-            entry.dotted: ChainKey(entry.key, "action", entry.spec, entry.type, entry.doc)
-            for entry in env.action
-        }
+                spec = SpecType("unbounded", "bool", env.done_dims[prefix])
+                self.entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
+        self.actions = {entry.dotted: entry for entry in env.action}
 
-    def group(self, selector: str) -> list[ChainKey]:
+    def group(self, selector: str) -> list[Entry]:
         """The keys of `env.observation`, `env.reward`, `env.done`, `env.state` or `env.action`."""
         group = selector.removeprefix("env.")
         if group == "done":
             return [
                 entry
                 for key, entry in self.entries.items()
-                if entry.group == "done" and entry.key[-1] == "done" and self._root_most(entry.key)
+                if entry.role == "done" and entry.key[-1] == "done" and self._root_most(entry.key)
             ]
         if group == "action":
             return list(self.actions.values())
         groups = ("observation", "state") if group == "observation" else (group,)
-        return [entry for entry in self.entries.values() if entry.group in groups]
+        return [entry for entry in self.entries.values() if entry.role in groups]
 
     def _root_most(self, key: Key) -> bool:
         prefix = key[:-1]
@@ -196,9 +192,15 @@ class _Binder:
         inverse_rows = [
             row for role in transform.backward for row in self._inverse_rows(transform, role, arguments, span)
         ]
-        instance = Instance(position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
-        for row in (*rows, *inverse_rows) if self._faults() == before else ():
-            check_row(instance, row, self.state.entries, arguments.span, self.sink)
+        path = f"{'.'.join(self.path)}.transforms[{position}]"
+        instance = Instance(path, position, transform, arguments.params, tuple(rows), tuple(inverse_rows))
+        if self._faults() == before:
+            check = partial(check_row, instance, span=arguments.span, sink=self.sink)
+            instance = replace(
+                instance,
+                rows=tuple(check(row, phases=("reset", "step", "map")) for row in rows),
+                inverse_rows=tuple(check(row, phases=("inverse",)) for row in inverse_rows),
+            )
         sound = self._faults() == before
         for row in rows:
             for entry in row.outputs.values():
@@ -240,7 +242,7 @@ class _Binder:
         names = iter(enumerate(renamed or ()))
         rows = []
         for entry in inputs:
-            written: dict[str, ChainKey] = {}
+            written: dict[str, Entry] = {}
             for output in outputs:
                 chosen, key = (
                     next(names)
@@ -263,7 +265,7 @@ class _Binder:
         inputs = self._inputs(transform, role, chosen, arguments, self.state.actions | self.state.entries)
         rows = []
         for entry in inputs:
-            if entry.group != "action":
+            if entry.role != "action":
                 self.sink.add(
                     schema_rules.NOT_AVAILABLE.at(
                         span,
@@ -272,7 +274,7 @@ class _Binder:
                     )
                 )
                 continue
-            written: dict[str, ChainKey] = {}
+            written: dict[str, Entry] = {}
             for output in transform.outputs_of(role):
                 made = written_entry(transform, output, entry, self._key(output, entry, arguments), {})
                 self.state.written_keys.note_action(made, span)
@@ -286,8 +288,8 @@ class _Binder:
         role: Role,
         chosen: list[Key] | None,
         arguments: Arguments,
-        known: Mapping[str, ChainKey],
-    ) -> list[ChainKey]:
+        known: Mapping[str, Entry],
+    ) -> list[Entry]:
         if chosen is None and role.required:
             self.sink.add(
                 rules.KEYS_NEEDED.at(
@@ -295,7 +297,7 @@ class _Binder:
                 )
             )
             return []
-        found: list[ChainKey] = []
+        found: list[Entry] = []
         for index, selector in enumerate(
             [dotted(key) for key in chosen] if chosen is not None else role.default
         ):
@@ -360,7 +362,7 @@ class _Binder:
     def _absent(self, output: Output, arguments: Arguments) -> bool:
         return output.when is not None and arguments.params.get(output.when) is None
 
-    def _key(self, output: Output, entry: ChainKey, arguments: Arguments) -> Key:
+    def _key(self, output: Output, entry: Entry, arguments: Arguments) -> Key:
         if output.keyword is not None and output.keyword in arguments.names:
             return (*entry.key[:-1], arguments.names[output.keyword])
         return (*entry.key[:-1], output.key.replace("{}", entry.key[-1]))

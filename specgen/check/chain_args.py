@@ -8,18 +8,12 @@ from typing import Any
 
 from specgen.check.model import Key
 from specgen.check.names import key_refusal, shortened
-from specgen.check.transform_model import REQUIRED, CheckedTransform, TransformParam
+from specgen.check.params import check_argument
+from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.schema.load import SchemaFile, describe, find, to_data
+from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping, Node, Scalar, Sequence
-
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": lambda a, b: a >= b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    "<": lambda a, b: a < b,
-}
 
 
 @dataclass
@@ -82,8 +76,8 @@ def read_arguments(
     for param in transform.params:
         found = given.get(param.name)
         if found is not None:
-            arguments.params[param.name] = _value(param, found, transform, mine)
-        elif param.default is REQUIRED:
+            arguments.params[param.name] = check_argument(param, found, transform.name, mine)
+        elif param.required:
             mine.add(
                 rules.MISSING_FIELD.at(
                     here,
@@ -127,59 +121,3 @@ def _name(node: Node, name: str, sink: Sink) -> str:
     if reason := key_refusal(node.text, foreign=True):
         sink.add(rules.NAME_REFUSED.at(node.span, f"`{shortened(node.text)}` can't be a name: {reason}"))
     return node.text
-
-
-def _value(param: TransformParam, node: Node, transform: CheckedTransform, sink: Sink) -> Any:
-    value = to_data(node)
-    numbers = list(_flat(value))
-    fits = {
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": isinstance(value, (int, float)) and not isinstance(value, bool),
-        "bool": isinstance(value, bool),
-        "tensor": bool(numbers)
-        and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in numbers),
-    }[param.kind]
-    if not fits and (wrong_text := _text_in(node)) is not None:
-        read = {"int": wrong_text.as_int, "bool": wrong_text.as_bool}.get(param.kind, wrong_text.as_float)
-        read(sink)
-        return value
-    if not fits:
-        kind = {
-            "int": "a whole number",
-            "float": "a number",
-            "bool": "true or false",
-            "tensor": "a number or a list of numbers",
-        }
-        sink.add(
-            rules.WRONG_TYPE.at(
-                node.span,
-                f"`{param.name}` of `{transform.name}` should be {kind[param.kind]}, got {describe(node, value)}",
-            )
-        )
-        return value
-    for sign, bound in param.range:
-        if wrong := [v for v in numbers if not _OPERATORS[sign](v, bound)]:
-            sink.add(
-                rules.PARAM_OUT_OF_RANGE.at(
-                    node.span,
-                    f"`{param.name}` of `{transform.name}` must be {sign} {bound:g}, got {wrong[0]}",
-                )
-            )
-            break
-    return value
-
-
-def _text_in(node: Node) -> Scalar | None:
-    """The first text of a value that should be made of numbers."""
-    if isinstance(node, Scalar):
-        return node if isinstance(node.value, str) else None
-    items = node.items if isinstance(node, Sequence) else ()
-    return next((found for item in items if (found := _text_in(item)) is not None), None)
-
-
-def _flat(value: Any) -> Any:
-    if isinstance(value, list):
-        for item in value:
-            yield from _flat(item)
-    else:
-        yield value

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Key, Statement, dotted
-from specgen.check.transform_model import CheckedTransform
-from specgen.expr import SpecType, Type
-
-Group = Literal["observation", "state", "reward", "done", "action"]
-
-
-@dataclass(frozen=True)
-class ChainKey:
-    """An entry as it is at some position of a chain.
-
-    Attributes:
-        key: its place in the tensordict.
-        group: what it is for; state keys are observations too.
-        spec: dtype, feature shape and domain.
-        type: its type in expressions, stored form included.
-        doc: one line.
-    """
-
-    key: Key
-    group: Group
-    spec: SpecType
-    type: Type
-    doc: str = ""
-
-    @property
-    def dotted(self) -> str:
-        """The key as the language writes it."""
-        return dotted(self.key)
-
-    @property
-    def name(self) -> str:
-        """The key as a Python name."""
-        return "_".join(self.key)
+from specgen.check.model import Checked, CheckedEnv, Entry, Statement
+from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.expr import Symbol
 
 
 @dataclass(frozen=True)
@@ -49,12 +18,16 @@ class Row:
     Attributes:
         inputs: the roles, with the entries as they arrive at this position.
         outputs: the outputs, with the entries as they leave it.
+        bound: the statements of each phase, typed for these entries.
+        symbols: what each phase is given, by its path below the row: `step.in.next.reward`.
     """
 
-    inputs: Mapping[str, ChainKey]
-    outputs: Mapping[str, ChainKey]
+    inputs: Mapping[str, Entry]
+    outputs: Mapping[str, Entry]
+    bound: Mapping[Phase, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
+    symbols: Mapping[str, Symbol] = field(default_factory=dict, compare=False)
 
-    def entry(self, name: str) -> ChainKey | None:
+    def entry(self, name: str) -> Entry | None:
         """The entry behind a name of the transform."""
         return self.outputs.get(name) or self.inputs.get(name)
 
@@ -64,12 +37,14 @@ class Instance:
     """A transform at its position, with its arguments and its keys.
 
     Attributes:
+        path: its declaration path, `chains.C.transforms[1]`.
         position: its index in the chain.
         params: the value of every parameter; ``None`` where an optional one is not given.
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
     """
 
+    path: str
     position: int
     transform: CheckedTransform
     params: Mapping[str, Any]
@@ -82,10 +57,10 @@ class Instance:
         derive = self.transform.derive_done
         return bool(self.params[derive]) if isinstance(derive, str) else derive
 
-    def statements(
-        self, phase: Literal["reset", "step", "map", "inverse"], row: Row
-    ) -> tuple[Statement, ...]:
+    def statements(self, phase: Phase, row: Row) -> tuple[Statement, ...]:
         """The statements of a phase that apply to a row: those of outputs that exist, and locals."""
+        if phase in row.bound:
+            return row.bound[phase]
         absent = {output.name for output in self.transform.outputs} - set(row.outputs)
         return tuple(s for s in self.transform.phase(phase) if s.target.removeprefix("next.") not in absent)
 
@@ -104,5 +79,5 @@ class CheckedChain:
     doc: str
     env: Checked[CheckedEnv]
     instances: tuple[Instance, ...]
-    entries: Mapping[str, ChainKey]
-    actions: tuple[ChainKey, ...]
+    entries: Mapping[str, Entry]
+    actions: tuple[Entry, ...]

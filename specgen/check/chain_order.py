@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from specgen.check.chain_model import ChainKey, Instance
+from specgen.check.chain_model import Instance
+from specgen.check.model import Entry
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 
@@ -19,7 +20,7 @@ def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: S
                 laters = [
                     later
                     for later in instances
-                    if later.position > earlier.position and source.group != "done" and _writes(later, source)
+                    if later.position > earlier.position and source.role != "done" and _writes(later, source)
                 ]
                 if not laters:
                     continue
@@ -38,6 +39,6 @@ def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: S
                 )
 
 
-def _writes(instance: Instance, key: ChainKey) -> bool:
+def _writes(instance: Instance, key: Entry) -> bool:
     """Whether a transform writes `key`."""
     return any(entry.dotted == key.dotted for row in instance.rows for entry in row.outputs.values())

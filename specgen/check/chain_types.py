@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from specgen.check.chain_model import ChainKey, Instance, Row
-from specgen.check.model import Statement, identifier
-from specgen.check.transform_model import CheckedTransform, Output
+from specgen.check.chain_model import Instance, Row
+from specgen.check.model import Entry, Statement, identifier
+from specgen.check.transform_model import CheckedTransform, Output, Phase
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
-from specgen.expr import ANYTHING, Binding, Interval, SpecType, Type, check_assignable, infer, point
+from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, check_assignable, infer, point
 from specgen.expr.dtypes import FLOAT_RANGES
+from specgen.expr.symbols import Time
 from specgen.expr.tree import Call, Name, names_read_or_called
-
-Time = Literal["root", "next"]
-Phase = Literal["reset", "step", "map", "inverse"]
 
 
 def check_row(
-    instance: Instance, row: Row, entries: Mapping[str, ChainKey], span: Callable[..., Span], sink: Sink
-) -> None:
-    """Infer every statement that applies to a row; what doesn't fit is reported at the chain."""
-    inverse = row in instance.inverse_rows
-    phases: tuple[Phase, ...] = ("inverse",) if inverse else ("reset", "step", "map")
+    instance: Instance, row: Row, phases: tuple[Phase, ...], span: Callable[..., Span], sink: Sink
+) -> Row:
+    """The row with every statement that applies to it typed; what doesn't fit is reported at the chain."""
+    path = f"{instance.path}.{next(iter(row.inputs.values())).dotted}"
+    bound: dict[Phase, tuple[Statement, ...]] = {}
+    symbols: dict[str, Symbol] = {}
     for phase in phases:
         scope = base_scope(instance, lambda name: name)
-        for name in (*row.inputs, *row.outputs):
-            entry = row.entry(name)
-            if entry is None:
-                continue
-            scope[name] = entry_binding(entry, identifier(name))
-            if phase == "step":
-                scope[f"next.{name}"] = entry_binding(entry, identifier(f"next.{name}"))
-        for statement in instance.statements(phase, row):
+        if statements := instance.statements(phase, row):
+            given = _given(f"{path}.", phase, row)
+            scope |= given
+            made = [binding.symbol for binding in given.values() if binding.symbol is not None]
+            symbols |= {symbol.path.removeprefix(f"{path}."): symbol for symbol in made}
+        typed_statements: list[Statement] = []
+        for statement in statements:
             if _reads_reward_too_early(instance, phase, row, statement, span, sink):
-                return
+                return row
             found = Sink()
             typed = infer(statement.expr, scope, statement.source, found)
             target = row.entry(statement.target.removeprefix("next."))
@@ -55,15 +53,52 @@ def check_row(
                         help=first.help,
                     )
                 )
-                return
+                return row
             if typed is not None:
                 type_ = target.type if target is not None else typed.type
-                scope[statement.target] = Binding(
+                symbol = Symbol(
+                    f"{path}.{phase}.{statement.target}",
                     identifier(statement.target),
                     type_,
                     typed.interval,
-                    static=None if target else typed.static,
+                    _time(statement.target),
+                    None if target is None else target.key,
+                    statement.symbol.span,
                 )
+                scope[statement.target] = Binding(
+                    symbol.name,
+                    type_,
+                    typed.interval,
+                    static=None if target else typed.static,
+                    symbol=symbol,
+                )
+                typed_statements.append(replace(statement, typed=typed, symbol=symbol))
+        bound[phase] = tuple(typed_statements)
+    return replace(row, bound=bound, symbols=symbols)
+
+
+def _given(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
+    """What a phase reads of a row's entries; an output has only its dtype before it is assigned at a reset."""
+    scope: dict[str, Binding] = {}
+    for name, entry in {**row.inputs, **row.outputs}.items():
+        for full_name in (name, f"next.{name}") if phase == "step" else (name,):
+            if phase == "reset" and name in row.outputs:
+                scope[name] = Binding("0", Type(entry.type.dtype, (), "lit"), point(0), static=0)
+                continue
+            symbol = Symbol(
+                f"{path}{phase}.in.{full_name}",
+                identifier(full_name),
+                entry.type,
+                entry.spec.interval,
+                _time(full_name),
+                entry.key,
+            )
+            scope[full_name] = Binding(symbol.name, entry.type, symbol.interval, what="key", symbol=symbol)
+    return scope
+
+
+def _time(name: str) -> Time:
+    return "next" if name.startswith("next.") else "now"
 
 
 def _reads_reward_too_early(
@@ -74,7 +109,7 @@ def _reads_reward_too_early(
         return False
     for name in names_read_or_called(statement.expr):
         entry = row.inputs.get(name.path)
-        if entry is not None and entry.group == "reward":
+        if entry is not None and entry.role == "reward":
             where = "at a reset" if phase == "reset" else "before a step"
             sink.add(
                 rules.NO_REWARD_YET.at(
@@ -90,7 +125,7 @@ def _reads_reward_too_early(
     return False
 
 
-def cast_bounds(transform: CheckedTransform, output: Output, source: ChainKey, made: ChainKey) -> ChainKey:
+def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made: Entry) -> Entry:
     """`made` with the bounds of `source`, where the transform does nothing but cast one to the other."""
     if source.spec.kind != "bounded" or made.spec.dtype not in FLOAT_RANGES:
         return made
@@ -116,10 +151,10 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
         value = instance.params[param.name]
         if param.kind == "tensor" and value is not None:
             type_ = Type("float32", shape_of(value), "const")
-            numbers = list(_flat(value))
-            scope[param.name] = Binding(
-                const_text(param.name), type_, Interval(min(numbers), max(numbers)), what="parameter"
-            )
+            values = interval_of(value)
+            symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)
+            text = const_text(param.name)
+            scope[param.name] = Binding(text, type_, values, what="parameter", symbol=symbol)
         elif value is None:
             scope[param.name] = Binding(
                 "None", Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
@@ -136,14 +171,15 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
     return scope
 
 
-def entry_binding(entry: ChainKey, text: str) -> Binding:
-    """What an expression sees of an entry."""
-    return Binding(text, entry.type, entry.spec.interval, what="key")
-
-
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of nested lists (they are known to be regular)."""
     return (len(value), *shape_of(value[0])) if isinstance(value, list) else ()
+
+
+def interval_of(value: Any) -> Interval:
+    """The smallest interval around the numbers in nested lists."""
+    numbers = list(_flat(value))
+    return Interval(min(numbers), max(numbers))
 
 
 def _dtype(kind: str) -> str:

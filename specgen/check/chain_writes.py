@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from specgen.check.chain_model import ChainKey, Group
-from specgen.check.model import DONE_FLAGS, CheckedEnv, Key, dotted
+from specgen.check.model import DONE_FLAGS, CheckedEnv, Entry, Key, Role, dotted
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.transform_model import CheckedTransform, Output
 from specgen.diagnostics import Note, Sink, Span
@@ -15,8 +14,8 @@ from specgen.expr.dtypes import INT_RANGES
 
 
 def written_entry(
-    transform: CheckedTransform, output: Output, entry: ChainKey, key: Key, written: Mapping[str, ChainKey]
-) -> ChainKey:
+    transform: CheckedTransform, output: Output, entry: Entry, key: Key, written: Mapping[str, Entry]
+) -> Entry:
     """The entry that an output of a transform writes.
 
     Args:
@@ -40,15 +39,15 @@ def written_entry(
         if bounded
         else SpecType("unbounded", dtype, shape)
     )
-    return ChainKey(key, _group(transform, output, entry, key), spec, type_, output.doc)
+    return Entry(key, _role(transform, output, entry, key), spec, type_, output.doc)
 
 
-def _group(transform: CheckedTransform, output: Output, entry: ChainKey, key: Key) -> Group:
+def _role(transform: CheckedTransform, output: Output, entry: Entry, key: Key) -> Role:
     if output.flag:
         return "done"
     # a mapped reward is a reward, under whatever key; anything else beside its input is observed
-    if key == entry.key or (transform.map and entry.group == "reward"):
-        return entry.group
+    if key == entry.key or (transform.map and entry.role == "reward"):
+        return entry.role
     return "observation"
 
 
@@ -78,19 +77,19 @@ class WrittenKeys:
         """The transform that wrote each key last, by its name and where it stands in the chain."""
         return {key: (name, span) for key, (name, span) in self._writers.items() if span is not None}
 
-    def note_action(self, made: ChainKey, span: Span) -> None:
+    def note_action(self, made: Entry, span: Span) -> None:
         """Note the key under which a transform takes an action, if it is a new one."""
         if made.dotted not in self._writers:
             self._note_new_key(made, span)
 
     def note_output(
         self,
-        made: ChainKey,
-        entry: ChainKey,
+        made: Entry,
+        entry: Entry,
         output: Output,
         transform: CheckedTransform,
         span: Span,
-        beside: Iterable[ChainKey],
+        beside: Iterable[Entry],
     ) -> None:
         """Note that an output is written under its key; what stands against it is reported at `span`.
 
@@ -106,7 +105,7 @@ class WrittenKeys:
             self._report_collision(made, output, transform, span)
         elif output.flag:
             self._note_flag(made, output, transform, span)
-        elif transform.map and entry.group == "done":
+        elif transform.map and entry.role == "done":
             self._sink.add(
                 rules.FLAG_PLACE.at(
                     span,
@@ -121,7 +120,7 @@ class WrittenKeys:
             self._note_new_key(made, span)
         self._writers[made.dotted] = (transform.name, span)
 
-    def _note_flag(self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span) -> None:
+    def _note_flag(self, made: Entry, output: Output, transform: CheckedTransform, span: Span) -> None:
         level = made.key[:-1]
         if made.key[-1] == "done":
             self._sink.add(
@@ -157,9 +156,7 @@ class WrittenKeys:
             self._note_new_key(made, span)
             self._flags.add(made.dotted)
 
-    def _report_collision(
-        self, made: ChainKey, output: Output, transform: CheckedTransform, span: Span
-    ) -> None:
+    def _report_collision(self, made: Entry, output: Output, transform: CheckedTransform, span: Span) -> None:
         other, first = self._writers[made.dotted]
         by = other if first is None else f"`{other}`"
         self._sink.add(
@@ -173,9 +170,9 @@ class WrittenKeys:
             )
         )
 
-    def _note_new_key(self, made: ChainKey, span: Span) -> None:
+    def _note_new_key(self, made: Entry, span: Span) -> None:
         """A key that was not there: its name, and what it stands under."""
-        if not self._names.claim(made.dotted, f"{made.group} key", span):
+        if not self._names.claim(made.dotted, f"{made.role} key", span):
             return
         called = {key.replace(".", "_"): key for key in self._writers}
         bare = made.name.removeprefix("next_")

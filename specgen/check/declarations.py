@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import builtins
 import keyword
-import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from specgen.check.model import snake
-from specgen.check.names import MADE_FUNCTIONS, article, refusal, refused
+from specgen.check.names import MADE_FUNCTIONS, refusal, refused
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.imported import NAMES_READ
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
+from specgen.source.outline import PYTHON_SUFFIXES, SUFFIXES, ClassName
 
 SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
 """The sections whose entries become classes, and what an entry is called."""
-
-SUFFIXES = (
-    "Params",
-    "Consts",
-    "Root",
-    "Next",
-    "Data",
-    "NextData",
-    "Specs",
-    "Observation",
-    "Reward",
-    "Keys",
-    "InverseKeys",
-    "Terms",
-    "Output",
-)
-"""What the names of generated records end with, behind the name of their declaration."""
-
-PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
-"""What else they end with where a Python class is behind an environment."""
 
 PYTHON_NAMES = frozenset(
     name for name, value in vars(builtins).items() if type(value).__module__ != "_sitebuiltins"
@@ -71,54 +51,32 @@ _TYPES = frozenset(
 )
 
 
-def check_declarations(files: Mapping[str, SchemaFile], modules: Mapping[str, str], sink: Sink) -> None:
-    """Check the names of all declarations.
+def check_declarations(file: SchemaFile, sink: Sink) -> tuple[ClassName, ...]:
+    """Check the names of a file's declarations, each by itself.
 
     Args:
-        files: the loaded files.
-        modules: the dotted generated module of each file.
-        sink: takes names that are no Python names, and names that would be given twice.
+        file: the loaded file.
+        sink: takes names that no class, spec or function can have, and functions that would be written twice.
+
+    Returns:
+        The names that become classes; `check_clashes` compares them with each other and with those of other files.
     """
-    shown: dict[tuple[str, str], tuple[str, Span]] = {}
-    for path, file in files.items():
-        package = modules[path].rpartition(".")[0]
-        for section in ("models", "pipelines"):
-            if getattr(file.module, section):
-                message = f"`{section}` are not available yet"
-                sink.add(rules.NOT_AVAILABLE.at(file.key_span(section), message))
-        if file.module.consts:
-            message = "constants of a whole file are not available yet"
-            help = "declare them under `consts` of the environment that reads them"
-            sink.add(rules.NOT_AVAILABLE.at(file.key_span("consts"), message, help=help))
-        for name in file.module.specs:
-            _refuse(
-                name, "spec", "it is a type" if name in _TYPES else None, file.key_span("specs", name), sink
-            )
-        _check_functions(file, sink)
-        taken: dict[str, tuple[str, Span]] = {}
-        for what, name, span in _declared(file):
-            if _refuse(name, what, _hides(file, name), span, sink):
-                continue
-            clash = next((taken[form] for form in _forms(file, name) if form in taken), None)
-            clash = clash or shown.get((package, name))
-            if clash is not None:
-                other, first = clash
-                where = (
-                    ""
-                    if first.file == span.file
-                    else f" of the same package, in `{posixpath.basename(first.file)}`"
-                )
-                sink.add(
-                    rules.NAME_TAKEN.at(
-                        span,
-                        f"the {what} `{name}` would be written over {article(other)} {other}{where}",
-                        notes=[Note("the first one", first)],
-                        help=f"give this {what} another name",
-                    )
-                )
-                continue
-            taken |= dict.fromkeys(_forms(file, name), (what, span))
-            shown[package, name] = (what, span)
+    for section in ("models", "pipelines"):
+        if getattr(file.module, section):
+            message = f"`{section}` are not available yet"
+            sink.add(rules.NOT_AVAILABLE.at(file.key_span(section), message))
+    if file.module.consts:
+        message = "constants of a whole file are not available yet"
+        help = "declare them under `consts` of the environment that reads them"
+        sink.add(rules.NOT_AVAILABLE.at(file.key_span("consts"), message, help=help))
+    for name in file.module.specs:
+        _refuse(name, "spec", "it is a type" if name in _TYPES else None, file.key_span("specs", name), sink)
+    _check_functions(file, sink)
+    return tuple(
+        name
+        for name in _declared(file)
+        if not _refuse(name.text, name.what, _hides(file, name), name.span, sink)
+    )
 
 
 def _check_functions(file: SchemaFile, sink: Sink) -> None:
@@ -160,25 +118,20 @@ def _check_functions(file: SchemaFile, sink: Sink) -> None:
         taken.setdefault(function, (f"spec `{name}`", span))
 
 
-def _declared(file: SchemaFile) -> Iterator[tuple[str, str, Span]]:
+def _declared(file: SchemaFile) -> Iterator[ClassName]:
     for section, what in SECTIONS.items():
         node = file.root.get(section)
         for key, _ in node.entries if isinstance(node, MappingNode) else ():
-            yield what, key.text, key.span
+            env = file.module.envs.get(key.text)
+            more = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
+            yield ClassName(key.text, what, snake(key.text), (*SUFFIXES, *more), key.span)
 
 
-def _forms(file: SchemaFile, name: str) -> list[str]:
-    """Every top-level name that a declaration may take in its module."""
-    env = file.module.envs.get(name)
-    more = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
-    return [name, f"{snake(name)}()", *(name + suffix for suffix in (*SUFFIXES, *more))]
-
-
-def _hides(file: SchemaFile, name: str) -> str | None:
+def _hides(file: SchemaFile, name: ClassName) -> str | None:
     """What generated code reads that a name of the declaration would hide, or ``None``."""
-    for form in _forms(file, name):
+    for form in name.forms:
         made = form.removesuffix("()")
-        if made != form and name not in file.module.losses:
+        if made != form and name.text not in file.module.losses:
             continue  # other functions have more to their name
         if keyword.iskeyword(made):
             return f"its function would be called `{made}`, which is a Python keyword"

@@ -95,13 +95,22 @@ def report_unproven_indices(
                 )
 
 
-def proved_values(reset: SectionResult, step: SectionResult, state: Iterable[Entry]) -> dict[str, Interval]:
-    """The values that state keys, and `next.` state keys, can have, even if an episode is run past its end."""
-    known = _state_values(reset, step, state, until_done=False)
+def proved_values(
+    reset: SectionResult, step: SectionResult, observe: SectionResult, state: Iterable[Entry]
+) -> tuple[dict[str, Interval], SectionResult, SectionResult]:
+    """The values that state keys, and `next.` state keys, can have, even if an episode is run past its end.
+
+    Returns:
+        The values, and `step` and `observe` as they are right for them: an index that needs a domain which the state
+        may leave is checked when the code runs.
+    """
+    entries = tuple(state)
+    known = _state_values(reset, step, entries, until_done=False)
     after = {
         f"next.{name}": known.step.values.get(f"next.{name}", known.before[name]) for name in known.before
     }
-    return known.before | after
+    grown = any(known.before[entry.dotted] != entry.spec.interval for entry in entries)
+    return known.before | after, known.step, _rechecked(observe, known.before) if grown else observe
 
 
 def _state_values(
@@ -170,9 +179,10 @@ def _rechecked(
     section = result.section
     if section is None:
         return result
-    scope = {
-        name: replace(binding, interval=values.get(name, binding.interval))
-        for name, binding in section.scope.items()
-    }
+    scope = dict(section.scope)
+    for name in values.keys() & scope.keys():
+        symbol = scope[name].symbol
+        known = None if symbol is None else replace(symbol, interval=values[name])
+        scope[name] = replace(scope[name], interval=values[name], symbol=known)
     again = replace(section, scope=scope, names=Names(Sink()), prove=False)
     return check_section(again, result.targets, result.wrong, Sink() if sink is None else sink)

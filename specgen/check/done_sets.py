@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.model import ENDING_FLAGS, Key, dotted
+from specgen.check.model import ENDING_FLAGS, CheckedEnv, Key, dotted
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Type
+from specgen.expr import Expr, Type
+from specgen.expr.tree import Call, Logic, Name
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 
@@ -79,3 +80,33 @@ def _groups(env: Env) -> list[str]:
     keys = [*env.state, *env.action, *env.observation, *env.reward_keys]
     parts = [key.split(".") for key in keys]
     return list(dict.fromkeys(".".join(each[:end]) for each in parts for end in range(1, len(each))))
+
+
+def joined_flags(env: CheckedEnv) -> frozenset[str]:
+    """The flags of groups that hold where `step` says so, and also wherever the root's does.
+
+    Not among them are those that must hold where the root's does, as the root's is `all` of them.
+    """
+    by_target = {statement.target: statement for statement in env.step}
+    return frozenset(
+        name
+        for prefix in env.done
+        for flag in ENDING_FLAGS
+        if prefix
+        and (name := dotted((*prefix, flag))) in by_target
+        and flag in by_target
+        and not _implies(by_target[flag].expr, name)
+    )
+
+
+def _implies(expr: Expr, name: str) -> bool:
+    """Whether an expression holds only where all of the flag `name` does, by its form."""
+    match expr:
+        case Name(path=path):
+            return path == name
+        case Call(function=Name(path="all"), args=(Name(path=path),), keywords=()):
+            return path == name
+        case Logic(op="and", operands=operands):
+            return any(_implies(operand, name) for operand in operands)
+        case _:
+            return False

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from specgen.check.consts import check_consts, check_dims
 from specgen.check.domains import proved_values, report_certain_results, report_unproven_indices
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
@@ -25,7 +26,7 @@ from specgen.check.model import (
     dotted,
 )
 from specgen.check.names import Names, reserved_in_env
-from specgen.check.params import check_consts, check_dims, check_params
+from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.specs import NamedSpec, check_spec, doc_of
@@ -35,6 +36,7 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Type
+from specgen.expr.symbols import Time
 from specgen.schema.env import Env
 from specgen.schema.fields import SpecField
 from specgen.schema.load import SchemaFile
@@ -98,8 +100,9 @@ class EnvChecker:
         broken |= _lost((env.functions, callables))
         per_env = self._per_env(declared, callables, broken)
         broken |= _lost((differing(env.params), per_env))
-        kept = {name: _binding(param.entry, name) for name, param in per_env.items() if param.entry}
-        now = {entry.dotted: _binding(entry, entry.name) for entry in state} | kept
+        filled = {name: self._binding(param.entry, "reset") for name, param in per_env.items() if param.entry}
+        kept = tuple(param.entry for param in per_env.values() if param.entry)
+        now = {entry.dotted: self._binding(entry) for entry in (*state, *kept)}
         unassigned_in = partial(unassigned, env=env, state=state, rewards=rewards, done=done, action=action)
         broken |= undeclared_state(
             file, self.path, env, [entry.dotted for entry in state], rewards, broken, sink
@@ -108,7 +111,7 @@ class EnvChecker:
             Section(
                 file,
                 (*self.path, "reset"),
-                {**fixed, **kept},
+                {**fixed, **filled},
                 callables,
                 self.names,
                 "a state key",
@@ -124,7 +127,7 @@ class EnvChecker:
             Section(
                 file,
                 (*self.path, "step"),
-                {**fixed, **now, **{entry.dotted: _binding(entry, entry.name) for entry in action}},
+                {**fixed, **now, **{entry.dotted: self._binding(entry) for entry in action}},
                 callables,
                 self.names,
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
@@ -174,6 +177,7 @@ class EnvChecker:
             )
             for key in rewards
         )
+        values, step, observe = proved_values(reset, step, observe, state)
         return CheckedEnv(
             name=self.name,
             module=self.module,
@@ -183,7 +187,7 @@ class EnvChecker:
             dims=dict(self.sizes),
             groups=self.groups.groups,
             functions=functions,
-            state=(*state, *(param.entry for param in per_env.values() if param.entry)),
+            state=(*state, *kept),
             action=action,
             observation=observation,
             reward=reward_entries,
@@ -193,7 +197,7 @@ class EnvChecker:
             reset=reset.statements,
             step=step.statements,
             observe=observe.statements,
-            values=proved_values(reset, step, state),
+            values=values,
         )
 
     def _declared(self) -> Declared:
@@ -207,7 +211,7 @@ class EnvChecker:
         rewards += [self._implied_reward(text) for text in implied if env.groups]
         dims |= self.groups.scope
         self.sizes = {**env.dims, **self.groups.sizes}
-        params, param_scope = check_params(file, self.path, env.params, self.names, sink)
+        params, param_scope = check_params(file, self.path, env.params, OF_ENVS, self.names, sink)
         consts, const_scope = check_consts(file, self.path, env.consts, self.sizes, self.names, sink)
         state = self._entries("state", env.state)
         action = self._entries("action", env.action)
@@ -291,7 +295,7 @@ class EnvChecker:
             if claimed and spec is not None:
                 key = tuple(text.split("."))
                 spec = for_all_agents(spec, self.groups, text)
-                entries.append(Entry(key, role, spec, spec.type(), doc_of(field)))
+                entries.append(Entry(key, role, spec, spec.type(), doc_of(field), self.file.key_span(*here)))
         return tuple(entries)
 
     def _reward(self, text: str, index: int) -> Key:
@@ -314,22 +318,30 @@ class EnvChecker:
             return self.file.key_span(*self.path, "step", reward)
         return self.file.key_span(*self.path, "groups", group) if group else self.file.key_span(*self.path)
 
-    def _target(self, entry: Entry, lead: str = "") -> Target:
-        return Target(f"{lead}{entry.dotted}", entry.spec, self.groups.help(entry.dotted))
+    def _binding(self, entry: Entry, section: str = "") -> Binding:
+        """What expressions see of an entry that `section` defines, by default that of its role."""
+        symbol = entry.symbol(".".join((*self.path, section or entry.role, entry.dotted)))
+        return Binding(entry.name, entry.type, entry.spec.interval, what=entry.role, symbol=symbol)
+
+    def _target(self, entry: Entry, time: Time = "now") -> Target:
+        name = f"next.{entry.dotted}" if time == "next" else entry.dotted
+        return Target(name, entry.spec, self.groups.help(entry.dotted), entry.key, time)
 
     def _step_targets(
         self, state: Iterable[Entry], rewards: Iterable[Key], done: Iterable[Key]
     ) -> dict[str, Target]:
-        targets = {f"next.{entry.dotted}": self._target(entry, "next.") for entry in state}
+        targets = {f"next.{entry.dotted}": self._target(entry, "next") for entry in state}
         for key in rewards:
             name = dotted(key)
             dims = self.groups.dims(name) or None
-            targets[name] = Target(name, SpecType("pattern", "float32", dims), self.groups.help(name))
+            spec = SpecType("pattern", "float32", dims)
+            targets[name] = Target(name, spec, self.groups.help(name), key, "next", col=True)
         for prefix in done:
             for flag in ENDING_FLAGS:
-                name = dotted((*prefix, flag))
-                dims = self.groups.dims(name) or (None if prefix else ())
-                targets[name] = Target(name, SpecType("pattern", "bool", dims), self.groups.help(name))
+                key = (*prefix, flag)
+                name = dotted(key)
+                spec = SpecType("pattern", "bool", self.groups.dims(name) or (None if prefix else ()))
+                targets[name] = Target(name, spec, self.groups.help(name), key, "next", col=True)
         return targets
 
     def _all_assigned(self, section: str, wanted: Iterable[str], types: Mapping[str, Type]) -> None:
@@ -387,7 +399,3 @@ def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:
 
 
 _REWARD = Type("float32", ())
-
-
-def _binding(entry: Entry, text: str) -> Binding:
-    return Binding(text, entry.type, entry.spec.interval, what=entry.role)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from specgen.check.call_cycles import calling_order
-from specgen.check.model import CheckedFunction, Statement, identifier, snake
+from specgen.check.model import CheckedFunction, Statement, snake
 from specgen.check.names import MADE_FUNCTIONS, Names
 from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.specs import parse_spec
-from specgen.check.statements import Section, SectionResult, called, check_section, may_draw
+from specgen.check.statements import Section, SectionResult, check_section, made_statement, may_draw
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Function, Type, free_names, full, infer, parse
+from specgen.expr import Binding, Function, Symbol, Type, full, infer, parse
 from specgen.schema.env import Function as Declared
 from specgen.schema.load import SchemaFile
 
@@ -93,15 +93,19 @@ class _Body:
         if len(args) != len(declared.args):
             return None
         scope = dict(self.fixed)
+        symbols: dict[str, Symbol] = {}
         for arg, type_ in args.items():
-            scope[arg] = Binding(arg, type_, full(type_.dtype), what="argument")
+            values = full(type_.dtype)
+            place = ".".join((*self.here, "in", arg))
+            span = self.file.key_span(*self.here, "args", arg)
+            symbols[arg] = Symbol(place, arg, type_, values, span=span)
+            scope[arg] = Binding(arg, type_, values, what="argument", symbol=symbols[arg])
         let = self._let(scope)
         if len(let.statements) != len(declared.let):
             return None
         for statement in let.statements:
-            type_ = let.types[statement.target]
-            name = identifier(statement.target)
-            scope[statement.target] = Binding(name, type_, full(type_.dtype), what="value")
+            known = let.scope[statement.target]
+            scope[statement.target] = replace(known, interval=full(known.type.dtype))
         source = self.file.scalar(*self.here, "returns")
         expr = parse(source, self.sink)
         if expr is None or misplaced_reads(expr, source, scope.keys(), self.absent, {}, self.sink):
@@ -112,21 +116,24 @@ class _Body:
         result = infer(expr, scope, source, self.sink, functions=self.callables)
         if result is None or not may_draw(result, source, _UNDRAWN, self.sink):
             return None
-        where = ".".join((*self.here, "returns"))
-        returns = Statement("returns", expr, source, free_names(expr), called(result), False, where)
+        here = (*self.here, "returns")
+        symbol = Symbol(
+            ".".join(here),
+            "returns",
+            Type(result.type.dtype, result.type.dims),
+            result.interval,
+            span=self.file.key_span(*here),
+        )
+        returns = made_statement(here, "returns", expr, source, result, symbol)
         function = Function(
             self.here[-1],
             f"{snake(env)}_{self.here[-1]}",
             tuple(args.items()),
-            Type(result.type.dtype, result.type.dims),
+            symbol.type,
             result.interval,
             self._records((*let.statements, returns)),
         )
-        trees = (
-            *((tree, identifier(value)) for value, tree in let.trees.items()),
-            (result, result.type.dtype),
-        )
-        return CheckedFunction(self.here[-1], function, args, let.statements, returns, declared.doc, trees)
+        return CheckedFunction(self.here[-1], function, args, let.statements, returns, declared.doc, symbols)
 
     def _args(self, declared: Declared) -> dict[str, Type]:
         args: dict[str, Type] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -72,25 +71,26 @@ def _infer_value_estimate(site: Site) -> Typed | None:
             rules.SHAPE_MISMATCH, message, at=value, help="choose among action values with gather(q, action)"
         )
         return None
-    return site.node(replace(value.type, col=False))
+    return site.node(value.type)
 
 
 VALUE_ESTIMATE = Builtin(
     name="value_estimate",
     signature="value_estimate(next_value)",
-    family="condition",
+    family="loss",
     doc="The target of each sample's value, from the value of its next state, by the value estimator of the loss.",
     params=(Param("next_value"),),
     infer=_infer_value_estimate,
     interval=lambda args, node: full(node.type.dtype),
     torch=lambda node, printer: call("value_estimate", printer.logical(node.args[0]).text),
     reference=lambda np, next_value: next_value,
+    layout=lambda args: (),
 )
 
 DISTANCE = Builtin(
     name="distance",
     signature="distance(prediction, target, loss_function)",
-    family="elementwise",
+    family="loss",
     doc="How far a prediction is from its target: `l1` the absolute difference, `l2` its square, `smooth_l1` half "
     "the square below 1 and the absolute difference minus a half above.",
     params=(Param("prediction"), Param("target"), Param("loss_function")),
@@ -98,6 +98,7 @@ DISTANCE = Builtin(
     interval=lambda args, node: Interval(0.0, math.inf, True),
     torch=_show_distance,
     reference=_distance_reference,
+    layout=lambda args: (),
 )
 
 LOSS_BUILTINS: dict[str, Builtin] = {DISTANCE.name: DISTANCE, VALUE_ESTIMATE.name: VALUE_ESTIMATE}

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
-from specgen.check.loss_model import LossNetwork, LossParam, LossRole
+from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
-from specgen.check.loss_params import check_loss_params
+from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
+from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Type, full, parse_type
+from specgen.expr import Binding, Interval, Symbol, Type, full, parse_type
 from specgen.expr.types import Size
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
@@ -53,7 +54,7 @@ class Declared:
     names: Names
     sink: Sink
     stand_in: int
-    params: tuple[LossParam, ...] = ()
+    params: tuple[Parameter, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
@@ -62,13 +63,27 @@ class Declared:
     def check(self) -> None:
         """Check them all."""
         self._refuse_unavailable()
-        self.params, scope = check_loss_params(self.file, self.path, self.loss.params, self.names, self.sink)
+        self.params, scope = check_params(
+            self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
+        )
         self.scope = {**WORDS, **scope}
         self.networks = self._networks()
         self.roles = self._roles(self.networks)
         for role in self.roles:
             if role.type is not None:
-                self.scope[role.name] = Binding(role.name, role.type, role.interval, what="key")
+                place = (*self.path, "keys", role.name)
+                symbol = Symbol(
+                    ".".join(place),
+                    role.name,
+                    role.type,
+                    role.interval,
+                    "next" if role.after else "now",
+                    role.key,
+                    self.file.key_span(*place),
+                )
+                self.scope[role.name] = Binding(
+                    role.name, role.type, role.interval, what="key", symbol=symbol
+                )
         self.estimator = self._estimator()
 
     def _refuse_unavailable(self) -> None:

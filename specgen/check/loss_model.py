@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from specgen.check.model import Key, Statement
-from specgen.expr import Interval, SourceText, Type
+from specgen.check.model import Key, Parameter, Statement
+from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 
 Variant = Literal["live", "frozen", "target"]
@@ -56,20 +57,6 @@ class LossRole:
 
 
 @dataclass(frozen=True)
-class LossParam:
-    """A constructor keyword: a number, a truth value, or one of some words."""
-
-    name: str
-    annotation: str
-    default: bool | int | float | str
-    type: Type
-    interval: Interval
-    choices: tuple[str, ...] = ()
-    range: tuple[tuple[str, float], ...] = ()
-    doc: str = ""
-
-
-@dataclass(frozen=True)
 class NetworkCall:
     """`network(now)`, `network.frozen(next)`, …"""
 
@@ -93,12 +80,16 @@ class Alias:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of two network values, as a condition on the parameters says; only that one is computed."""
+    """One of two network values, as a condition on the parameters says; only that one is computed.
+
+    `typed` is the condition as it was proved right.
+    """
 
     condition: Expr
     source: SourceText
     then: NetworkCall | Alias | Choice
     otherwise: NetworkCall | Alias | Choice
+    typed: Typed | None = None
 
 
 NetworkValue = NetworkCall | Alias | Choice
@@ -113,6 +104,12 @@ class Forward:
     network: str
     type: Type
     path: str
+
+    @property
+    def symbol(self) -> Symbol:
+        """The value."""
+        loss = ".".join(self.path.split(".")[:2])
+        return Symbol(f"{loss}.forward.{self.name}", self.name, self.type, full(self.type.dtype))
 
 
 @dataclass(frozen=True)
@@ -131,6 +128,7 @@ class CheckedLoss:
         forward: what the networks compute, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
         estimator: the default value estimator.
+        symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
     name: str
@@ -138,7 +136,7 @@ class CheckedLoss:
     doc: str
     networks: tuple[LossNetwork, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[LossParam, ...]
+    params: tuple[Parameter, ...]
     require: tuple[Requirement, ...] = ()
     forward: tuple[Forward, ...] = ()
     let: tuple[Statement, ...] = ()
@@ -147,3 +145,4 @@ class CheckedLoss:
     writes: tuple[Statement, ...] = ()
     estimator: str | None = None
     types: dict[str, Type] = field(default_factory=dict)
+    symbols: Mapping[str, Symbol] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
@@ -12,6 +12,7 @@ from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
     CheckedLoss,
     Choice,
+    Forward,
     LossNetwork,
     NetworkValue,
     Requirement,
@@ -30,10 +31,10 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import (
     Binding,
     Expr,
+    Symbol,
     Type,
     Typed,
     free_names,
-    full,
     infer,
     parse,
     to_torch,
@@ -69,7 +70,7 @@ def check_loss(
     if not mine.has_errors:
         again = _Checker(file, name, module, declared, Sink(), _OTHER_STAND_IN)
         again.run()
-        _refuse_stand_ins(checker.trees, again.trees, mine)
+        _refuse_stand_ins(file, checker.assigned, again.assigned, mine)
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(loss)
 
@@ -80,15 +81,6 @@ _STAND_IN, _OTHER_STAND_IN = 1_000_003, 1_300_021
 
 _KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
 """What an entry of a section is called."""
-
-
-@dataclass(frozen=True)
-class _Tree:
-    """An expression with its type, the name that the printed text gives its value, and where it stands."""
-
-    typed: Typed
-    name: str
-    source: Scalar
 
 
 @dataclass
@@ -120,7 +112,7 @@ class _Checker:
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
         self.types: dict[str, Type] = {}
-        self.trees: list[_Tree] = []
+        self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
         self.broken |= self.loss.learnable.keys()
@@ -151,8 +143,7 @@ class _Checker:
                 frozenset(self.calls.called),
             )
             lint_loss(parts, self.sink)
-            written = [(made.typed, made.name) for made in self.trees]
-            warn_whole_numbers(self.file, self.path, self.loss.params, (), written, self.sink, prefix="")
+            warn_whole_numbers(self.file, self.path, self.loss.params, self.assigned, self.sink)
         return CheckedLoss(
             name=self.name,
             module=self.module,
@@ -168,7 +159,16 @@ class _Checker:
             writes=writes,
             estimator=self.declared.estimator,
             types=self.types,
+            symbols=self._symbols(),
         )
+
+    def _symbols(self) -> dict[str, Symbol]:
+        """What is declared, by its path below the loss."""
+        names = [param.name for param in self.declared.params] + [role.name for role in self.declared.roles]
+        found = [binding.symbol for name in names if (binding := self.scope.get(name)) is not None]
+        found += [made.symbol for made in self.calls.forward]
+        lead = ".".join((*self.path, ""))
+        return {symbol.path.removeprefix(lead): symbol for symbol in found if symbol is not None}
 
     def _requirements(self) -> tuple[Requirement, ...]:
         made = []
@@ -185,7 +185,7 @@ class _Checker:
                     )
                 )
                 continue
-            made.append(Requirement(message, self._statement("require", message, expr, source)))
+            made.append(Requirement(message, self._statement("require", message, expr, source, typed)))
         return tuple(made)
 
     def _section(self, section: str) -> tuple[Statement, ...]:
@@ -239,25 +239,29 @@ class _Checker:
             return None
         path = ".".join((*self.path, section, name))
         if section == "let" and (forward := self.calls.whole(name, expr, source, path)) is not None:
-            if self._choice_sound(forward.value, forward.type, source):
-                self._bind(name, forward.type)
-            else:
+            value = self._proved(forward.value, source)
+            if value is None:
                 self.broken.add(name)
+            else:
+                self.calls.forward[-1] = replace(forward, value=value)
+                self._bind(forward)
             return None
         known = len(self.calls.forward)
         rewritten = self.calls.replaced(expr, source, path)
         for made in self.calls.forward[known:]:
-            self._bind(made.name, made.type)
+            self._bind(made)
         typed = None if rewritten is None else self._typed(rewritten, source)
         if rewritten is None or typed is None or not self._fits(section, name, typed, source):
             self.broken.add(name)
             return None
         self.types[name] = typed.type
-        self.trees.append(_Tree(typed, identifier(name) if section == "let" else typed.type.dtype, source))
+        statement = self._statement(section, name, rewritten, source, typed)
+        self.assigned.append((statement, "" if section == "let" else typed.type.dtype))
         if section == "let":
-            what = Binding(identifier(name), typed.type, typed.interval, static=typed.static, what="value")
-            self.scope[name] = what
-        return self._statement(section, name, rewritten, source)
+            self.scope[name] = Binding(
+                statement.name, typed.type, typed.interval, typed.static, "value", statement.symbol
+            )
+        return statement
 
     def _typed(self, expr: Expr, source: Scalar) -> Typed | None:
         if "value_estimate" not in self.functions:
@@ -295,22 +299,24 @@ class _Checker:
         roles = {role.name for role in self.declared.roles}
         return all(network.action is None or network.action in roles for network in self.declared.networks)
 
-    def _choice_sound(self, value: NetworkValue, type: Type, source: Scalar) -> bool:
-        """Whether the condition of a choice is a truth value and both sides are of one type."""
+    def _proved(self, value: NetworkValue, source: Scalar) -> NetworkValue | None:
+        """The value with its conditions typed; None after reporting one that is no truth value."""
         if not isinstance(value, Choice):
-            return True
+            return value
         condition = infer(value.condition, self.scope, source, self.sink)
         if condition is None:
-            return False
+            return None
         if condition.type.dtype != "bool":
             span = source.span_of(condition.start, condition.end)
             self.sink.add(
                 expression_rules.WRONG_DTYPE.at(span, f"the condition is a truth value, not {condition.type}")
             )
-            return False
-        return self._choice_sound(value.then, type, source) and self._choice_sound(
-            value.otherwise, type, source
-        )
+            return None
+        then = self._proved(value.then, source)
+        otherwise = None if then is None else self._proved(value.otherwise, source)
+        if then is None or otherwise is None:
+            return None
+        return replace(value, then=then, otherwise=otherwise, typed=condition)
 
     def _fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
         if section == "let" or section == "metrics":
@@ -322,15 +328,31 @@ class _Checker:
         self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=help))
         return False
 
-    def _bind(self, name: str, type: Type) -> None:
+    def _bind(self, made: Forward) -> None:
+        name, type, values = made.name, made.type, made.symbol.interval
         self.types[name] = type
-        self.scope[name] = Binding(name, type, full(type.dtype), what="value")
+        self.scope[name] = Binding(name, type, values, what="value", symbol=made.symbol)
 
-    def _statement(self, section: str, name: str, expr: Expr, source: Scalar) -> Statement:
+    def _statement(self, section: str, name: str, expr: Expr, source: Scalar, typed: Typed) -> Statement:
         called = frozenset(call.function.path for call in calls_in(expr))
-        return Statement(
-            name, expr, source, free_names(expr), called, False, ".".join((*self.path, section, name))
+        path = (*self.path, section, name)
+        type = typed.type
+        if section == "terms":
+            type = Type(type.dtype)
+        elif section == "writes":
+            type = Type(type.dtype, (), col=True)
+        key = next((r.key for r in self.declared.roles if section == "writes" and r.name == name), None)
+        symbol = Symbol(
+            ".".join(path),
+            identifier(name),
+            type,
+            typed.interval,
+            "now" if key else None,
+            key,
+            self.file.key_span(*path),
         )
+        where = ".".join(path)
+        return Statement(name, expr, source, free_names(expr), called, False, where, typed, symbol)
 
     def _values_read(self) -> None:
         """A value that nothing reads is a slip: most often another one is read in its place."""
@@ -355,13 +377,15 @@ class _Checker:
                 )
 
 
-def _refuse_stand_ins(trees: list[_Tree], again: list[_Tree], sink: Sink) -> None:
+def _refuse_stand_ins(
+    file: SchemaFile, assigned: list[tuple[Statement, str]], again: list[tuple[Statement, str]], sink: Sink
+) -> None:
     """Report expressions whose printed text changes with the number that stands in for an unknown size."""
-    others = {id(made.source): made.typed for made in again}
-    for made in trees:
-        other = others.get(id(made.source))
+    others = {made.path: made.typed for made, _ in again}
+    for made, _ in assigned:
+        other = others.get(made.path)
         if other is not None and to_torch(made.typed) == to_torch(other):
             continue
         message = "this needs a size that only the networks know, as a number that is known at build"
         help = "read it from a value, size(q), where a number is meant; count from its start, x[:2], not from its end"
-        sink.add(expression_rules.WRONG_ARGUMENTS.at(made.source.span, message, help=help))
+        sink.add(expression_rules.WRONG_ARGUMENTS.at(file.span(*made.path.split(".", 3)), message, help=help))

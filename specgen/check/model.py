@@ -5,9 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from enum import Enum
+from functools import cached_property
+from typing import Any, Final, Generic, Literal, TypeVar
 
-from specgen.expr import ANYTHING, Binding, Expr, Function, Interval, SourceText, SpecType, Type, Typed
+from specgen.diagnostics import Span
+from specgen.expr import (
+    ANYTHING,
+    Binding,
+    Expr,
+    Function,
+    Interval,
+    SourceText,
+    SpecType,
+    Symbol,
+    Type,
+    Typed,
+    full,
+)
+from specgen.expr.symbols import Time
+from specgen.literals import literal
 
 Key = tuple[str, ...]
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -51,11 +68,12 @@ class Entry:
 
     Attributes:
         key: its place in the tensordict.
-        role: what it is for.
+        role: what it is for; a state key is an observation, too.
         spec: dtype, feature shape and domain as stored, without batch dimensions and without the
             trailing 1 of a column.
         type: its type in expressions; rewards and done flags are columns (stored with a trailing 1).
         doc: one line, with the unit.
+        span: where it is declared.
     """
 
     key: Key
@@ -63,6 +81,7 @@ class Entry:
     spec: SpecType
     type: Type
     doc: str = ""
+    span: Span | None = field(default=None, compare=False)
 
     @property
     def dotted(self) -> str:
@@ -74,6 +93,11 @@ class Entry:
         """The key as a Python name."""
         return "_".join(self.key)
 
+    def symbol(self, path: str) -> Symbol:
+        """What stands under the key; `path` says where it is declared."""
+        time: Time = "next" if self.role == "reward" else "now"
+        return Symbol(path, self.name, self.type, self.spec.interval, time, self.key, self.span)
+
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The feature shape in the tensordict: a column has a trailing 1."""
@@ -81,31 +105,81 @@ class Entry:
         return (*dims, 1) if self.type.col else dims
 
 
+ParamKind = Literal["float", "float64", "int", "bool", "tensor", "enum"]
+
+PARAM_DTYPES: dict[ParamKind, str] = {
+    "float": "float32",
+    "int": "int64",
+    "bool": "bool",
+    "float64": "float64",
+}
+"""The dtype that a number of a parameter has in expressions; a plain float is weak, `float64` is not."""
+
+
+class _Missing(Enum):
+    REQUIRED = "REQUIRED"
+
+
+REQUIRED: Final = _Missing.REQUIRED
+"""The default of a parameter that has to be given."""
+
+
 @dataclass(frozen=True)
 class Parameter:
-    """A constructor keyword of a generated class: a Python number, or a value for each environment.
+    """A constructor keyword of a generated class.
 
     Attributes:
         name: the keyword.
-        annotation: `float`, `int` or `bool`.
-        default: its value when none is passed.
+        kind: a number of Python, a truth value, one of some words, or a tensor (made from numbers, lists or tensors).
+        default: its value when none is passed; `REQUIRED` when there is none.
         doc: one line, with the unit.
         range: what must hold of a value, as pairs of a comparison and a bound.
-        type: its dtype in expressions.
         interval: its values in expressions.
+        choices: the words of an `enum`.
+        optional: whether it may be ``None`` (then `given(name)` is false).
         entry: the state key that keeps it, if it differs between environments.
         draw: what fills that key at reset when the constructor gives no value.
+        span: where it is declared.
     """
 
     name: str
-    annotation: str
+    kind: ParamKind
     default: Any
     doc: str = ""
     range: tuple[tuple[str, float], ...] = ()
-    type: str = "float32"
     interval: Interval = ANYTHING
+    choices: tuple[str, ...] = ()
+    optional: bool = False
     entry: Entry | None = None
     draw: Statement | None = None
+    span: Span | None = None
+
+    @property
+    def required(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is REQUIRED
+
+    @property
+    def annotation(self) -> str:
+        """What the constructor takes, in Python; ``None`` for an optional one not counted."""
+        if self.entry is not None:
+            return "ArrayLike" if self.draw is None else "ArrayLike | None"
+        if self.kind == "enum":
+            return f"Literal[{', '.join(map(literal, self.choices))}]"
+        return {"tensor": "ArrayLike", "float64": "float"}.get(self.kind, self.kind)
+
+    @property
+    def type(self) -> Type:
+        """Its type in expressions; a tensor is converted to the dtype of what it meets before they see it."""
+        if self.entry is not None:
+            return self.entry.type
+        if self.kind == "tensor":
+            return Type("float", None, "const")
+        return Type("str" if self.kind == "enum" else PARAM_DTYPES[self.kind], (), "ctor")
+
+    def symbol(self, path: str) -> Symbol:
+        """The value that the constructor of the declaration at `path` is given."""
+        return Symbol(f"{path}.params.{self.name}", self.name, self.type, self.interval, span=self.span)
 
 
 @dataclass(frozen=True)
@@ -117,6 +191,11 @@ class Constant:
     value: Any
     doc: str = ""
     interval: Interval = ANYTHING
+    span: Span | None = None
+
+    def symbol(self, path: str) -> Symbol:
+        """What the name stands for in the expressions of the declaration at `path`."""
+        return Symbol(f"{path}.consts.{self.name}", self.name, self.type, self.interval, span=self.span)
 
 
 @dataclass(frozen=True)
@@ -131,6 +210,8 @@ class Statement:
         calls: the declared functions that it calls.
         draws: whether it draws random numbers.
         path: the declaration path, for the provenance comment.
+        typed: the expression as it was proved right; its names carry the symbols that they read.
+        symbol: the value that it defines, in the form in which it is stored.
     """
 
     target: str
@@ -140,6 +221,8 @@ class Statement:
     calls: frozenset[str]
     draws: bool
     path: str
+    typed: Typed
+    symbol: Symbol
 
     @property
     def name(self) -> str:
@@ -151,7 +234,9 @@ class Statement:
 class CheckedFunction:
     """A declared pure function, ready to print.
 
-    `trees` are its typed expressions, each with the local value that it is (that of `returns` with its dtype).
+    Attributes:
+        let, returns: its statements.
+        symbols: what its arguments stand for, by name.
     """
 
     name: str
@@ -160,7 +245,7 @@ class CheckedFunction:
     let: tuple[Statement, ...]
     returns: Statement
     doc: str = ""
-    trees: tuple[tuple[Typed, str], ...] = ()
+    symbols: Mapping[str, Symbol] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -232,8 +317,9 @@ class Declared:
 class CheckedEnv:
     """An environment whose keys, types and data flow are known to be right.
 
-    `values` are the values that state keys, and `next.` state keys, can have as far as it is proved; they may
-    leave the domains that are declared.
+    Attributes:
+        values: the values that state keys, and `next.` state keys, can have as far as it is proved; they may leave
+            the domains that are declared.
     """
 
     name: str
@@ -262,6 +348,26 @@ class CheckedEnv:
     def entries(self) -> tuple[Entry, ...]:
         """Every declared tensor except the done flags."""
         return (*self.state, *self.observation, *self.action, *self.reward)
+
+    @cached_property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """What is declared, by its path below the environment.
+
+        `state.th`, `flags.agents.done` (before the step), `action.action`, `params.g`, `consts.table`,
+        `observation.cos`, `reward.reward`. A parameter that differs between environments is two: what the
+        constructor is given, `params.g`, and the state key that expressions read, `state.g`.
+        """
+        path = f"envs.{self.name}"
+        found = [param.symbol(path) for param in self.params]
+        found += [const.symbol(path) for const in self.consts]
+        found += [entry.symbol(f"{path}.{entry.role}.{entry.dotted}") for entry in self.entries]
+        for level in self.done:
+            kind = Type("bool", self.done_dims[level], col=True)
+            for flag in DONE_FLAGS:
+                key = (*level, flag)
+                place = f"{path}.flags.{dotted(key)}"
+                found.append(Symbol(place, "_".join(key), kind, full("bool"), "now", key))
+        return {symbol.path.removeprefix(f"{path}."): symbol for symbol in found}
 
     @property
     def differing(self) -> tuple[Parameter, ...]:

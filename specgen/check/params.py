@@ -1,70 +1,255 @@
-"""Constructor parameters, constants and dims: what every declaration may start with."""
+"""Constructor parameters of every kind of declaration: how they are declared, and what is given for them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from specgen.check.model import Constant, Parameter
+from specgen.check.attributes import LOSS_ATTRIBUTES, TRANSFORM_ATTRIBUTES
+from specgen.check.model import PARAM_DTYPES, REQUIRED, Parameter, ParamKind
 from specgen.check.names import Names, refused
-from specgen.check.specs import parse_spec
-from specgen.check.value_faults import PARAM_TYPES, empty_range, misfit, range_of, refused_value, unusable
-from specgen.diagnostics import Sink, Span
+from specgen.check.param_values import empty_range, flatten_value, misfit, param_interval, range_of
+from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Interval, Type, point
+from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
-from specgen.schema.fields import Const, Param
-from specgen.schema.load import SchemaFile
+from specgen.literals import literal
+from specgen.schema.fields import Param, ParamField
+from specgen.schema.load import SchemaFile, describe, to_data
 from specgen.source import Mapping as MappingNode
-from specgen.source import Scalar
+from specgen.source import Node, Scalar, Sequence
 
-KEYWORDS = frozenset({"batch_size", "device"})
-"""Keywords that the constructor of every environment has."""
+_TENSOR: Final = "float[...]"
+_ENUM: Final = "enum(a, b)"
+_WORDS = re.compile(r"enum\(\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)\Z")
+
+
+@dataclass(frozen=True)
+class ParamRules:
+    """What the parameters of one kind of declaration can be.
+
+    Attributes:
+        owner: the kind of declaration, in words.
+        taken: names that they can't have, and `reason` why.
+        types: the types that may be declared, as they are written.
+        later: fields that are not available yet, with what to do instead.
+        lead: what their printed text has in front of the name.
+        required: whether one without a default has to be given.
+        finite: whether the default is a finite number.
+        tensor: what to write where a tensor is meant, if that is declared in another way.
+    """
+
+    owner: str
+    taken: frozenset[str]
+    reason: str
+    types: tuple[str, ...]
+    later: Mapping[str, str | None]
+    lead: str = ""
+    required: bool = False
+    finite: bool = False
+    tensor: str | None = None
+
+
+OF_ENVS = ParamRules(
+    "an environment",
+    frozenset({"batch_size", "device"}),
+    "every environment has this keyword",
+    tuple(PARAM_DTYPES),
+    {"optional": "leave it out, and give a default that is a number"},
+    lead="params.",
+    finite=True,
+    tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
+)
+OF_TRANSFORMS = ParamRules(
+    "a transform",
+    TRANSFORM_ATTRIBUTES,
+    "every transform has it",
+    ("float", "int", "bool", _TENSOR),
+    {"per_env": None, "draw": None, "static": None},
+    required=True,
+)
+OF_LOSSES = ParamRules(
+    "a loss",
+    LOSS_ATTRIBUTES,
+    "every loss has it",
+    ("float", "int", "bool", _ENUM),
+    {"per_env": None, "optional": None, "draw": None},
+)
 
 
 def check_params(
-    file: SchemaFile, path: tuple[str, ...], params: Mapping[str, Any], names: Names, sink: Sink
+    file: SchemaFile,
+    path: tuple[str, ...],
+    params: Mapping[str, ParamField],
+    allowed: ParamRules,
+    names: Names,
+    sink: Sink,
 ) -> tuple[tuple[Parameter, ...], dict[str, Binding]]:
-    """Check the `params:` of a declaration at `path`: those that are one number for the whole batch.
+    """Check the `params:` of the declaration at `path`.
 
     Returns:
-        The constructor keywords, and what expressions see under their names. Parameters that differ between
-        environments are left to `check_per_env`; only their names are claimed.
+        The constructor keywords, and what expressions see under their names, words of enums included. Parameters of
+        an environment that differ between instances are left to `check_per_env`; only their names are claimed.
     """
     checked: list[Parameter] = []
     scope: dict[str, Binding] = {}
+    words: dict[str, Binding] = {}
     for name, given in params.items():
         here = (*path, "params", name)
         param = given if isinstance(given, Param) else Param(default=given)
-        per_env = param.per_env or param.draw is not None
-        if name in KEYWORDS:
-            sink.add(refused(name, "every environment has this keyword", "parameter", file.key_span(*here)))
+        per_env = "per_env" not in allowed.later and (param.per_env or param.draw is not None)
+        if name in allowed.taken:
+            sink.add(refused(name, allowed.reason, "parameter", file.key_span(*here)))
             continue
         # what differs between environments is also a key of the tensordict: see `check_per_env`
         what = "parameter key" if per_env else "parameter"
         if not names.claim(name, what, file.key_span(*here)) or per_env:
             continue
-        if unusable(file, here, param, sink) or refused_text(file, here, param, sink):
+        kind = _kind(file, here, param, allowed, sink)
+        if kind is None or not _default_fits(file, here, param, kind, allowed, sink):
             continue
-        kind = param.type or _kind_of(param.default)
-        if not _fits(kind, param.default):
-            message, help = misfit(file, here, kind, param.default)
-            sink.add(rules.WRONG_TYPE.at(file.span(*here, "default"), message, help=help))
-            continue
-        if empty_range(file, here, param, PARAM_TYPES[kind], sink):
-            continue
-        check_range(name, param, param.default, file.span(*here, "default"), sink)
-        annotation = "float" if kind == "float64" else kind
-        value = float(param.default) if annotation == "float" else param.default
-        interval = param_interval(param, kind)
-        checked.append(
-            Parameter(name, annotation, value, param.doc, range_of(param), PARAM_TYPES[kind], interval)
-        )
+        made = _parameter(name, kind, param, allowed, file.key_span(*here))
+        checked.append(made)
         scope[name] = Binding(
-            f"params.{name}", Type(PARAM_TYPES[kind], (), "ctor"), interval, what="parameter"
+            f"{allowed.lead}{name}",
+            made.type,
+            made.interval,
+            what="parameter",
+            symbol=made.symbol(".".join(path)),
         )
-    return tuple(checked), scope
+        for word in made.choices:
+            words[word] = Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")
+    return tuple(checked), words | scope
+
+
+def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, span: Span) -> Parameter:
+    default = param.default
+    if kind in ("float", "float64") and isinstance(default, int):
+        default = float(default)
+    missing = allowed.required and default is None and not param.optional
+    interval = ANYTHING if kind == "enum" else param_interval(param, kind)
+    if not allowed.finite and interval == Interval(-math.inf, math.inf):
+        interval = full("float32")  # infinity and NaN may be given, too
+    return Parameter(
+        name,
+        kind,
+        REQUIRED if missing else default,
+        param.doc,
+        range_of(param),
+        interval,
+        _words(param),
+        param.optional,
+        span=span,
+    )
+
+
+def _kind(
+    file: SchemaFile, here: tuple[str, ...], param: Param, allowed: ParamRules, sink: Sink
+) -> ParamKind | None:
+    """The type of a parameter; None after reporting that there is none of that name, or not yet."""
+    for field, help in allowed.later.items():
+        if (value := getattr(param, field)) not in (False, None):
+            shown = "true" if value is True else value
+            message = f"`{field}: {shown}` is not available yet for {allowed.owner}"
+            place = (*here, field) if help else here
+            sink.add(rules.NOT_AVAILABLE.at(file.span(*place), message, help=help))
+            return None
+    if param.type is None:
+        default = param.default
+        return "bool" if isinstance(default, bool) else "int" if isinstance(default, int) else "float"
+    kind = param.type.strip()
+    if kind in PARAM_DTYPES and kind in allowed.types:
+        return kind
+    if kind.replace(" ", "") == _TENSOR and _TENSOR in allowed.types:
+        return "tensor"
+    if kind.startswith("enum") and _ENUM in allowed.types:
+        if _words(param):
+            return "enum"
+        message = f"`{param.type}` is no list of words"
+        sink.add(rules.WRONG_TYPE.at(file.span(*here, "type"), message, help="write enum(l1, l2)"))
+        return None
+    message = f"`{kind}` is no type of a parameter"
+    help = f"did you mean '{_MEANT[kind]}'?" if _MEANT.get(kind) in allowed.types else None
+    if "[" in kind and allowed.tensor is not None:
+        message, help = f"{message} that is one value for all environments", allowed.tensor
+    help = (
+        help or suggestion(kind, allowed.types) or f"the types of parameters are {', '.join(allowed.types)}"
+    )
+    sink.add(rules.WRONG_TYPE.at(file.span(*here, "type"), message, help=help))
+    return None
+
+
+_MEANT = {
+    "float32": "float",
+    "number": "float",
+    "double": "float64",
+    "int32": "int",
+    "int64": "int",
+    "integer": "int",
+    "boolean": "bool",
+}
+
+
+def _words(param: Param) -> tuple[str, ...]:
+    """The words of a type `enum(a, b)`."""
+    found = _WORDS.match((param.type or "").strip())
+    return tuple(word.strip() for word in found.group(1).split(",")) if found is not None else ()
+
+
+def _default_fits(
+    file: SchemaFile,
+    here: tuple[str, ...],
+    param: Param,
+    kind: ParamKind,
+    allowed: ParamRules,
+    sink: Sink,
+) -> bool:
+    """Whether the default is there, of the type, and some value is in the range; other defaults are reported."""
+    name, default, place = here[-1], param.default, file.span(*here, "default")
+    if kind == "enum":
+        words = _words(param)
+        if default not in words:
+            message = f"the default of `{name}` is one of {', '.join(words)}, got {default!r}"
+            help = suggestion(str(default), words)
+            sink.add(rules.PARAM_OUT_OF_RANGE.at(place, message, help=help))
+        return default in words
+    if default is None:
+        if allowed.required or param.optional:
+            return kind == "tensor" or not empty_range(file, here, param, PARAM_DTYPES[kind], sink)
+        message = f"parameter `{name}` needs a default"
+        help = "write `default:` and a number or a truth value"
+        help += ", or `draw:` and an expression" if "draw" not in allowed.later else ""
+        sink.add(rules.MISSING_FIELD.at(file.key_span(*here), message, help=help))
+        return False
+    if isinstance(default, (list, dict)):
+        message = (
+            f"the default of `{name}` should be a number or a truth value, got {describe(None, default)}"
+        )
+        help = allowed.tensor if isinstance(default, list) else None
+        sink.add(rules.WRONG_TYPE.at(place, message, help=help))
+        return False
+    if refused_text(file, here, param, sink):
+        return False
+    if not _fits(kind, default, allowed):
+        message, help = misfit(file, here, kind, default)
+        sink.add(rules.WRONG_TYPE.at(place, message, help=help))
+        return False
+    if empty_range(file, here, param, PARAM_DTYPES.get(kind, "float32"), sink):
+        return False
+    check_range(name, param, default, place, sink)
+    return True
+
+
+def _fits(kind: ParamKind, default: object, allowed: ParamRules) -> bool:
+    if isinstance(default, bool):
+        return kind == "bool"
+    if kind in ("int", "bool"):
+        return kind == "int" and isinstance(default, int) and holds("int64", default)
+    return isinstance(default, (int, float)) and (not allowed.finite or math.isfinite(default))
 
 
 def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Sink) -> bool:
@@ -73,117 +258,76 @@ def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Si
     default = node.get("default") if isinstance(node, MappingNode) else node
     if not isinstance(default, Scalar) or not isinstance(default.value, str):
         return False
-    if param.type not in (None, *PARAM_TYPES):
-        return False
+    if "(" in default.text:
+        message = f"a default that is computed (`{default.text}`) is not available yet"
+        help = "give a number, or leave the parameter to the caller"
+        sink.add(rules.NOT_AVAILABLE.at(default.span, message, help=help))
+        return True
     read = {"int": default.as_int, "bool": default.as_bool}.get(param.type or "", default.as_float)
     read(sink)
     return True
 
 
+def check_argument(param: Parameter, node: Node, owner: str, sink: Sink) -> Any:
+    """The value that is given for a parameter of `owner`; what is wrong with it is reported."""
+    value = to_data(node)
+    numbers = list(flatten_value(value))
+    what = f"`{param.name}` of `{owner}`"
+    listed = isinstance(value, list) and param.kind != "tensor"
+    if listed or not numbers or any(not _is_number(number, param) for number in numbers):
+        text = _text_in(node)
+        if text is not None:
+            {"int": text.as_int, "bool": text.as_bool}.get(param.kind, text.as_float)(sink)
+        else:
+            message = f"{what} should be {_WANTED[param.kind]}, got {describe(node, value)}"
+            sink.add(rules.WRONG_TYPE.at(node.span, message))
+        return value
+    for sign, bound in param.range:
+        if wrong := [number for number in numbers if not _COMPARISONS[sign](number, bound)]:
+            message = f"{what} must be {sign} {bound:g}, got {wrong[0]}"
+            sink.add(rules.PARAM_OUT_OF_RANGE.at(node.span, message))
+            break
+    return value
+
+
+_WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tensor": "a number or a list of numbers",
+}
+
+
+def _is_number(value: object, param: Parameter) -> bool:
+    """Whether one value, or one element of a tensor, is of the type of a parameter."""
+    if isinstance(value, bool) or param.kind == "bool":
+        return isinstance(value, bool) and param.kind == "bool"
+    return isinstance(value, int) or (isinstance(value, float) and param.kind != "int")
+
+
+def _text_in(node: Node) -> Scalar | None:
+    """The first text of a value that should be made of numbers."""
+    if isinstance(node, Scalar):
+        return node if isinstance(node.value, str) else None
+    items = node.items if isinstance(node, Sequence) else ()
+    return next((found for item in items if (found := _text_in(item)) is not None), None)
+
+
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
 def check_range(name: str, param: Param, value: float, span: Span, sink: Sink) -> None:
     """Report a value outside the range that its declaration gives."""
+    bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
     wrong = [
         f"{sign} {bound}"
-        for sign, bound, holds_ in (
-            (">=", param.min, param.min is None or value >= param.min),
-            ("<=", param.max, param.max is None or value <= param.max),
-            (">", param.above, param.above is None or value > param.above),
-            ("<", param.below, param.below is None or value < param.below),
-        )
-        if not holds_
+        for sign, bound in bounds
+        if bound is not None and not _COMPARISONS[sign](value, bound)
     ]
     if wrong:
         sink.add(rules.PARAM_OUT_OF_RANGE.at(span, f"`{name}` must be {' and '.join(wrong)}, got {value}"))
-
-
-def check_consts(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    consts: Mapping[str, Const],
-    dims: Mapping[str, int],
-    names: Names,
-    sink: Sink,
-) -> tuple[tuple[Constant, ...], dict[str, Binding]]:
-    """Check the constant tables of a declaration: type, shape and range of every element."""
-    checked: list[Constant] = []
-    scope: dict[str, Binding] = {}
-    for name, const in consts.items():
-        here = (*path, "consts", name)
-        if not names.claim(name, "constant", file.key_span(*here)):
-            continue
-        spec = parse_spec(file.scalar(*here, "type"), sink, dims)
-        if spec is None:
-            continue
-        if refused_value(file, here, const.value, spec, sink):
-            continue
-        values = list(flatten_value(const.value))
-        type_ = spec.type("const")
-        interval = Interval(min(values), max(values))
-        checked.append(Constant(name, type_, const.value, const.doc, interval))
-        scope[name] = Binding(f"consts.{name}", type_, interval, what="constant")
-    return tuple(checked), scope
-
-
-def check_dims(
-    file: SchemaFile, path: tuple[str, ...], dims: Mapping[str, int], names: Names, sink: Sink
-) -> dict[str, Binding]:
-    """Check named sizes: positive whole numbers known at build."""
-    scope: dict[str, Binding] = {}
-    for name, size in dims.items():
-        here = (*path, "dims", name)
-        if not names.claim(name, "dim", file.key_span(*here)):
-            continue
-        if size < 1:
-            sink.add(
-                rules.PARAM_OUT_OF_RANGE.at(file.span(*here), f"dim `{name}` must be at least 1, got {size}")
-            )
-            continue
-        if not holds("int64", size):
-            sink.add(
-                rules.PARAM_OUT_OF_RANGE.at(
-                    file.span(*here), f"dim `{name}` is {size}, which is larger than int64 holds"
-                )
-            )
-            continue
-        scope[name] = Binding(str(size), Type("int64", (), "lit"), point(size), static=size, what="dim")
-    return scope
-
-
-def _kind_of(default: object) -> str:
-    return "bool" if isinstance(default, bool) else "int" if isinstance(default, int) else "float"
-
-
-def _fits(kind: str, default: object) -> bool:
-    if isinstance(default, bool):
-        return kind == "bool"
-    if kind in ("int", "bool"):
-        return kind == "int" and isinstance(default, int) and holds(PARAM_TYPES[kind], default)
-    return isinstance(default, (int, float)) and math.isfinite(default)
-
-
-def param_interval(param: Param, kind: str) -> Interval:
-    """The values that the range of a parameter admits."""
-    if kind == "bool":
-        return Interval(0, 1)
-    low = max(bound for bound in (param.min, param.above, -math.inf) if bound is not None)
-    high = min(bound for bound in (param.max, param.below, math.inf) if bound is not None)
-    return Interval(low, high)
-
-
-def flatten_value(value: Any) -> Iterator[Any]:
-    """The numbers of nested lists, from the first to the last."""
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from flatten_value(item)
-    else:
-        yield value
-
-
-def shape_of_value(value: Any) -> tuple[int, ...] | None:
-    """The shape of nested lists; ``None`` where they are uneven."""
-    if not isinstance(value, (list, tuple)):
-        return ()
-    inner = {shape_of_value(item) for item in value}
-    if len(inner) != 1 or None in inner:
-        return None
-    return (len(value), *(inner.pop() or ()))

@@ -11,15 +11,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specgen.check.model import Entry, Parameter, Statement
-from specgen.check.params import check_range, flatten_value, param_interval, shape_of_value
+from specgen.check.model import PARAM_DTYPES, Entry, Parameter, ParamKind
+from specgen.check.param_values import (
+    empty_range,
+    ends,
+    flatten_value,
+    param_interval,
+    range_of,
+    shape_of_value,
+)
+from specgen.check.params import check_range
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
-from specgen.check.statements import called
-from specgen.check.value_faults import PARAM_TYPES, empty_range, ends, range_of
+from specgen.check.statements import made_statement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Function, SpecType, Typed, check_assignable, free_names, infer, parse
+from specgen.expr import Binding, Expr, Function, SpecType, Typed, check_assignable, infer, parse
 from specgen.expr.dtypes import INT_RANGES, holds, is_float
 from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile, describe
@@ -103,7 +110,8 @@ def check_per_env(
             continue
         checked[name] = made
         entry = made.entry
-        scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter")
+        symbol = entry.symbol(".".join((*path, "reset", name)))
+        scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter", symbol=symbol)
     return checked
 
 
@@ -131,35 +139,35 @@ def _check(
         drawn = _draw(file, here, name, around, sink)
         if drawn is None:
             return None
-    spec = _spec(file, here, name, param, dims, drawn and drawn[1], sink)
+    spec = _spec(file, here, name, param, dims, drawn and drawn[2], sink)
     if spec is None or (drawn is None and not _default_fits(file, here, name, param, spec, sink)):
         return None
-    statement = None
-    if drawn is not None:
-        source, typed, statement = drawn
-        if not _draw_fits(name, param, spec, source, typed, sink):
-            return None
-    kind = next((kind for kind, dtype in PARAM_TYPES.items() if dtype == spec.dtype), spec.dtype)
+    if drawn is not None and not _draw_fits(name, param, spec, *drawn[1:], sink):
+        return None
+    entry = Entry((name,), "state", spec, spec.type(), param.doc, file.key_span(*here))
+    kind: ParamKind = next(kind for kind, dtype in PARAM_DTYPES.items() if dtype == spec.dtype)
     default = _as_tuple(param.default)
     if is_float(spec.dtype) and isinstance(default, int):
         default = float(default)
     return Parameter(
         name,
-        "ArrayLike" if statement is None else "ArrayLike | None",
+        kind,
         default,
         param.doc,
         range_of(param),
-        spec.dtype,
         param_interval(param, kind),
-        Entry((name,), "state", spec, spec.type(), param.doc),
-        statement,
+        entry=entry,
+        draw=None
+        if drawn is None
+        else made_statement(here, name, *drawn, entry.symbol(".".join((*here[:-2], "reset", name)))),
+        span=entry.span,
     )
 
 
 def _draw(
     file: SchemaFile, here: tuple[str, ...], name: str, around: _Around, sink: Sink
-) -> tuple[Scalar, Typed, Statement] | None:
-    """The expression of a draw, typed."""
+) -> tuple[Expr, Scalar, Typed] | None:
+    """The expression of a draw: as parsed, its text, and typed."""
     source = file.scalar(*here, "draw")
     expr = parse(source, sink)
     if (
@@ -169,12 +177,7 @@ def _draw(
     ):
         return None
     typed = infer(expr, around.scope, source, sink, functions=around.functions, draw_prefix=f"draw_{name}")
-    if typed is None:
-        return None
-    statement = Statement(
-        name, expr, source, free_names(expr), called(typed), bool(typed.draws), ".".join(here)
-    )
-    return source, typed, statement
+    return None if typed is None else (expr, source, typed)
 
 
 def _keys(file: SchemaFile, path: tuple[str, ...], names: Collection[str]) -> dict[str, Scalar]:
@@ -194,19 +197,19 @@ def _spec(
     sink: Sink,
 ) -> SpecType | None:
     """Dtype, shape and domain: of `type` if there is one, else of the draw or of the default."""
-    if param.type in PARAM_TYPES:
+    if param.type in PARAM_DTYPES:
         shape = drawn.type.dims if drawn is not None else shape_of_value(param.default)
-        base = SpecType("unbounded", PARAM_TYPES[param.type], shape)
+        base = SpecType("unbounded", PARAM_DTYPES[param.type], shape)
     elif param.type is not None:
         parsed = parse_spec(file.scalar(*here, "type"), sink, dims)
         if parsed is None:
             return None
-        if parsed.kind != "unbounded" or parsed.dtype not in PARAM_TYPES.values():
+        if parsed.kind != "unbounded" or parsed.dtype not in PARAM_DTYPES.values():
             sink.add(
                 rules.WRONG_TYPE.at(
                     file.span(*here, "type"),
                     f"`{param.type}` is no type of a parameter",
-                    help=f"write {', '.join(PARAM_TYPES)}, or a dtype with a shape such as float32[3];"
+                    help=f"write {', '.join(PARAM_DTYPES)}, or a dtype with a shape such as float32[3];"
                     " the range goes into min, max, above and below",
                 )
             )

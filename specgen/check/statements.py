@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from specgen.check.model import Statement, identifier
+from specgen.check.model import Key, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.unread import all_reads, report_unread
@@ -18,7 +18,9 @@ from specgen.expr import (
     Expr,
     Function,
     Interval,
+    SourceText,
     SpecType,
+    Symbol,
     Type,
     Typed,
     check_assignable,
@@ -27,6 +29,7 @@ from specgen.expr import (
     parse,
     store,
 )
+from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -36,12 +39,19 @@ from specgen.source import Scalar
 class Target:
     """A declared key that a section may assign; a shape of ``None`` is taken from the expression.
 
-    `help` is what to say where a shape does not fit.
+    Attributes:
+        help: what to say where a shape does not fit.
+        key: its place in the tensordict.
+        time: before the step or after it.
+        col: whether it is stored with a trailing 1.
     """
 
     name: str
     spec: SpecType
     help: str = ""
+    key: Key | None = None
+    time: Time | None = None
+    col: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,6 @@ class SectionResult:
     Attributes:
         statements: the assignments, in order.
         types: what each assigned name is.
-        trees: the typed expression of each.
         values: the values that each assigned name can have, whatever its declared domain is.
         scope: what each name stands for behind the last assignment.
         unproven: where an index stands that may be out of range.
@@ -91,13 +100,19 @@ class SectionResult:
 
     statements: tuple[Statement, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
-    trees: dict[str, Typed] = field(default_factory=dict)
     values: dict[str, Interval] = field(default_factory=dict)
     scope: dict[str, Binding] = field(default_factory=dict)
     unproven: list[Span] = field(default_factory=list)
     section: Section | None = None
     targets: Mapping[str, Target] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def assigned(self) -> Iterator[tuple[Statement, str]]:
+        """Each statement with the dtype of the key that it assigns; "" for a local value."""
+        for statement in self.statements:
+            target = self.targets.get(statement.target)
+            yield statement, "" if target is None else target.spec.dtype
 
 
 def check_section(
@@ -162,25 +177,18 @@ def check_section(
             dims = target.spec.dims if target.spec.shape is not None else typed.type.dims
             type_, interval = Type(target.spec.dtype, dims), store(interval, target.spec.dtype)
         result.types[name] = type_
-        result.trees[name] = typed
         result.values[name] = interval
         result.unproven += [
             value.span_of(node.start, node.end) for node in typed.nodes() if node.op == "in_range"
         ]
-        scope[name] = Binding(
-            identifier(name), type_, interval, static=None if target else typed.static, what="value"
+        here = (*section.path, name)
+        symbol = (
+            Symbol(".".join(here), identifier(name), type_, interval, span=key.span)
+            if target is None
+            else _stored(target, ".".join(here), type_, interval, key.span)
         )
-        statements.append(
-            Statement(
-                name,
-                expr,
-                value,
-                free_names(expr),
-                called(typed),
-                bool(typed.draws),
-                ".".join((*section.path, name)),
-            )
-        )
+        scope[name] = Binding(symbol.name, type_, interval, None if target else typed.static, "value", symbol)
+        statements.append(made_statement(here, name, expr, value, typed, symbol))
     result.statements = tuple(statements)
     result.scope = scope
     report_unread(
@@ -193,6 +201,29 @@ def check_section(
         expected=section.expected,
     )
     return result
+
+
+def _stored(target: Target, path: str, type: Type, interval: Interval, span: Span) -> Symbol:
+    """What a section makes of a declared key."""
+    type = replace(type, col=target.col)
+    return Symbol(path, identifier(target.name), type, interval, target.time, target.key, span)
+
+
+def made_statement(
+    path: tuple[str, ...], target: str, expr: Expr, source: SourceText, typed: Typed, symbol: Symbol
+) -> Statement:
+    """The statement at `path`: what it reads, calls and draws follows from its expression."""
+    return Statement(
+        target,
+        expr,
+        source,
+        free_names(expr),
+        called(typed),
+        bool(typed.draws),
+        ".".join(path),
+        typed,
+        symbol,
+    )
 
 
 def _unknown(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
-from specgen.check.model import ENDING_FLAGS
+from specgen.check.model import ENDING_FLAGS, Parameter
 from specgen.check.names import Names, refused
-from specgen.check.transform_model import Output, Role, TransformParam
+from specgen.check.transform_model import Output, Role
 from specgen.check.transform_names import TAKEN_VARIABLES, transform_key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -32,7 +32,7 @@ def check_keys(
     file: SchemaFile,
     path: tuple[str, ...],
     transform: Transform,
-    params: Iterable[TransformParam],
+    params: Iterable[Parameter],
     names: Names,
     sink: Sink,
 ) -> tuple[tuple[Role, ...], tuple[Output, ...]]:
@@ -140,7 +140,7 @@ class _Keys:
     # ---------------------------------------------------------------- outputs
 
     def output(
-        self, name: str, out: OutKey, roles: Mapping[str, Role], params: Mapping[str, TransformParam]
+        self, name: str, out: OutKey, roles: Mapping[str, Role], params: Mapping[str, Parameter]
     ) -> Output | None:
         here = (*self.path, "out", name)
         if not self._claim(name, "output", self.file.key_span(*here)):
@@ -199,7 +199,7 @@ class _Keys:
             return False
         return self.names.claim(out.keyword, "keyword", self.file.span(*here, "keyword"))
 
-    def _when(self, here: tuple[str, ...], out: OutKey, params: Mapping[str, TransformParam]) -> str | None:
+    def _when(self, here: tuple[str, ...], out: OutKey, params: Mapping[str, Parameter]) -> str | None:
         if out.when is None:
             return None
         found = re.fullmatch(r"\s*given\(\s*(\w+)\s*\)\s*", out.when)

@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final, Literal
+from typing import Literal
 
-from specgen.check.model import Statement
-from specgen.expr import ANYTHING, Interval
+from specgen.check.model import Parameter, Statement
+from specgen.expr import Symbol
 
 Phase = Literal["reset", "step", "map", "inverse"]
-ParamKind = Literal["int", "float", "bool", "tensor"]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
-
-
-class _Missing(Enum):
-    REQUIRED = "REQUIRED"
-
-
-REQUIRED: Final = _Missing.REQUIRED
-"""The default of a parameter that has to be given."""
-
-
-@dataclass(frozen=True)
-class TransformParam:
-    """A constructor keyword of a transform.
-
-    Attributes:
-        kind: a Python number or truth value, or a tensor (made from numbers, lists or tensors).
-        default: `REQUIRED` when there is none.
-        optional: whether it may be ``None`` (then `given(name)` is false).
-        range: what must hold of a value, as pairs of a comparison and a bound.
-    """
-
-    name: str
-    kind: ParamKind
-    default: Any
-    optional: bool = False
-    range: tuple[tuple[str, float], ...] = ()
-    interval: Interval = ANYTHING
-    doc: str = ""
-
-    @property
-    def required(self) -> bool:
-        """Whether it has to be given."""
-        return self.default is REQUIRED
 
 
 @dataclass(frozen=True)
@@ -134,12 +99,13 @@ class CheckedTransform:
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
         signature: the constructor's parameters, in order.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
+        symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
     """
 
     name: str
     module: str
     doc: str
-    params: tuple[TransformParam, ...]
+    params: tuple[Parameter, ...]
     roles: tuple[Role, ...]
     outputs: tuple[Output, ...]
     reset: tuple[Statement, ...]
@@ -149,8 +115,9 @@ class CheckedTransform:
     derive_done: bool | str
     signature: tuple[str, ...]
     recalls: tuple[str, ...]
+    symbols: Mapping[str, Symbol]
 
-    def param(self, name: str) -> TransformParam:
+    def param(self, name: str) -> Parameter:
         """The parameter of this name."""
         return next(param for param in self.params if param.name == name)
 

@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from specgen.check.lints.transforms import lint_transform
-from specgen.check.model import Checked, Statement
+from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
+from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
 from specgen.check.transform_keys import check_keys
-from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
-from specgen.check.transform_params import check_transform_params
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
-from specgen.expr import Binding, SpecType, Type, full
+from specgen.expr import Binding, Interval, SpecType, Symbol, Type, full
+from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
@@ -57,11 +58,13 @@ class _Checker:
         self.path = ("transforms", self.name)
         self.names = Names(self.sink)
         self._refuse_unavailable()
-        params, fixed = check_transform_params(
-            self.file, self.path, self.transform.params, self.names, self.sink
+        params, fixed = check_params(
+            self.file, self.path, self.transform.params, OF_TRANSFORMS, self.names, self.sink
         )
         roles, outputs = check_keys(self.file, self.path, self.transform, params, self.names, self.sink)
         by_name = {role.name: role for role in roles}
+        given = [binding.symbol for binding in fixed.values() if binding.symbol is not None]
+        self.symbols = {symbol.path.removeprefix(f"transforms.{self.name}."): symbol for symbol in given}
         self._carries(outputs)
         if self.sink.has_errors:
             return None
@@ -95,6 +98,7 @@ class _Checker:
                 for name in types
                 if any(name in value_reads(s.expr) for s in sections["step"].statements)
             ),
+            symbols=self.symbols,
         )
 
     def _refuse_unavailable(self) -> None:
@@ -131,26 +135,35 @@ class _Checker:
     ) -> SectionResult:
         inverse = phase == "inverse"
         scope = dict(fixed)
+
+        def give(name: str, type_: Type, interval: Interval, what: str) -> None:
+            place = f"{phase}.in.{name}"
+            time: Time = "next" if name.startswith("next.") else "now"
+            made = Symbol(f"transforms.{self.name}.{place}", identifier(name), type_, interval, time)
+            self.symbols[place] = made
+            scope[name] = Binding(made.name, type_, interval, what=what, symbol=made)
+
         targets: dict[str, Target] = {}
         for role in roles:
             if inverse and role.inverse:
                 targets[role.name] = Target(role.name, _spec(types[role.name]))
             elif not inverse and not role.inverse:
-                scope[role.name] = _binding(role.name, types[role.name])
+                type_ = types[role.name]
+                give(role.name, type_, full(type_.dtype), "role")
                 if phase == "step":
-                    scope[f"next.{role.name}"] = _binding(f"next_{role.name}", types[role.name])
+                    give(f"next.{role.name}", type_, full(type_.dtype), "role")
         for output in outputs:
             type_ = types[output.name]
             interval = _spec(type_, output.interval).interval
             if inverse and output.inverse:
-                scope[output.name] = _binding(output.name, type_)
+                give(output.name, type_, full(type_.dtype), "role")
             elif not inverse and not output.inverse:
                 target = f"next.{output.name}" if phase == "step" else output.name
                 targets[target] = Target(target, _spec(type_, output.interval))
                 if phase != "map":
-                    scope[output.name] = Binding(output.name, type_, interval, what="output")
+                    give(output.name, type_, interval, "output")
                 if phase == "step" and output.flag:
-                    scope[target] = Binding(f"next_{output.name}", type_, interval, what="flag")
+                    give(target, type_, interval, "flag")
         expected = {
             "reset": "an output, as `out` declares it",
             "step": "`next.` and an output, as `out` declares it",
@@ -183,7 +196,7 @@ class _Checker:
 
     def _optional_params(
         self,
-        params: Iterable[TransformParam],
+        params: Iterable[Parameter],
         outputs: Iterable[Output],
         sections: Mapping[str, SectionResult],
     ) -> None:
@@ -205,7 +218,7 @@ class _Checker:
                             )
                         )
 
-    def _derive_done(self, params: Iterable[TransformParam]) -> None:
+    def _derive_done(self, params: Iterable[Parameter]) -> None:
         value = self.transform.derive_done
         bools = [param.name for param in params if param.kind == "bool"]
         if isinstance(value, str) and value not in bools:
@@ -218,7 +231,7 @@ class _Checker:
             )
 
     def _signature(
-        self, params: Iterable[TransformParam], roles: Iterable[Role], outputs: Iterable[Output]
+        self, params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
     ) -> tuple[str, ...]:
         usual = usual_signature(params, roles, outputs)
         given = self.transform.signature
@@ -260,7 +273,7 @@ def _behind(
 
 
 def usual_signature(
-    params: Iterable[TransformParam], roles: Iterable[Role], outputs: Iterable[Output]
+    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: what must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
@@ -284,10 +297,6 @@ def output_type(output: Output, roles: Mapping[str, Role]) -> Type:
     """The type of an output, whatever key its role stands for."""
     role = roles[output.each]
     return Type(output.dtype or role.pattern, role.dims)
-
-
-def _binding(text: str, type_: Type) -> Binding:
-    return Binding(text, type_, full(type_.dtype), what="role")
 
 
 def _spec(type_: Type, interval: tuple[float, float] | None = None) -> SpecType:

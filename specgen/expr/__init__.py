@@ -7,6 +7,7 @@ from specgen.expr.infer import infer
 from specgen.expr.interval import ANYTHING, NUMBERS, Interval, full, point, store
 from specgen.expr.parser import parse
 from specgen.expr.spec_types import SpecType, parse_type
+from specgen.expr.symbols import Symbol
 from specgen.expr.torch_text import modules_of, to_torch
 from specgen.expr.tree import Expr, free_names
 from specgen.expr.types import Binding, DrawSite, Function, Level, SourceText, Static, Type, Typed
@@ -25,6 +26,7 @@ __all__ = [
     "SourceText",
     "SpecType",
     "Static",
+    "Symbol",
     "Type",
     "Typed",
     "check_assignable",

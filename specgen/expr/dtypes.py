@@ -21,6 +21,8 @@ ABSTRACT: Final[tuple[str, ...]] = ("float", "number", "any")
 """Dtypes of patterns (`float[...]`): known only when a dynamic transform is constructed."""
 COMPUTE: Final = "float32"
 """The dtype of arithmetic that leaves the integers: `/`, `mean` and `sqrt` of ints."""
+OPAQUE: Final[tuple[str, ...]] = ("str", "distribution", "record", "callable")
+"""What is no number, and has no dtype in common with one."""
 
 _INT_ORDER: Final = tuple(INT_RANGES)
 
@@ -54,7 +56,7 @@ def join(a: str, b: str) -> str | None:
     """
     if a == b:
         return a
-    if "str" in (a, b) or "any" in (a, b):
+    if "any" in (a, b) or a in OPAQUE or b in OPAQUE:
         return None
     if is_abstract(a) or is_abstract(b):
         return _join_abstract(a, b)
@@ -84,7 +86,7 @@ def weak_join(strong: str, weak: str) -> str | None:
     """
     if weak == "float64":
         return join(strong, "float64")
-    if "str" in (strong, weak) or strong == "any":
+    if strong in (*OPAQUE, "any") or weak in OPAQUE:
         return strong if strong == weak else None
     if is_float(weak):
         if strong in ("float", "number"):

@@ -18,6 +18,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.interval import Interval, point
+from specgen.expr.relayout import relayout
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
@@ -54,7 +55,8 @@ def infer(
 
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove)
-    return inferrer.visit(expr)
+    typed = inferrer.visit(expr)
+    return None if typed is None else relayout(typed)
 
 
 class _Inferrer:
@@ -121,7 +123,14 @@ class _Inferrer:
                 kind = Type(kind.dtype, kind.dims, "lit") if kind.dims == () else kind
                 values = values if isinstance(static, str) else point(static)
             return Typed(
-                "name", kind, values, start=expr.start, end=expr.end, text=binding.text, static=static
+                "name",
+                kind,
+                values,
+                start=expr.start,
+                end=expr.end,
+                text=binding.text,
+                static=static,
+                symbol=binding.symbol,
             )
         number = NUMBERS.get(expr.path)
         if number is not None:

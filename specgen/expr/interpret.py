@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.types import At, NewAxis, Type, Typed
+from specgen.expr.types import At, NewAxis, Typed
 
 
 def interpret(
@@ -33,30 +33,35 @@ def interpret(
     """
     import numpy as np
 
-    return _Interpreter(np, names, draws or {}, functions or {}).value(node)
+    return _ByText(np, names, draws or {}, functions or {}).value(node)
 
 
-class _Interpreter:
-    def __init__(
-        self,
-        np: Any,
-        names: Mapping[str, Any],
-        draws: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-    ) -> None:
-        self._np = np
-        self._names = names
-        self._draws = draws
-        self._functions = functions
+class Interpreter:
+    """Computes typed trees; what names and declared functions stand for is left to those who derive from it.
+
+    Args:
+        np: the module `numpy`.
+    """
+
+    def __init__(self, np: Any) -> None:
+        self.np = np
+
+    def leaf(self, node: Typed) -> Any:
+        """The value of a `name` or a `site` that is not known at build."""
+        raise NotImplementedError
+
+    def function(self, node: Typed) -> Callable[..., Any]:
+        """What the declared function that a node calls, or integrates, does."""
+        raise NotImplementedError
 
     def value(self, node: Typed) -> Any:
+        """The value of a node: an array, or a Python number for what is one."""
         if node.static is not None:
             return node.static
         match node.op:
-            case "name":
-                return self._stored(self._names[node.text], node.type)
-            case "site":
-                return self._stored(self._draws[node.text], node.type)
+            case "name" | "site":
+                found = self.leaf(node)
+                return found if node.type.python else self.np.asarray(found)
             case "cast":
                 return self._cast(node)
             case "in_range":
@@ -66,15 +71,12 @@ class _Interpreter:
             case _:
                 return self._builtin(node)
 
-    def _stored(self, value: Any, kind: Type) -> Any:
-        return value if kind.python else self._np.asarray(value)
-
     def _cast(self, node: Typed) -> Any:
         inner = self.value(node.args[0])
         dtype = node.type.dtype
         if not node.type.python:
-            with self._np.errstate(all="ignore"):
-                return self._np.asarray(inner).astype(dtype)
+            with self.np.errstate(all="ignore"):
+                return self.np.asarray(inner).astype(dtype)
         return bool(inner) if dtype == "bool" else float(inner) if dtype.startswith("float") else int(inner)
 
     def _index(self, node: Typed) -> Any:
@@ -87,27 +89,50 @@ class _Interpreter:
             else:
                 items.append(slice(item.start, item.stop, item.step))
         assert node.builtin is not None
-        return node.builtin.reference(self._np, self.value(node.args[0]), tuple(items))
+        return node.builtin.reference(self.np, self.value(node.args[0]), tuple(items))
 
     def _builtin(self, node: Typed) -> Any:
         builtin = node.builtin
         assert builtin is not None, node.op
         args = [self.value(arg) for arg in node.args]
         if node.function is not None:
-            args.insert(0, self._functions[node.function.text])
+            args.insert(0, self.function(node))
         if node.type.python and builtin.python is not None:
             return builtin.python(*args)
         options = {key: self._option(value) for key, value in node.options.items() if key != "operand_dtype"}
         dtype = node.options.get("operand_dtype")
         if dtype is not None and builtin.name != "where":
             # A number takes the dtype of the tensor that it meets before anything is computed.
-            args = [self._np.asarray(arg, dtype=str(dtype)) for arg in args]
-        with self._np.errstate(all="ignore"):
-            result = builtin.reference(self._np, *args, **options)
+            args = [self.np.asarray(arg, dtype=str(dtype)) for arg in args]
+        with self.np.errstate(all="ignore"):
+            result = builtin.reference(self.np, *args, **options)
         if node.type.python:
             return result
-        array = self._np.asarray(result)
+        array = self.np.asarray(result)
         return array if is_abstract(node.type.dtype) else array.astype(node.type.dtype)
 
     def _option(self, value: object) -> Any:
         return self.value(value) if isinstance(value, Typed) else value
+
+
+class _ByText(Interpreter):
+    """Names, draws and declared functions by the texts that are printed for them."""
+
+    def __init__(
+        self,
+        np: Any,
+        names: Mapping[str, Any],
+        draws: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        super().__init__(np)
+        self._names = names
+        self._draws = draws
+        self._functions = functions
+
+    def leaf(self, node: Typed) -> Any:
+        return self._names[node.text] if node.op == "name" else self._draws[node.text]
+
+    def function(self, node: Typed) -> Callable[..., Any]:
+        assert node.function is not None
+        return self._functions[node.function.text]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,10 +27,11 @@ ATOM: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Python text and the precedence of its outermost operator."""
+    """Python text and the precedence of its outermost operator; `expanded` where its rows are one in memory."""
 
     text: str
     precedence: int = ATOM
+    expanded: bool = False
 
     def at(self, floor: int) -> str:
         """The text, in parentheses when it binds less than `floor`."""
@@ -74,6 +76,25 @@ def full_like_text(like: str, value: str, dtype: str = "") -> str:
     return f"torch.{function}({', '.join([*args, *([f'dtype={dtype}'] if dtype else [])])})"
 
 
+class BatchShapes:
+    """How a function reads the batch shapes of its tensors, and how often.
+
+    Attributes:
+        names: The variables that hold batch shapes, by the tensor that they are of.
+        reads: How often each tensor's batch shape was read.
+
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.names = names or {}
+        self.reads: Counter[str] = Counter()
+
+    def text(self, tensor: str, stored: int) -> str:
+        """The batch shape of a tensor with so many `stored` dimensions behind it: `x.shape[:-1]`."""
+        self.reads[tensor] += 1
+        return self.names.get(tensor) or f"{tensor}.shape" + (f"[:-{stored}]" if stored else "")
+
+
 class Printer:
     """Prints one expression.
 
@@ -81,10 +102,12 @@ class Printer:
         root: The expression; its names tell the batch shape and the device where a number must
             become a tensor.
         like: The tensor to take them from, for expressions that read none.
+        shapes: How the function around it reads batch shapes.
 
     """
 
-    def __init__(self, root: Typed, like: Binding | None = None) -> None:
+    def __init__(self, root: Typed, like: Binding | None = None, shapes: BatchShapes | None = None) -> None:
+        self._shapes = shapes or BatchShapes()
         self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
         if like is not None and self._batch_leaf() is None:
             self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
@@ -163,25 +186,32 @@ class Printer:
             if kind.col == col:
                 return self.show(node)
             return self.logical(node) if kind.col else method(self.show(node), "unsqueeze", "-1")
-        printed = self.aligned(node, len(dims))
-        if kind.level == "batch" and kind.col and kind.rank < len(dims):
-            printed = self.behind(self.logical(node), len(dims) - kind.rank)
+        if kind.level == "batch" and kind.col and col and not kind.rank:
+            # A flag of each environment for each of its agents: the trailing 1 stays where it is.
+            feature = [*map(str, dims), "1"]
+            printed = self.behind(self.show(node), len(dims))
+        else:
+            feature = [*map(str, dims)]
+            printed = self.aligned(node, len(dims))
+            if kind.level == "batch" and kind.col and kind.rank < len(dims):
+                printed = self.behind(self.logical(node), len(dims) - kind.rank)
         shape = self.batch_shape() if batch else None
-        if shape is not None and not dims:
+        expanded = shape is not None or bool(dims)
+        if shape is not None and not feature:
             # One argument, not unpacked: the batch may have no dimensions either.
             printed = method(printed, "expand", shape)
-        elif shape is not None or dims:
-            items = [] if shape is None else [f"*{shape}"]
-            printed = method(printed, "expand", *items, *map(str, dims))
-        return method(printed, "unsqueeze", "-1") if col else printed
+        elif expanded:
+            printed = method(printed, "expand", *([] if shape is None else [f"*{shape}"]), *feature)
+        if col and len(feature) == len(dims):
+            printed = method(printed, "unsqueeze", "-1")
+        return replace(printed, expanded=expanded)
 
     def batch_shape(self) -> str | None:
         """The text of the batch shape, `th.shape`; None when nothing read has batch dimensions."""
         leaf = self._batch_leaf()
         if leaf is None:
             return None
-        stored = leaf.type.rank + leaf.type.col
-        return f"{leaf.text}.shape" + (f"[:-{stored}]" if stored else "")
+        return self._shapes.text(leaf.text, leaf.type.rank + leaf.type.col)
 
     def device(self) -> str:
         """`x.device` of a tensor that is read; "" when none is."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.printer import BatchShapes, Printed, Printer, method
 from specgen.expr.types import Binding, Dims, Typed
 from specgen.imported import FUNCTIONAL
 
@@ -21,6 +21,7 @@ def to_torch(
     dims: Dims | None = None,
     col: bool = False,
     like: Binding | None = None,
+    shapes: BatchShapes | None = None,
 ) -> str:
     """The expression as torch code that is right for any leading batch dimensions.
 
@@ -28,17 +29,19 @@ def to_torch(
         typed: The typed tree.
         cast: The dtype of the target; None or a pattern leaves the expression's own.
         dims: The feature dimensions of the target. With them the text is always a tensor of batch
-            and dims: a number becomes a full tensor, a constant is expanded. Without them the
+            and dims, each row in memory of its own: a number becomes a full tensor, a constant is copied
+            for each row. Without them the
             expression keeps its shape and layout, and a number stays a number of Python.
         col: Whether the target is stored with an extra trailing 1; without `dims` it only adds one.
         like: A batched tensor in whose shape and on whose device numbers become tensors, for
             expressions that read no batched name.
+        shapes: How the function around it reads batch shapes.
 
     """
     wanted = cast if cast is not None and not is_abstract(cast) else None
     node = convert(typed, wanted) if wanted is not None and not typed.type.python else typed
-    printed = _printed(node, Printer(typed, like), wanted or node.type.dtype, dims, col)
-    if _views_constant(node) and dims in (None, node.type.dims):
+    printed = _printed(node, Printer(typed, like, shapes), wanted or node.type.dtype, dims, col)
+    if printed.expanded or (_views_constant(node) and dims in (None, node.type.dims)):
         printed = method(printed, "clone")
     return printed.text
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from specgen.diagnostics import Span
 from specgen.expr.interval import Interval
+from specgen.expr.symbols import Symbol
 
 if TYPE_CHECKING:
     from specgen.expr.builtins.record import Builtin
@@ -118,6 +119,61 @@ class Type:
         return self.dtype + (f"[{', '.join(map(str, self.dims))}]" if self.dims else "")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution(Type):
+    """A probability distribution for each row, as a policy gives it.
+
+    It is no number: what takes one says so by this type, and everything that computes refuses it by its dtype.
+
+    Attributes:
+        family: Which distribution it is: `categorical`, `normal`, `tanh_normal`.
+        event: The type of one sample; log-probabilities are one float32 for each event.
+    """
+
+    dtype: str = "distribution"
+    family: str
+    event: Type
+
+    def __str__(self) -> str:
+        return f"{self.family}[{self.event}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Type):
+    """Several values under names, such as the data before a step, and after it.
+
+    Attributes:
+        fields: Their names and types.
+    """
+
+    dtype: str = "record"
+    fields: tuple[tuple[str, Type], ...] = ()
+
+    def __str__(self) -> str:
+        return f"record({', '.join(f'{name}: {type}' for name, type in self.fields)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Procedure(Type):
+    """What can be called with values by name: a network, a value estimator.
+
+    Attributes:
+        params: The names and types of what it takes.
+        returns: The names and types of what it gives.
+    """
+
+    dtype: str = "callable"
+    level: Level = "const"
+    params: tuple[tuple[str, Type], ...] = ()
+    returns: tuple[tuple[str, Type], ...] = ()
+
+    def __str__(self) -> str:
+        taken, given = (
+            ", ".join(f"{name}: {type}" for name, type in pairs) for pairs in (self.params, self.returns)
+        )
+        return f"({taken}) -> ({given})"
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """What a name stands for: the Python text that reads it, its type and its values.
@@ -128,6 +184,7 @@ class Binding:
         interval: Its values.
         static: The value, when it is known at build; it is printed in place of `text`.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
+        symbol: The value that it is in a program; None for what is known at build.
 
     """
 
@@ -136,6 +193,7 @@ class Binding:
     interval: Interval
     static: Static | None = None
     what: str = ""
+    symbol: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +262,10 @@ class NewAxis:
 IndexItem = At | Cut | NewAxis
 
 
+NO_OPTIONS: dict[str, object] = {}
+"""One for all nodes that have none: there are many, and nobody writes to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """A node of the typed tree: what an expression is, with every cast made explicit.
@@ -223,6 +285,8 @@ class Typed:
         function: The function of a `call`, or the one that an integrator takes.
         items: The items of an `index`.
         site: The random draw that this node reads.
+        symbol: The value that a `name` reads; None for one that is known at build.
+        captured: The values that a `call` reads besides its arguments, such as parameters.
 
     """
 
@@ -230,7 +294,7 @@ class Typed:
     type: Type
     interval: Interval
     args: tuple[Typed, ...] = ()
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=lambda: NO_OPTIONS)
     start: int = 0
     end: int = 0
     text: str = ""
@@ -239,6 +303,8 @@ class Typed:
     function: Function | None = None
     items: tuple[IndexItem, ...] = ()
     site: DrawSite | None = None
+    symbol: Symbol | None = None
+    captured: tuple[Symbol, ...] = ()
 
     @property
     def parts(self) -> tuple[Typed, ...]:

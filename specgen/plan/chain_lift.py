@@ -1,4 +1,4 @@
-"""Lifting a Gymnasium chain over time: its counters and sums for all steps of a rollout at once.
+"""Lifting a Gymnasium chain over time: what it carries, for all steps of a rollout at once.
 
 Gymnasium itself must be stepped; everything else need not wait for it. A carry that counts, or that adds up
 what the environment returned, is known for all steps of an episode in closed form, bit by bit as step after step
@@ -7,164 +7,71 @@ would give it; then one call of the chain's own `advance`, on tensors with time 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from specgen.check.chain_model import CheckedChain, Instance, Row
-from specgen.check.model import Statement
-from specgen.expr.dtypes import is_float, is_int
-from specgen.expr.tree import Binary, Compare, Expr, Literal, Logic, Name
-from specgen.plan.chain_fields import ChainField
-from specgen.plan.chain_writer import ChainWriter, NotHere
-from specgen.plan.interface import Call
+from specgen.plan.functions import plan_function
 from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.program.lift import Limit, lift
+from specgen.program.lifted import FIRSTS, LENGTHS, lifted, reaches
+from specgen.program.program import Component, Program
+from specgen.program.torch_text import RECORDS
+
+_RETURNED = ("observation", "reward", "terminated", "truncated")
+"""What Gymnasium returned, for all steps."""
 
 
-@dataclass(frozen=True)
-class Lift:
-    """The methods of a liftable chain."""
-
-    methods: tuple[FunctionPlan, ...]
-
-
-def plan_lift(
-    chain: CheckedChain, fields: tuple[ChainField, ...], advance: Call, begin: Callable[[], ChainWriter]
-) -> Lift | None:
-    """The methods that lift a chain, or ``None`` when one of its carries has no closed form.
+def plan_lift(component: Component, advance: Program) -> tuple[FunctionPlan, ...]:
+    """The methods that lift a chain; none where something that it carries needs the loop.
 
     Args:
-        chain: a chain over a Gymnasium environment.
-        fields: its Root record.
+        component: a chain over a Gymnasium environment with one observation.
         advance: its step function.
-        begin: starts a writer whose values are those of a whole stretch.
     """
-    stops: list[str] = []
-    for instance in chain.instances:
-        for row in instance.rows:
-            for statement in instance.statements("step", row):
-                target = row.outputs.get(statement.target.removeprefix("next."))
-                if target is not None and target.group == "done":
-                    stop = _stop(instance, row, statement)
-                    if stop is None:
-                        return None
-                    stops.append(stop)
-    writer = begin()
-    before: dict[str, str] = {}
-    read = [arg.removeprefix("root.") for arg in advance.args if arg.startswith("root.")]
-    for name in read:
-        text = _carried(chain, next(f for f in fields if f.field.name == name), writer)
-        if text is None:
-            return None
-        before[f"root.{name}"] = text
-    if any(arg.startswith("root.") for arg in writer.args):
-        return None
-    return Lift((*_stop_method(chain, stops), _lift_method(chain, advance, before, writer)))
-
-
-def _carried(chain: CheckedChain, field: ChainField, writer: ChainWriter) -> str | None:
-    """The values of a carry before each step of a stretch."""
-    for instance in chain.instances:
-        for row in instance.rows:
-            for output, entry in row.outputs.items():
-                if entry.dotted != field.key or not (instance.position < field.root[0]):
-                    continue
-                statement = next(
-                    (s for s in instance.statements("step", row) if s.target == f"next.{output}"), None
-                )
-                added = _added(statement.expr, output) if statement is not None else None
-                if added is None:
-                    continue
-                if isinstance(added, Literal) and isinstance(added.value, int) and is_int(entry.type.dtype):
-                    by = f", by={added.value}" if added.value != 1 else ""
-                    return f"counts_before(firsts.{field.field.name}, lengths{by})"
-                if not isinstance(added, Name) or not is_float(entry.type.dtype):
-                    continue
-                source = row.inputs.get(added.path.removeprefix("next."))
-                if source is None or not added.path.startswith("next."):
-                    continue
-                try:
-                    terms = writer.value("next", source.dotted, (instance.position, -1.0))
-                except NotHere:
-                    return None
-                return f"sums_before(firsts.{field.field.name}, {terms.text}, lengths)"
-    return None
-
-
-def _added(expr: Expr, output: str) -> Expr | None:
-    """What `output + …` adds."""
-    if not isinstance(expr, Binary) or expr.op != "+":
-        return None
-    for own, other in ((expr.left, expr.right), (expr.right, expr.left)):
-        if isinstance(own, Name) and own.path == output:
-            return other
-    return None
-
-
-def _stop(instance: Instance, row: Row, statement: Statement) -> str | None:
-    """After how many steps `flag or next.count >= limit` raises the flag, as text; ``None`` for other forms."""
-    expr = statement.expr
-    if not (isinstance(expr, Logic) and expr.op == "or" and len(expr.operands) == 2):
-        return None
-    flag, limit = expr.operands
-    if not (isinstance(flag, Name) and flag.path == statement.target and isinstance(limit, Compare)):
-        return None
-    count, bound = limit.operands if len(limit.operands) == 2 else (None, None)
-    if limit.ops != (">=",) or not isinstance(count, Name) or not isinstance(bound, Name):
-        return None
-    counter = count.path.removeprefix("next.")
-    counting = next((s for s in instance.statements("step", row) if s.target == count.path), None)
-    value = instance.params.get(bound.path)
-    if counting is None or counter not in row.outputs or not isinstance(value, int):
-        return None
-    by = _added(counting.expr, counter)
-    if not (isinstance(by, Literal) and by.value == 1):
-        return None
-    return f"{value} - int(root.{row.outputs[counter].name})"
-
-
-def _stop_method(chain: CheckedChain, stops: list[str]) -> tuple[FunctionPlan, ...]:
-    if not stops:
+    found = lift(component)
+    whole = lifted(component, found, advance)
+    if whole is None or not all(map(reaches, found.limits)):
         return ()
-    return (
-        FunctionPlan(
-            "_gym_stop",
-            (Argument("root", f"{chain.name}Root"),),
-            "int",
-            (),
-            (
-                Line(
-                    f"return max(1, {', '.join(stops)})"
-                    if len(stops) == 1
-                    else f"return max(1, min({', '.join(stops)}))"
-                ),
-            ),
-            method=True,
-        ),
+    return (*_stop_method(component, found.limits), _lift_method(component, whole))
+
+
+def _stop_method(component: Component, limits: tuple[Limit, ...]) -> tuple[FunctionPlan, ...]:
+    if not limits:
+        return ()
+    steps = list(dict.fromkeys(map(_steps_text, limits)))
+    least = steps[0] if len(steps) == 1 else f"min({', '.join(steps)})"
+    root = Argument("root", f"{component.name}Root")
+    line = Line(f"return max(1, {least})")
+    return (FunctionPlan("_gym_stop", (root,), "int", (), (line,), method=True),)
+
+
+def _steps_text(limit: Limit) -> str:
+    """After how many steps a counter reaches its limit."""
+    counter, by = f"int(root.{limit.counter.cell.name})", limit.counter.by
+    missing = f"{limit.number} - {counter}" if limit.above else f"{counter} - {limit.number}"
+    return missing if abs(by) == 1 else f"-(-({missing}) // {abs(by)})"
+
+
+def _lift_method(component: Component, whole: Program) -> FunctionPlan:
+    """`_gym_lift`: from what episodes begin with and what Gymnasium returned to the records of all steps."""
+    given = (one for one in whole.inputs if one.kind == "given")
+    names = {one.symbol: "observation" for one in given if one.symbol.name not in _RETURNED}
+    inputs = tuple(
+        replace(one, symbol=replace(one.symbol, name=names.get(one.symbol, one.symbol.name)))
+        for one in whole.inputs
     )
-
-
-def _lift_method(
-    chain: CheckedChain, advance: Call, before: dict[str, str], writer: ChainWriter
-) -> FunctionPlan:
-    texts = {**before, "params": "self.params", "consts": "self.consts", "env_consts": "self.env_consts"}
-    lines = [
-        Line(f"{name} = {texts[name]}") for name in ("params", "env_consts", "consts") if name in writer.args
-    ]
-    lines += [line for line in writer.lines if not line.text.startswith("done = ")]
-    args = []
-    for arg in advance.args:
-        text = texts.get(arg, "observation" if arg.startswith("next_") else arg)
-        args.append(text)
-    names = ("observation", "reward", "terminated", "truncated")
+    records = dict.fromkeys(RECORDS, "")
+    plan = plan_function(replace(whole, inputs=inputs), "", records).plan
+    read = [argument.name for argument in plan.args if argument.name in RECORDS and argument.name != FIRSTS]
+    arguments = (
+        Argument(FIRSTS, f"{component.name}Root"),
+        Argument(LENGTHS.name, "Sequence[int]"),
+        *(Argument(name, "Tensor") for name in _RETURNED),
+    )
     return FunctionPlan(
         "_gym_lift",
-        (
-            Argument("firsts", f"{chain.name}Root"),
-            Argument("lengths", "Sequence[int]"),
-            *(Argument(name, "Tensor") for name in names),
-        ),
-        f"{chain.name}Next",
+        arguments,
+        f"{component.name}Next",
         (),
-        (*lines, Line(f"return {advance.name}({', '.join(args)})")),
+        (*(Line(f"{name} = self.{name}") for name in read), *plan.body),
         method=True,
     )

@@ -8,7 +8,7 @@ from specgen.check.model import Key
 from specgen.expr import Type
 from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
-from specgen.plan.model import Item
+from specgen.plan.items import Item
 from specgen.plan.spec_groups import spec_types
 from specgen.plan.typed_keys import data_class
 

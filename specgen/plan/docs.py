@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import groupby
 
-from specgen.check.model import AgentGroup
+from specgen.check.model import AgentGroup, Key
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
@@ -30,8 +31,7 @@ def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
     # what a user's class returns is in a record, and declared
     known = {e.dotted: e.spec for e in env.observation} if env.python is not None else {}
     keys += [line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype) for f in others]
-    flags = [f for f in interface.root if f.flag]
-    keys += [line(f.key, None, stored(f.type), f.doc, "bool") for f in flags]
+    keys += _flag_lines(interface, "*batch" if env.gymnasium is None else "")
     keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.action]
     keys += [line(("next", *o.key), o.spec, stored(o.type), o.doc) for o in interface.rewards]
     return (*lines, *items_doc(keys))
@@ -63,6 +63,24 @@ def _group_doc(group: AgentGroup) -> list[str]:
     return hanging(f"{group.name}: {shown}" + (f"; {group.doc}" if group.doc else ""))
 
 
+def _flag_lines(interface: EnvInterface, batch: str) -> Iterator[str]:
+    """`done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off`."""
+    flags = (field for field in interface.root if field.flag)
+    for (_, shape), group in groupby(flags, lambda field: (field.key[:-1], stored(field.type))):
+        found = list(group)
+        names = ", ".join(_key_text(field.key) for field in found)
+        text = "; ".join(dict.fromkeys(field.doc for field in found if field.doc))
+        yield f"{names}: bool {_dims(batch, shape)}" + (f"; {text}" if text else "")
+
+
+def _key_text(key: Key) -> str:
+    return key[0] if len(key) == 1 else literal(key)
+
+
+def _dims(batch: str, shape: tuple[int, ...]) -> str:
+    return shape_text(batch, shape) if batch else str(list(shape))
+
+
 def key_line(
     key: tuple[str, ...],
     spec: SpecType | None,
@@ -73,10 +91,9 @@ def key_line(
     batched: bool = True,
 ) -> str:
     """`("next", "reward"): float32 [*batch, 1]`."""
-    name = key[0] if len(key) == 1 else literal(key)
     domain = domain_text(spec) if spec is not None else ""
-    dims = shape_text("*batch", shape) if batched else str(list(shape))
-    text = f"{name}: {spec.dtype if spec is not None else dtype} {dims}{domain}"
+    dims = _dims("*batch" if batched else "", shape)
+    text = f"{_key_text(key)}: {spec.dtype if spec is not None else dtype} {dims}{domain}"
     return f"{text}; {doc}" if doc else text
 
 

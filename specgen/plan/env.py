@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from specgen.check.model import Checked, CheckedEnv, CheckedFunction
-from specgen.expr import Binding, full
-from specgen.plan.data import data_plan
-from specgen.plan.env_class import env_class
-from specgen.plan.env_context import EnvContext, field_doc
-from specgen.plan.env_derived import plan_observe, plan_reward
-from specgen.plan.env_steps import plan_advance, plan_reset
-from specgen.plan.interface import EnvInterface, Output
-from specgen.plan.model import Argument, Field, FunctionPlan, Item, Line, RecordPlan
+from collections.abc import Iterable
+
+from specgen.check.model import Checked, CheckedEnv, Entry
+from specgen.check.programs.chain_state import EnvPieces
+from specgen.check.programs.env import EnvPrograms
+from specgen.expr import full
+from specgen.plan.data import annotation, data_plan
+from specgen.plan.docs import items_doc
+from specgen.plan.env_class import advance_call, environment_plan, reset_call
+from specgen.plan.functions import Planned, entry_doc, plan_function
+from specgen.plan.interface import EnvInterface, Output, RecordField, flag_fields
+from specgen.plan.items import Item
+from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
-from specgen.plan.writer import Writer, draw_text, stored_text
+from specgen.plan.records import step_records
+from specgen.plan.writer import draw_text
+from specgen.program.hot_cold import Parts, split
+from specgen.program.program import Input, Program
 
 
 def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
@@ -22,39 +29,50 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         What stands in the generated module, in order, and what a chain needs to know of it.
     """
     env = checked.value
-    context = EnvContext(env)
+    programs = EnvPrograms(env)
+    component = programs.component()
+    parts = split(component)
+    planner = _Planner(env, parts)
     items: list[Item] = []
     if env.params:
         items.append(params_record(env))
     if env.consts:
         items.append(consts_record(env))
-    items += [_record(context, "Root"), _record(context, "Next")]
-    items += [_function(context, function) for function in env.functions]
-    reset, reset_call, reset_draws = plan_reset(context)
-    advance, advance_call, advance_draws = plan_advance(context)
-    items += [reset, advance]
-    reward_call = observe_call = None
-    if any(entry.dotted not in context.flow.promoted for entry in env.reward):
-        made, reward_call = plan_reward(context)
-        items += made
-    if env.observation:
-        made, observe_call = plan_observe(context)
-        items += made
+    items += step_records(
+        env.name,
+        planner.root,
+        planner.next,
+        "What a step reads from one time to the next; observations follow from it.",
+        "What a step computes for the step after it",
+    )
+    items += [
+        planner.declared(programs.function(one), one.doc or f"`{one.name}` of the schema.")
+        for one in env.functions
+    ]
+    reset = planner.planned(parts.reset, "A fresh episode in every row of the batch.")
+    advance = planner.planned(
+        parts.advance, "One step of the dynamics: all that the step after it depends on."
+    )
+    items += [reset.plan, advance.plan]
+    reward = planner.derived(parts.reward, "reward", items)
+    observe = planner.derived(parts.observe, "observation", items)
     interface = EnvInterface(
         env,
-        context.root,
-        context.next,
-        reset_call,
-        advance_call,
-        reward_call,
-        observe_call,
-        tuple(map(draw_text, reset_draws)),
-        tuple(map(draw_text, advance_draws)),
-        tuple(Output(e.name, e.dotted, e.key, e.type, e.spec, e.doc) for e in env.observation),
-        tuple(Output(e.name, e.dotted, e.key, e.type, e.spec, e.doc) for e in env.reward),
+        planner.root,
+        planner.next,
+        reset.call,
+        advance.call,
+        None if reward is None else reward.call,
+        None if observe is None else observe.call,
+        tuple(map(draw_text, reset.draws)),
+        tuple(map(draw_text, advance.draws)),
+        tuple(map(_output, env.observation)),
+        tuple(map(_output, env.reward)),
         env.params,
+        pieces=EnvPieces(component, parts, programs.fixed, programs.action),
     )
-    return [*items, env_class(interface), *data_plan(interface)], interface
+    plan = environment_plan(interface, "environment", reset_call(interface), advance_call(interface))
+    return [*items, plan, *data_plan(interface)], interface
 
 
 def params_record(env: CheckedEnv) -> RecordPlan:
@@ -69,34 +87,62 @@ def consts_record(env: CheckedEnv) -> RecordPlan:
     return RecordPlan(f"{env.name}Consts", (f"Constant tables of `{env.name}`.",), fields)
 
 
-def _record(context: EnvContext, kind: str) -> RecordPlan:
-    fields = context.root if kind == "Root" else context.next
-    doc = {
-        "Root": "What a step reads from one time to the next; observations follow from it.",
-        "Next": "What a step computes for the step after it; rewards and observations follow from it.",
-    }[kind]
-    return RecordPlan(
-        f"{context.env.name}{kind}", (doc,), tuple(Field(f.name, "Tensor", doc=field_doc(f)) for f in fields)
-    )
+class _Planner:
+    """Records and documented functions of an environment.
+
+    Attributes:
+        root: the fields of the Root record: state and done flags.
+        next: the fields of the Next record: those, and rewards that are computed with the state.
+    """
+
+    def __init__(self, env: CheckedEnv, parts: Parts) -> None:
+        self.env = env
+        self.root = (*map(_state_field, env.state), *flag_fields(env))
+        promoted = {output.key for output in parts.promoted}
+        self.next = (*self.root, *(_reward_field(entry) for entry in env.reward if entry.key in promoted))
+        self._annotations = {"params": f"{env.name}Params", "consts": f"{env.name}Consts"}
+
+    def planned(self, program: Program | None, summary: str, returns: Iterable[str] = ()) -> Planned:
+        """A function of the environment, documented."""
+        assert program is not None
+        return plan_function(program, summary, self._annotations, self._describe, tuple(returns))
+
+    def declared(self, program: Program, doc: str) -> FunctionPlan:
+        """A function that the schema declares."""
+        return plan_function(program, doc, self._annotations).plan
+
+    def derived(self, program: Program | None, what: str, items: list[Item]) -> Planned | None:
+        """The function of what the records give, for any leading dimensions, also over time; added to `items`."""
+        if program is None:
+            return None
+        entries = {entry.key: entry for entry in (*self.env.reward, *self.env.observation)}
+        made = [entries[output.key] for output in program.outputs if output.key is not None]
+        if program.record is not None:
+            fields = tuple(Field(entry.name, annotation(entry.type), doc=entry.doc) for entry in made)
+            items.append(RecordPlan(program.record, (f"What `{program.name}` returns.",), fields))
+        returns = items_doc(
+            f"{entry.name + ': ' if program.record else ''}{entry_doc(entry)}" for entry in made
+        )
+        of = "step" if what == "reward" else "state"
+        planned = self.planned(program, f"The {what} of a {of}, for any leading dimensions.", returns)
+        items.append(planned.plan)
+        return planned
+
+    def _describe(self, one: Input) -> str:
+        key, later = one.symbol.key, one.symbol.time == "next"
+        field = next((field for field in self.next if field.key == key), None)
+        if field is None:
+            return entry_doc(next(entry for entry in self.env.action if entry.key == key))
+        return f"as in `{self.env.name}Next`, after the step." if later else f"as in `{self.env.name}Root`."
 
 
-def _function(context: EnvContext, function: CheckedFunction) -> FunctionPlan:
-    scope = dict(context.fixed)
-    for name, type_ in function.args.items():
-        scope[name] = Binding(name, type_, full(type_.dtype))
-    # a value that reads no argument is made in the batch of the first one, or where the constants are
-    tables = [c.name for c in context.env.consts] if "consts" in function.function.prefix else []
-    place = next((scope[name] for name in (*function.args, *tables)), None)
-    writer = Writer(scope, context.functions, place)
-    for statement in function.let:
-        writer.assign(statement)
-    result = stored_text(writer.typed(function.returns), function.function.result, place)
-    writer.lines.append(Line(f"return {result}", function.returns.path))
-    leading = [Argument(p, f"{context.env.name}{p.capitalize()}") for p in function.function.prefix]
-    return FunctionPlan(
-        function.function.text,
-        (*leading, *(Argument(name, "Tensor") for name in function.args)),
-        "Tensor",
-        (function.doc or f"`{function.name}` of the schema.",),
-        tuple(writer.lines),
-    )
+def _state_field(entry: Entry) -> RecordField:
+    return RecordField(entry.name, entry.dotted, entry.key, entry.type, entry.spec.interval, entry.doc)
+
+
+def _reward_field(entry: Entry) -> RecordField:
+    return RecordField(entry.name, entry.dotted, entry.key, entry.type, full("float32"), entry.doc)
+
+
+def _output(entry: Entry) -> Output:
+    return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)

@@ -1,50 +1,67 @@
-"""The thin class around an environment's pure functions."""
+"""The plan of the thin class around an environment's pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from specgen.check.model import CheckedEnv, Key, dotted
-from specgen.literals import literal
 from specgen.plan.docs import env_doc, init_doc
-from specgen.plan.interface import Call, EnvInterface, Output
-from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
-from specgen.plan.per_env import read_text
-from specgen.plan.spec_groups import spec_groups
-from specgen.plan.spec_text import (
-    composite_text,
-    key_text,
-    nested_dict_text,
-    number_text,
-)
+from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
+from specgen.plan.interface import Call, EnvInterface, Output, RecordField
+from specgen.plan.model import CallPlan
+from specgen.plan.per_env import param_plan
+from specgen.plan.spec_groups import specs_plan
+from specgen.plan.spec_text import nested
 from specgen.plan.writer import TORCH_DTYPES
 
 
-def env_class(interface: EnvInterface) -> ClassPlan:
-    """The `GeneratedEnv` subclass of a native environment."""
-    name = interface.name
-    attributes = []
-    if interface.params:
-        attributes.append(f"params: {name}Params")
-    if interface.env.consts:
-        attributes.append(f"consts: {name}Consts")
-    attributes += [*group_attribute(interface.env), *mask_attribute(interface.env)]
-    return ClassPlan(
-        name,
-        (f"GeneratedEnv[{literal(f'{name}Data')}, {literal(f'{name}Specs')}]",),
-        env_doc(interface),
-        tuple(attributes),
-        (
-            init_method(interface, name),
-            *build_method(interface),
-            specs_method(interface),
-            read_method(interface),
-            _fresh(interface),
-            _advance(interface),
-            entries_method(interface, "_root_entries"),
-            entries_method(interface, "_next_entries"),
-        ),
+def environment_plan(
+    interface: EnvInterface,
+    template: str,
+    fresh: CallPlan,
+    advance: CallPlan,
+    doc: tuple[str, ...] = (),
+    env: EnvInterface | None = None,
+) -> EnvironmentPlan:
+    """The class of an environment, or of a chain around one.
+
+    Args:
+        interface: of the environment or chain.
+        template: which template prints it.
+        fresh: what `_fresh` returns.
+        advance: what `_advance` returns.
+        doc: further lines of the documentation.
+        env: the environment that a chain is around: parameters and constants are its own.
+    """
+    own = env or interface
+    plain = all(field.key == (field.name,) for field in interface.root)
+    holders = [("consts", interface)] + ([("env_consts", env)] if env is not None else [])
+    return EnvironmentPlan(
+        template,
+        interface.name,
+        env_doc(interface, *doc),
+        init_doc(interface),
+        f"{own.name}Params" if own.params else None,
+        tuple(map(param_plan, interface.params)),
+        tuple(consts_plan(attribute, holder.env) for attribute, holder in holders if holder.env.consts),
+        {group.name: list(group.agents) for group in own.env.groups},
+        tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in own.env.masks.items()),
+        specs_plan(interface),
+        f"{interface.name}Root",
+        f"{interface.name}Next",
+        None if plain else tuple(field.key for field in interface.root),
+        fresh,
+        advance,
+        _root_entries(interface),
+        _next_entries(interface),
     )
+
+
+def consts_plan(attribute: str, env: CheckedEnv) -> ConstsPlan:
+    """The constant tables of an environment or chain."""
+    tables = tuple(TablePlan(c.name, c.value, TORCH_DTYPES[c.type.dtype]) for c in env.consts)
+    return ConstsPlan(attribute, f"{env.name}Consts", tables)
 
 
 _FIXED = {
@@ -59,131 +76,36 @@ NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.dev
 """How `_fresh` tells the pure functions the batch shape and the device."""
 
 
-def method(name: str, args: tuple[Argument, ...], returns: str, doc: str, *lines: str) -> FunctionPlan:
-    """A method of plain lines."""
-    return FunctionPlan(name, args, returns, (doc,) if doc else (), tuple(map(Line, lines)), method=True)
-
-
-def mask_attribute(env: CheckedEnv) -> list[str]:
-    """Which observation masks which action."""
-    pairs = [
-        f"({key_text(tuple(action.split('.')))}, {key_text(tuple(mask.split('.')))}),"
-        for action, mask in env.masks.items()
-    ]
-    return [f"_action_masks = ({' '.join(pairs)})"] if pairs else []
-
-
-def group_attribute(env: CheckedEnv) -> list[str]:
-    """The agents of each group."""
-    if not env.groups:
-        return []
-    groups = {group.name: list(group.agents) for group in env.groups}
-    return [f"group_map: ClassVar[dict[str, list[str]]] = {literal(groups)}"]
-
-
-def init_method(interface: EnvInterface, params_of: str) -> FunctionPlan:
-    """The constructor: reads the parameters, of their types and in their ranges, into the record of `params_of`."""
-    params = interface.params
-    lines = ["super().__init__(batch_size=batch_size, device=device)"]
-    if params:
-        lines.append(
-            f"self.params = {params_of}Params({', '.join(f'{p.name}={read_text(p)}' for p in params)})"
-        )
-    lines.append("self._build()")
-    keywords = (
-        *(Argument(p.name, p.annotation, literal(p.default)) for p in params),
-        Argument("batch_size", "Sequence[int]", "()"),
-        Argument("device", "DEVICE_TYPING | None", "None"),
-    )
-    return FunctionPlan(
-        "__init__", (), "None", init_doc(interface), tuple(map(Line, lines)), keywords, method=True
-    )
-
-
-def build_method(interface: EnvInterface, env: EnvInterface | None = None) -> list[FunctionPlan]:
-    """`_build` with the constant tables, made anew for each device; a chain keeps its environment's too."""
-    lines = []
-    for attribute, owner in (("consts", interface), ("env_consts", env)):
-        if owner is None or not owner.env.consts:
-            continue
-        values = ", ".join(
-            f"{c.name}=torch.tensor({number_text(c.value)}, dtype={TORCH_DTYPES[c.type.dtype]}, device=self.device)"
-            for c in owner.env.consts
-        )
-        lines.append(f"self.{attribute} = {owner.name}Consts({values})")
-    return [method("_build", (), "None", "", *lines, "super()._build()")] if lines else []
-
-
-def specs_method(interface: EnvInterface) -> FunctionPlan:
-    """`_specs`: the spec objects, without batch dimensions."""
-    agents = {group.name: group.size for group in interface.env.groups}
-    text = ", ".join(
-        f"{role}={composite_text(entries.items(), agents=agents)}"
-        for role, entries in spec_groups(interface).items()
-    )
-    return method("_specs", (), "EnvSpecs", "", "device = self.device", f"return EnvSpecs({text})")
-
-
-def read_method(interface: EnvInterface) -> FunctionPlan:
-    """`_read`: the record behind a tensordict."""
-    fields = ", ".join(f"{f.name}=tensordict.get({key_text(f.key)})" for f in interface.root)
-    return method(
-        "_read",
-        (Argument("tensordict", "Entries"),),
-        f"{interface.name}Root",
-        "",
-        f"return {interface.name}Root({fields})",
-    )
-
-
-def _fresh(interface: EnvInterface) -> FunctionPlan:
-    return method("_fresh", (), f"{interface.name}Root", "", f"return {reset_text(interface, {})}")
-
-
-def _advance(interface: EnvInterface) -> FunctionPlan:
-    return advance_method(interface, f"return {advance_text(interface, {})}")
-
-
-def advance_method(interface: EnvInterface, *lines: str) -> FunctionPlan:
-    """`_advance`, of the given lines."""
-    args = (Argument("root", f"{interface.name}Root"), Argument("actions", "tuple[Tensor, ...]"))
-    return method("_advance", args, f"{interface.name}Next", "", *lines)
-
-
-def reset_text(interface: EnvInterface, further: Mapping[str, str]) -> str:
+def reset_call(interface: EnvInterface, **further: str) -> CallPlan:
     """The call of the reset function; `further` are values that `_fresh` has at hand, by argument."""
-    return _call_text(interface.reset, {**_FIXED, "not_done": NOT_DONE, **further}, interface.reset_draws)
+    return _call(interface.reset, {**_FIXED, "not_done": NOT_DONE, **further}, interface.reset_draws)
 
 
-def advance_text(interface: EnvInterface, further: Mapping[str, str]) -> str:
+def advance_call(interface: EnvInterface, **further: str) -> CallPlan:
     """The call of the step function; `further` are values that `_advance` has at hand, by argument."""
-    return _call_text(interface.advance, {**argument_texts(interface), **further}, interface.advance_draws)
+    return _call(interface.advance, {**_argument_texts(interface), **further}, interface.advance_draws)
 
 
-def _call_text(call: Call | None, texts: Mapping[str, str], draws: Iterable[str]) -> str:
+def _call(call: Call | None, texts: Mapping[str, str], draws: Iterable[str] = ()) -> CallPlan:
     """A call of a pure function: what no text stands for is a draw, in order."""
-    call = _required(call)
+    if call is None:
+        raise AssertionError("the planner made no function for what the class has to call")
     drawn = iter(draws)
-    return f"{call.name}({', '.join(texts[a] if a in texts else next(drawn) for a in call.args)})"
+    return CallPlan(call.name, tuple(texts[a] if a in texts else next(drawn) for a in call.args))
 
 
-def unpacked(names: Sequence[str]) -> str:
-    """The target of what Gymnasium returns: one observation, or one for each key of a Dict space."""
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
-
-
-def argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
+def _argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
     """How the hooks read each argument of a pure function."""
     texts = dict(_FIXED)
     texts |= {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"root.{f.name}")}
-    texts |= action_texts(e.key for e in interface.env.action)
+    texts |= _action_texts(e.key for e in interface.env.action)
     texts |= {
         name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"next.{f.name}")
     }
     return texts
 
 
-def action_texts(keys: Iterable[Key]) -> dict[str, str]:
+def _action_texts(keys: Iterable[Key]) -> dict[str, str]:
     """How `_advance` reads each action: they come in the order of the spec, where the keys of a group are together."""
     firsts: dict[Key, int] = {}
     keys = list(keys)
@@ -194,46 +116,66 @@ def action_texts(keys: Iterable[Key]) -> dict[str, str]:
     return {dotted(key): f"actions[{index}]" for index, key in enumerate(order)}
 
 
-def entries_method(interface: EnvInterface, name: str) -> FunctionPlan:
-    """`_root_entries` or `_next_entries`: every entry of the tensordict, derived ones computed."""
-    after = name == "_next_entries"
-    record = "next_" if after else "root"
-    lines: list[str] = []
-    entries: list[tuple[Key, str]] = []
-    if interface.observations:
-        entries += _derived(interface, interface.observe, interface.observations, record, "observed", lines)
-    entries += [(f.key, f"{record}.{f.name}") for f in interface.root if f.visible]
-    if after:
-        kept = {f.dotted for f in interface.next if f.visible}
-        cold = tuple(o for o in interface.rewards if o.dotted not in kept)
-        if cold:
-            entries += _derived(interface, interface.reward, cold, "root", "rewards", lines)
-        entries += [(o.key, f"next_.{o.name}") for o in interface.rewards if o.dotted in kept]
-    root = Argument("root", f"{interface.name}Root")
-    args = (root, Argument("actions", "tuple[Tensor, ...]"), Argument("next_", f"{interface.name}Next"))
-    return method(
-        name, args if after else (root,), "dict[str, Any]", "", *lines, f"return {nested_dict_text(entries)}"
-    )
+Value = str | CallPlan
+Derived = tuple[list[tuple[str, CallPlan]], list[tuple[Key, Value]]]
+
+
+def _root_entries(interface: EnvInterface) -> EntriesPlan:
+    computed, observed = _observed(interface, "root")
+    return _entries(computed, observed, interface.root, "root", [])
+
+
+def _next_entries(interface: EnvInterface) -> EntriesPlan:
+    """Every entry of `"next"`: rewards that the step did not compute are computed now."""
+    computed, observed = _observed(interface, "next_")
+    kept = {f.dotted for f in interface.next if f.visible}
+    cold = tuple(o for o in interface.rewards if o.dotted not in kept)
+    rewards: list[tuple[Key, Value]] = []
+    if cold:
+        more, rewards = _derived(interface, interface.reward, cold, "root", "rewards")
+        computed = [*computed, *more]
+    return _entries(computed, observed, interface.next, "next_", rewards)
+
+
+def _observed(interface: EnvInterface, record: str) -> Derived:
+    if not interface.observations:
+        return [], []
+    return _derived(interface, interface.observe, interface.observations, record, "observed")
 
 
 def _derived(
-    interface: EnvInterface,
-    call: Call | None,
-    outputs: tuple[Output, ...],
+    interface: EnvInterface, call: Call | None, outputs: tuple[Output, ...], record: str, local: str
+) -> Derived:
+    """What a pure function computes of a record: the calls that come first, and entries."""
+    plan = _call(call, _argument_texts(interface, record))
+    if call is None or call.record is None:
+        return [], [(outputs[0].key, plan)]
+    return [(local, plan)], [(o.key, f"{local}.{o.name}") for o in outputs]
+
+
+def _entries(
+    computed: list[tuple[str, CallPlan]],
+    observed: list[tuple[Key, Value]],
+    fields: tuple[RecordField, ...],
     record: str,
-    local: str,
-    lines: list[str],
-) -> list[tuple[Key, str]]:
-    call = _required(call)
-    texts: Mapping[str, str] = argument_texts(interface, record)
-    text = f"{call.name}({', '.join(texts[a] for a in call.args)})"
-    if call.record is None:
-        return [(outputs[0].key, text)]
-    lines.append(f"{local} = {text}")
-    return [(o.key, f"{local}.{o.name}") for o in outputs]
+    rewards: list[tuple[Key, Value]],
+) -> EntriesPlan:
+    """Entries in order: observations, the fields of the record, rewards."""
+    if all(field.visible and field.key == (field.name,) for field in fields):
+        whole = EntryPlan(None, f"{record}._asdict()")
+        return EntriesPlan(tuple(computed), (*_nested(observed), whole, *_nested(rewards)))
+    listed: list[tuple[Key, Value]] = [
+        (field.key, f"{record}.{field.name}") for field in fields if field.visible
+    ]
+    return EntriesPlan(tuple(computed), _nested([*observed, *listed, *rewards]))
 
 
-def _required(call: Call | None) -> Call:
-    if call is None:
-        raise AssertionError("the planner made no function for what the class has to call")
-    return call
+def _nested(entries: Iterable[tuple[Key, Value]]) -> tuple[EntryPlan, ...]:
+    return _entry_plans(nested(entries))
+
+
+def _entry_plans(tree: Mapping[str, Any]) -> tuple[EntryPlan, ...]:
+    return tuple(
+        EntryPlan(name, group=_entry_plans(value)) if isinstance(value, dict) else EntryPlan(name, value)
+        for name, value in tree.items()
+    )

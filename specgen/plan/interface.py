@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from specgen.check.model import DONE_FLAGS, CheckedEnv, Key, Parameter, dotted
+from specgen.check.programs.chain_state import EnvPieces
 from specgen.expr import Interval, SpecType, Type, full
 from specgen.plan.spec_text import SpecCode
 
@@ -96,6 +97,7 @@ class EnvInterface:
     rewards: tuple[Output, ...] = ()
     params: tuple[Parameter, ...] = ()
     extra: Mapping[str, Extra] = field(default_factory=dict)
+    pieces: EnvPieces = field(default_factory=EnvPieces)
 
     @property
     def name(self) -> str:

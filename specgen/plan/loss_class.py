@@ -1,4 +1,4 @@
-"""The thin class around the pure function of a loss."""
+"""The plan of the thin class around the pure function of a loss."""
 
 from __future__ import annotations
 
@@ -8,35 +8,54 @@ from specgen.check.loss_model import (
     Alias,
     CheckedLoss,
     Choice,
-    LossParam,
     LossRole,
     NetworkCall,
     NetworkValue,
 )
 from specgen.check.model import Statement, identifier
-from specgen.diagnostics import Sink
-from specgen.expr import Binding, SourceText, infer, to_torch
-from specgen.expr.tree import Expr, Logic
+from specgen.check.programs.loss import negated
+from specgen.expr import Typed
 from specgen.literals import formatted, listed, literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.loss_parts import LossParts, params_scope
-from specgen.plan.model import Argument, ClassPlan, FunctionPlan, Line
-from specgen.plan.spec_text import key_text
+from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, RefusalPlan
+from specgen.plan.loss_parts import LossParts
+from specgen.plan.model import CallPlan, Line
+from specgen.program.torch_text import print_expression
 
 _ESTIMATORS = {"td0": "TD0"}
-_TENSORDICT = Argument("tensordict", "TensorDictBase")
-_OVERRIDE = "  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]"
 
 
-def loss_class(loss: CheckedLoss, parts: LossParts) -> ClassPlan:
+def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
-    return ClassPlan(
-        loss.name,
-        ("LossModule",),
-        tuple(_doc(loss)),
-        tuple(_attributes(loss)),
-        (_init(loss), _in_keys(loss, parts), _forward(loss, parts)),
-        tuple(_typing_only(loss)),
+    outputs = {network.name: network.output for network in loss.networks}
+    after = any(role.after for role in parts.roles)
+    read = (role for role in loss.roles if role.after or role in parts.roles)
+    return LossPlan(
+        name=loss.name,
+        doc=tuple(_doc(loss)),
+        init_doc=tuple(_init_doc(loss)),
+        forward_doc=_forward_doc(loss),
+        roles=tuple((role.name, role.key) for role in loss.roles),
+        estimator=None if loss.estimator is None else _ESTIMATORS[loss.estimator],
+        out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
+        networks=tuple(
+            NetworkPlan(n.name, str(n.target), n.target is not False, n.action is not None)
+            for n in loss.networks
+        ),
+        params=tuple(LossParamPlan(p.name, p.annotation, p.default) for p in loss.params),
+        refusals=tuple(_refusals(loss)),
+        in_keys=tuple((role.name, role.after) for role in read),
+        reads_next=after or any("next" in _records(made.value) for made in loss.forward),
+        values=tuple(
+            Line(f"{made.name} = {_value(made.value, outputs)}", made.path) for made in loss.forward
+        ),
+        call=_call(loss, parts),
+        writes=tuple((statement.target, statement.name) for statement in loss.writes),
+        returns=(
+            *((s.name, f"self._reduce_loss(terms.{s.name}, tensordict)") for s in loss.terms),
+            *((s.name, _metric(loss, s)) for s in loss.metrics),
+        ),
+        returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
     )
 
 
@@ -85,115 +104,40 @@ def _what(loss: CheckedLoss) -> str:
     return loss.doc or f"The loss `{loss.name}`."
 
 
-def _attributes(loss: CheckedLoss) -> Iterator[str]:
-    yield "@dataclass"
-    yield "class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]"
-    for role in loss.roles:
-        yield f"    {role.name}: NestedKey = {key_text(role.key)}"
-    yield ""
-    if loss.estimator is not None:
-        member = f"ValueEstimators.{_ESTIMATORS[loss.estimator]}"
-        yield f"default_value_estimator = {member}"
-        yield f"supported_value_estimators = ({member},)"
-    names = [statement.name for statement in (*loss.terms, *loss.metrics)]
-    yield f"out_keys: ClassVar[list[str]] = {literal(names)}"
-    yield ""
-    for network in loss.networks:
-        yield f"{network.name}: TensorDictModuleBase"
-        yield f"{network.name}_params: TensorDictParams"
-        if network.target is not False:
-            yield f"target_{network.name}_params: TensorDictParams"
-    for param in loss.params:
-        yield f"{param.name}: {param.annotation}"
-    if _actions(loss):
-        yield "action_space: ActionSpace"
-
-
-def _init(loss: CheckedLoss) -> FunctionPlan:
-    lines = [Line("super().__init__()")]
-    for param in loss.params:
-        lines += [Line(text) for text in _checks(param)]
-    for requirement in loss.require:
-        broken = negated(requirement.condition.expr)
-        condition = _python(broken, requirement.condition.source, params_scope(loss))
-        lines.append(Line(f"if {condition}:\n    raise ValueError({literal(requirement.message)})"))
-    lines += [Line(f"self.{param.name} = {param.name}") for param in loss.params]
-    lines.append(Line("self.reduction = reduction"))
-    lines.append(Line("self.use_prioritized_weights = use_prioritized_weights"))
-    for network in loss.networks:
-        source = network.name
-        if network.action is not None:
-            source = "network"
-            lines.append(Line(f"network, self.action_space = qvalue_network({network.name}, action_space)"))
-        target = str(network.target)
-        name = literal(network.name)
-        lines.append(Line(f"self.convert_to_functional({source}, {name}, create_target_params={target})"))
-    keywords = [Argument(param.name, param.annotation, _default(param)) for param in loss.params]
-    if _actions(loss):
-        keywords.append(Argument("action_space", "ActionSpaceName | TensorSpec | None", "None"))
-    keywords.append(Argument("reduction", "Reduction | None", "None"))
-    keywords.append(Argument("use_prioritized_weights", 'Literal["auto"] | bool', '"auto"'))
-    args = tuple(Argument(network.name, "nn.Module") for network in loss.networks)
-    return FunctionPlan(
-        "__init__", args, "None", tuple(_init_doc(loss)), tuple(lines), tuple(keywords), method=True
-    )
-
-
-def _checks(param: LossParam) -> Iterator[str]:
-    if param.choices:
-        said = formatted(f"{param.name} must be one of {listed(param.choices)}, got ", f"{param.name}!r")
-        yield f"if {param.name} not in {literal(param.choices)}:\n    raise ValueError({said})"
-    for sign, bound in param.range:
-        limit = literal(bound)
-        said = formatted(f"{param.name} must be {sign} {limit}, got ", param.name)
-        yield f"if not {param.name} {sign} {limit}:\n    raise ValueError({said})"
-
-
-def _in_keys(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
-    read = [_key(role) for role in loss.roles if role.after or role in parts.roles]
-    lines = ["keys = self.tensor_keys", f"return [*super().in_keys, {', '.join(read)}]"]
-    return FunctionPlan(
-        "in_keys",
-        (),
-        "list[NestedKey]",
-        ("What the loss reads; what its keywords are called when it is called with tensors.",),
-        tuple(map(Line, lines)),
-        method=True,
-        decorators=("property",),
-    )
-
-
-def _forward(loss: CheckedLoss, parts: LossParts) -> FunctionPlan:
-    lines = [Line("keys = self.tensor_keys")]
-    after = any(role.after for role in parts.roles)
-    if after or any("next" in _records(made.value) for made in loss.forward):
-        lines.append(Line("next_tensordict = self._next(tensordict)"))
-    lines += [Line(f"{n.name} = self.functional_network({literal(n.name)})") for n in loss.networks]
-    scope = params_scope(loss, "self.")
-    outputs = {network.name: network.output for network in loss.networks}
-    for made in loss.forward:
-        lines.append(Line(f"{made.name} = {_value(made.value, scope, outputs)}", made.path))
-    call = [f"{made.name}" for made in parts.values]
-    call += [_read(loss, role) for role in parts.roles]
-    if parts.estimates:
-        call.append("self._value_estimate(tensordict)")
-    call += [f"{param.name}=self.{param.name}" for param in parts.params]
-    lines.append(Line(f"terms = {parts.function}({', '.join(call)})"))
-    lines += [Line(f"self._write(tensordict, keys.{s.target}, terms.{s.name})") for s in loss.writes]
-    entries = [f"{literal(s.name)}: self._reduce_loss(terms.{s.name}, tensordict)" for s in loss.terms]
-    entries += [f"{literal(s.name)}: {_metric(loss, s)}" for s in loss.metrics]
-    lines.append(Line(f"return TensorDict({{{', '.join(entries)}}})"))
+def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
     writes = ", ".join(f"`{s.target}`" for s in loss.writes)
-    doc = (
+    return (
         "Compute the loss of a batch" + (f", and write {writes} into it." if writes else "."),
         "",
         "Raises:",
         "    KeyError: if something that the loss reads is missing.",
     )
-    return FunctionPlan("forward", (_TENSORDICT,), "TensorDictBase", doc, tuple(lines), method=True)
 
 
-def _value(value: NetworkValue, scope: dict[str, Binding], outputs: dict[str, str]) -> str:
+def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
+    for param in loss.params:
+        if param.choices:
+            said = formatted(f"{param.name} must be one of {listed(param.choices)}, got ", f"{param.name}!r")
+            yield RefusalPlan(f"{param.name} not in {literal(param.choices)}", said)
+        for sign, bound in param.range:
+            limit = literal(bound)
+            said = formatted(f"{param.name} must be {sign} {limit}, got ", param.name)
+            yield RefusalPlan(f"not {param.name} {sign} {limit}", said)
+    for requirement in loss.require:
+        broken = _python(negated(requirement.condition.typed))
+        yield RefusalPlan(broken, literal(requirement.message))
+
+
+def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
+    args = [made.name for made in parts.values]
+    args += [_read(loss, role) for role in parts.roles]
+    if parts.estimates:
+        args.append("self._value_estimate(tensordict)")
+    args += [f"{param.name}=self.{param.name}" for param in parts.params]
+    return CallPlan(parts.function, tuple(args))
+
+
+def _value(value: NetworkValue, outputs: dict[str, str]) -> str:
     match value:
         case NetworkCall():
             record = "tensordict" if value.record == "now" else "next_tensordict"
@@ -201,9 +145,10 @@ def _value(value: NetworkValue, scope: dict[str, Binding], outputs: dict[str, st
         case Alias():
             return identifier(value.name)
         case Choice():
-            condition = _python(value.condition, value.source, scope)
-            then, otherwise = _value(value.then, scope, outputs), _value(value.otherwise, scope, outputs)
-            return f"{then} if {condition} else {otherwise}"
+            assert value.typed is not None
+            chosen = _python(value.typed, "self.")
+            then, otherwise = _value(value.then, outputs), _value(value.otherwise, outputs)
+            return f"{then} if {chosen} else {otherwise}"
 
 
 def _records(value: NetworkValue) -> set[str]:
@@ -235,48 +180,10 @@ def _metric(loss: CheckedLoss, statement: Statement) -> str:
     )
 
 
-def _typing_only(loss: CheckedLoss) -> Iterator[str]:
-    keys = ", ".join(f"{role.name}: NestedKey | None = ..." for role in loss.roles)
-    returns = "Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]"
-    yield "@property"
-    yield f"def tensor_keys(self) -> {loss.name}._AcceptedKeys: ..."
-    # The comment stays on the line of the name, where type checkers look for it, when the formatter wraps the rest.
-    yield f"def set_keys({_OVERRIDE}\n    self, *, {keys}) -> None: ..."
-    yield "@overload"
-    yield f"def __call__(self, tensordict: TensorDictBase, /) -> {loss.name}Output: ..."
-    yield "@overload"
-    yield f"def __call__(self, **inputs: Tensor) -> {returns}: ..."
-    yield "def __call__(self, *args: Any, **inputs: Any) -> Any: ..."
-
-
-def _key(role: LossRole) -> str:
-    return f"next_key(keys.{role.name})" if role.after else f"keys.{role.name}"
-
-
 def _actions(loss: CheckedLoss) -> bool:
     return any(network.action is not None for network in loss.networks)
 
 
-def _default(param: LossParam) -> str:
-    return literal(param.default)
-
-
-def _python(expr: Expr, source: SourceText, scope: dict[str, Binding]) -> str:
-    """A condition on parameters as a Python expression."""
-    sink = Sink()
-    typed = infer(expr, scope, source, sink)
-    if typed is None:
-        raise AssertionError(f"a checked condition no longer types: {list(map(str, sink.items))}")
-    return to_torch(typed)
-
-
-def negated(expr: Expr) -> Expr:
-    """The opposite of a condition, as one would write it: `not a or b` becomes `a and not b`."""
-    match expr:
-        case Logic(op="not", operands=(inner,)):
-            return inner
-        case Logic(op="or" | "and"):
-            operands = tuple(negated(operand) for operand in expr.operands)
-            return Logic("and" if expr.op == "or" else "or", operands, expr.start, expr.end)
-        case _:
-            return Logic("not", (expr,), expr.start, expr.end)
+def _python(condition: Typed, owner: str = "") -> str:
+    """A condition on parameters as a Python expression; they are names, or attributes of `owner`."""
+    return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

@@ -1,13 +1,11 @@
-"""What the pure function of a loss takes, and how values are stored: shared by the function and the class."""
+"""What the pure function of a loss takes: shared by the function and the class."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.check.loss_builtins import WORDS
-from specgen.check.loss_model import CheckedLoss, Forward, LossParam, LossRole
-from specgen.expr import ANYTHING, Binding, Type, Typed, to_torch
-from specgen.literals import literal
+from specgen.check.loss_model import Forward, LossRole
+from specgen.check.model import Parameter
 
 
 @dataclass(frozen=True)
@@ -25,20 +23,5 @@ class LossParts:
     function: str
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[LossParam, ...]
+    params: tuple[Parameter, ...]
     estimates: bool
-
-
-def params_scope(loss: CheckedLoss, prefix: str = "") -> dict[str, Binding]:
-    """The parameters of the constructor and the words of their enums, as names or as attributes of `self`."""
-    scope: dict[str, Binding] = dict(WORDS)
-    for param in loss.params:
-        scope[param.name] = Binding(f"{prefix}{param.name}", param.type, param.interval)
-        for word in param.choices:
-            scope.setdefault(word, Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word))
-    return scope
-
-
-def stored_text(typed: Typed, type: Type) -> str:
-    """The text of a value as a tensor of `type`."""
-    return to_torch(typed, cast=type.dtype, dims=type.dims, col=type.col)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.imported import Import
-
 
 @dataclass(frozen=True)
 class Line:
@@ -40,7 +38,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """A function or method; `rest` is its `**keywords`, in full."""
+    """A function or method."""
 
     name: str
     args: tuple[Argument, ...]
@@ -49,8 +47,6 @@ class FunctionPlan:
     body: tuple[Line, ...]
     keyword_only: tuple[Argument, ...] = ()
     method: bool = False
-    decorators: tuple[str, ...] = ()
-    rest: str | None = None
 
     @property
     def signature(self) -> str:
@@ -59,8 +55,6 @@ class FunctionPlan:
         parts += [argument.text for argument in self.args]
         if self.keyword_only:
             parts += ["*", *(argument.text for argument in self.keyword_only)]
-        if self.rest is not None:
-            parts.append(self.rest)
         return ", ".join(parts)
 
 
@@ -84,58 +78,75 @@ class RecordPlan:
 
 
 @dataclass(frozen=True)
-class ClassPlan:
-    """A class: documentation, attributes, methods; `typing_only` lines go under `if TYPE_CHECKING`."""
+class AliasPlan:
+    """Another name of a record, for one that has the same fields."""
 
     name: str
-    bases: tuple[str, ...]
+    record: str
     doc: tuple[str, ...]
-    attributes: tuple[str, ...] = ()
-    methods: tuple[FunctionPlan, ...] = ()
-    typing_only: tuple[str, ...] = ()
-    decorators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class TypingPlan:
-    """A class that exists for type checkers only.
+class CallPlan:
+    """A call of a pure function as a method writes it: its name, and an expression for each argument."""
+
+    function: str
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProtocolPlan:
+    """A Protocol: its documentation, and the methods that it asks for."""
+
+    name: str
+    doc: tuple[str, ...]
+    methods: tuple[FunctionPlan, ...]
+
+
+@dataclass(frozen=True)
+class KeyType:
+    """The type of keys: each part is one of some names."""
+
+    parts: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class KeyedType:
+    """What a typed tensordict or composite holds under keys: the types of the keys, and of the values."""
+
+    keys: tuple[KeyType, ...]
+    value: str
+
+
+@dataclass(frozen=True)
+class DataPlan:
+    """A tensordict type that knows its keys, for type checkers; at run time another name of `TensorDict`.
 
     Attributes:
         name: its name.
         doc: its documentation.
-        base: its base class, with type arguments.
-        fields: its attributes.
-        runtime: what its name stands for at run time; None for a name that is not there then.
+        within: names that stand in groups only.
+        types: what it holds.
     """
 
     name: str
-    doc: tuple[str, ...]
-    base: str
-    fields: tuple[Field, ...] = ()
-    runtime: str | None = None
-
-
-Item = RecordPlan | FunctionPlan | ClassPlan | TypingPlan
+    doc: str
+    within: tuple[str, ...]
+    types: tuple[KeyedType, ...]
 
 
 @dataclass(frozen=True)
-class ModulePlan:
-    """A generated module: what it imports and what stands in it, in order.
+class SpecTypesPlan:
+    """The types of an environment's specs and keys, for type checkers.
 
     Attributes:
-        path: the file, relative to the package.
-        source: the schema it comes from, without its ending.
+        name: its name.
         doc: its documentation.
-        imports: what it imports.
-        items: what stands in it.
-        exports: its public classes, which its package shows too.
-        functions: its public functions, which only the module itself shows.
+        keys: the types of the only action, reward and done flag; None where there are several.
+        bases: the base class of each group of specs, with its type arguments.
     """
 
-    path: str
-    source: str
-    doc: tuple[str, ...]
-    imports: frozenset[Import]
-    items: tuple[Item, ...]
-    exports: tuple[str, ...] = ()
-    functions: tuple[str, ...] = ()
+    name: str
+    doc: str
+    keys: tuple[KeyType | None, ...]
+    bases: tuple[tuple[str, tuple[KeyedType, ...]], ...]

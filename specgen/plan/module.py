@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from specgen.imported import Import
 from specgen.plan.imports import imports_of
-from specgen.plan.model import ClassPlan, Item, ModulePlan, RecordPlan, TypingPlan
+from specgen.plan.items import ClassPlan, Item, ModulePlan
+from specgen.plan.model import AliasPlan, DataPlan, RecordPlan
 
 
 def plan_module(
@@ -32,8 +33,6 @@ def plan_module(
     public = tuple(
         item.name
         for item in items
-        if isinstance(item, ClassPlan | RecordPlan)
-        or (isinstance(item, TypingPlan) and item.runtime is not None)
-        if not item.name.startswith("_")
+        if isinstance(item, AliasPlan | ClassPlan | DataPlan | RecordPlan) and not item.name.startswith("_")
     )
     return ModulePlan(path, source, lines, imports_of(items, further), items, public, functions)

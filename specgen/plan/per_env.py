@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import Parameter
-from specgen.expr import Binding
 from specgen.literals import literal
-from specgen.plan.model import Field, Line
-from specgen.plan.spec_text import number_text
-from specgen.plan.writer import TORCH_DTYPES, Writer, stored_text
+from specgen.plan.env_model import ParamPlan
+from specgen.plan.model import Field
+from specgen.plan.writer import TORCH_DTYPES
 
 _KEYWORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 
@@ -28,42 +27,20 @@ def _record_field(param: Parameter) -> Field:
     return Field(param.name, "Tensor | None", "None", param.doc)
 
 
-def read_text(param: Parameter) -> str:
-    """The expression that gives the record's value for what the constructor was given."""
-    limits = "".join(f", {_KEYWORDS[sign]}={number_text(bound)}" for sign, bound in param.range)
+def param_plan(param: Parameter) -> ParamPlan:
+    """A parameter, as the constructor of a generated class takes it and reads it into the record."""
+    limits = tuple((_KEYWORDS[sign], bound) for sign, bound in param.range)
     if param.entry is None:
-        return f"self._{param.annotation}({literal(param.name)}, {param.name}{limits})"
-    shape = literal(param.entry.spec.dims or ())
-    dtype = TORCH_DTYPES[param.entry.spec.dtype]
-    text = f"self._per_env({literal(param.name)}, {param.name}, {shape}, {dtype}{limits})"
-    return text if param.draw is None else f"None if {param.name} is None else {text}"
-
-
-def assign_params(writer: Writer, params: Iterable[Parameter], origin: str, like: Binding) -> bool:
-    """Add the lines of a reset that fill the parameters, in the order of their declaration.
-
-    Returns:
-        Whether they read the record.
-    """
-    found = False
-    for param in params:
-        entry = param.entry
-        if entry is None:
-            continue
-        found = True
-        given = f"params.{param.name}"
-        if param.draw is None:
-            # a copy: whoever writes into the tensordict changes an episode, not the environment
-            line = Line(f"{entry.name} = {given}.clone()", f"{origin}.params.{param.name}")
-        else:
-            drawn = stored_text(writer.typed(param.draw), entry.type, like)
-            if " if " in drawn:
-                drawn = f"({drawn})"
-            text = f"{entry.name} = {drawn} if {given} is None else {given}.clone()"
-            line = Line(text, param.draw.path)
-        writer.lines.append(line)
-        writer.scope[param.name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter")
-    return found
+        return ParamPlan(param.name, param.annotation, param.default, limits)
+    return ParamPlan(
+        param.name,
+        param.annotation,
+        param.default,
+        limits,
+        param.entry.spec.dims or (),
+        TORCH_DTYPES[param.entry.spec.dtype],
+        param.draw is not None,
+    )
 
 
 def param_doc(param: Parameter) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import ENDING_FLAGS, CheckedEnv, Entry, Parameter, PythonSource
+from specgen.check.programs.python_env import of_class
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.data import annotation
 from specgen.plan.docs import hanging, items_doc, wrapped
 from specgen.plan.interface import FLAG_DOCS
-from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import Argument, Field, FunctionPlan, Line, ProtocolPlan, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.writer import domain_text
 
@@ -18,12 +20,6 @@ from specgen.plan.writer import domain_text
 def protocol_items(env: CheckedEnv, source: PythonSource) -> list[Item]:
     """The Protocol of an environment's class, behind the records that its methods speak of."""
     return _Writer(env, source).items()
-
-
-def of_class(env: CheckedEnv, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Those entries that the class returns; parameters that differ between environments are handed to it."""
-    given = {param.name for param in env.differing}
-    return tuple(entry for entry in entries if entry.dotted not in given)
 
 
 def setup_params(env: CheckedEnv) -> tuple[Parameter, ...]:
@@ -67,9 +63,7 @@ class _Writer:
                 (*state, *observed, *rewards, *flags),
             )
         )
-        items.append(
-            ClassPlan(f"{env.name}Protocol", ("Protocol",), self._doc(), (), (self._reset(), self._step()))
-        )
+        items.append(ProtocolPlan(f"{env.name}Protocol", self._doc(), (self._reset(), self._step())))
         return items
 
     def _setup(self) -> Iterable[Field]:
@@ -160,9 +154,7 @@ class _Writer:
         return ["    params: those of each row."] if self.env.differing else []
 
     def _method(self, name: str, args: list[Argument], returns: str, doc: tuple[str, ...]) -> FunctionPlan:
-        return FunctionPlan(
-            name, tuple(args), returns, doc, (Line("..."),), method=True, decorators=("abstractmethod",)
-        )
+        return FunctionPlan(name, tuple(args), returns, doc, (Line("..."),), method=True)
 
     @property
     def _lead(self) -> str:

@@ -5,16 +5,39 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from specgen.check.model import Key
+from specgen.plan.env_model import SpecsPlan
 from specgen.plan.interface import EnvInterface
-from specgen.plan.model import Field, TypingPlan
-from specgen.plan.spec_text import SpecCode, flag_code, spec_code
-from specgen.plan.typed_keys import key_type, typed_composite
+from specgen.plan.model import KeyType, SpecTypesPlan
+from specgen.plan.spec_text import SpecCode, composite_code, flag_code, spec_code
+from specgen.plan.typed_keys import composite_types, key_types
 
 SpecGroup = dict[Key, SpecCode]
 
 
-def spec_groups(interface: EnvInterface) -> dict[str, SpecGroup]:
-    """The specs by group and key: `action`, `observation`, `state`, `reward`, `done`."""
+def specs_plan(interface: EnvInterface) -> SpecsPlan:
+    """The specs of an environment, without batch dimensions, as `_specs` makes them."""
+    agents = {group.name: group.size for group in interface.env.groups}
+    groups = _groups(interface)
+    flags: dict[str, SpecCode] = {}
+    done: SpecGroup = {}
+    for key, code in groups["done"].items():
+        name = next((name for name, shared in flags.items() if shared == code), None)
+        if name is None:
+            name = "_".join((*key[:-1], "flag"))
+            flags[name] = code
+        done[key] = SpecCode(code.cls, name)
+    return SpecsPlan(
+        tuple(flags.items()),
+        composite_code(groups["action"].items(), agents),
+        composite_code(groups["observation"].items(), agents),
+        tuple(groups["state"]),
+        composite_code(groups["reward"].items(), agents),
+        composite_code(done.items(), agents),
+    )
+
+
+def _groups(interface: EnvInterface) -> dict[str, SpecGroup]:
+    """The specs by group and key; those of the state are among the observations."""
     env = interface.env
     state = {e.key: spec_code(e.spec) for e in env.state}
     extra = {
@@ -23,12 +46,12 @@ def spec_groups(interface: EnvInterface) -> dict[str, SpecGroup]:
     observation = {o.key: spec_code(o.spec, col=o.type.col) for o in interface.observations}
     return {
         "action": {e.key: spec_code(e.spec) for e in env.action},
+        # a state key is as a transform left it
         "observation": {
             **observation,
             **{key: code for key, code in state.items() if key not in observation},
             **{key: each.spec for key, each in extra.items()},
         },
-        # a state key is as a transform left it, for who reads the data and for the state spec alike
         "state": {
             **{key: observation.get(key, code) for key, code in state.items()},
             **{key: each.spec for key, each in extra.items() if each.carried},
@@ -38,29 +61,25 @@ def spec_groups(interface: EnvInterface) -> dict[str, SpecGroup]:
     }
 
 
-def spec_types(interface: EnvInterface) -> TypingPlan:
+def spec_types(interface: EnvInterface) -> SpecTypesPlan:
     """What type checkers know of the specs and of the keys that environments name."""
-    classes = {role: {key: code.cls for key, code in g.items()} for role, g in spec_groups(interface).items()}
-    full = {role: typed_composite(found) if found else "Composite" for role, found in classes.items()}
-    leaf = {r: next(iter(found.values())) if len(found) == 1 else full[r] for r, found in classes.items()}
-    dones = [(*prefix, "done") for prefix in interface.env.done]
-    types = {
-        "action_spec": leaf["action"],
-        "full_action_spec": full["action"],
-        "observation_spec": full["observation"],
-        "state_spec": full["state"],
-        "reward_spec": leaf["reward"],
-        "full_reward_spec": full["reward"],
-        "done_spec": leaf["done"],
-        "full_done_spec": full["done"],
+    classes = {role: {key: code.cls for key, code in g.items()} for role, g in _groups(interface).items()}
+    bases = {
+        "OneAction" if len(classes["action"]) == 1 else "Actions": classes["action"],
+        "Observations": classes["observation"],
+        "States" if classes["state"] else "NoState": classes["state"],
+        "OneReward" if len(classes["reward"]) == 1 else "Rewards": classes["reward"],
+        "Dones": classes["done"],
     }
-    keys = ", ".join(map(_type_of_only_key, (classes["action"], classes["reward"], dones)))
-    doc = f"The types of the specs and keys of `{interface.name}`."
-    return TypingPlan(
-        f"{interface.name}Specs", (doc,), f"KeyTypes[{keys}]", tuple(Field(n, t) for n, t in types.items())
+    dones = [(*prefix, "done") for prefix in interface.env.done]
+    return SpecTypesPlan(
+        f"{interface.name}Specs",
+        f"The types of the specs and keys of `{interface.name}`.",
+        tuple(map(_only, (classes["action"], classes["reward"], dones))),
+        tuple((base, composite_types(found)) for base, found in bases.items()),
     )
 
 
-def _type_of_only_key(keys: Collection[Key]) -> str:
-    """The type of the only key; any key where there are several."""
-    return key_type(keys) if len(keys) == 1 else "NestedKey"
+def _only(keys: Collection[Key]) -> KeyType | None:
+    """The type of the only key; None where there are several."""
+    return key_types(keys)[0] if len(keys) == 1 else None

@@ -22,20 +22,55 @@ class SpecCode:
     Attributes:
         cls: its class.
         text: the constructor call.
+        infinite: whether a bound is an infinity.
     """
 
     cls: str
     text: str
+    infinite: bool = False
 
 
-def spec_code(spec: SpecType, *, col: bool = False, device: str = "device") -> SpecCode:
-    """The constructor call that builds a spec, without batch dimensions."""
+@dataclass(frozen=True)
+class CompositeCode:
+    """A composite as code.
+
+    Attributes:
+        entries: its specs and groups by name.
+        shape: its dimensions: the agents of a group.
+        in_dict: whether a name is a keyword of the constructor, so that they are given in a dict.
+    """
+
+    entries: tuple[tuple[str, SpecCode | CompositeCode], ...]
+    shape: tuple[int, ...] = ()
+    in_dict: bool = False
+
+    @property
+    def leaves(self) -> Iterable[SpecCode]:
+        """The specs in it and in its groups."""
+        for _, entry in self.entries:
+            if isinstance(entry, CompositeCode):
+                yield from entry.leaves
+            else:
+                yield entry
+
+
+def spec_code(spec: SpecType, *, col: bool = False, device: str | None = None) -> SpecCode:
+    """The constructor call that builds a spec, without batch dimensions.
+
+    Args:
+        spec: the spec.
+        col: whether it is stored with a trailing 1.
+        device: the expression of the device; none is named without one.
+    """
     dims = spec.dims or ()
     shape = (*dims, 1) if col else dims
-    rest = f"shape={literal(shape)}, dtype={TORCH_DTYPES[spec.dtype]}, device={device}"
+    rest = f"shape={literal(shape)}, dtype={TORCH_DTYPES[spec.dtype]}"
+    rest += "" if device is None else f", device={device}"
     match spec.kind:
         case "bounded":
-            return _made("Bounded", f"low={number_text(spec.low)}", f"high={number_text(spec.high)}", rest)
+            bounds = f"low={number_text(spec.low)}, high={number_text(spec.high)}"
+            infinite = has_infinity((spec.low, spec.high))
+            return SpecCode("Bounded", f"Bounded({bounds}, {rest})", infinite)
         case "categorical":
             return _made("Categorical", f"{spec.n}", rest)
         case "onehot":
@@ -54,63 +89,41 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str = "device") -> S
             return _made("Unbounded", rest)
 
 
-def flag_code(type: Type, device: str = "device") -> SpecCode:
+def flag_code(type: Type) -> SpecCode:
     """The spec of a done flag."""
-    shape = literal((*(type.dims or ()), 1))
-    return _made("Categorical", "2", f"shape={shape}", "dtype=torch.bool", f"device={device}")
+    return _made("Categorical", "2", f"shape={literal((*(type.dims or ()), 1))}", "dtype=torch.bool")
 
 
 def _made(cls: str, *arguments: str) -> SpecCode:
     return SpecCode(cls, f"{cls}({', '.join(arguments)})")
 
 
-def composite_text(
-    entries: Iterable[tuple[Key, SpecCode]], device: str = "device", agents: Mapping[str, int] | None = None
-) -> str:
-    """Leaves by key as a nested `Composite(...)`; a group of `agents` has a dimension for them."""
-    tree: dict[str, Any] = {}
-    for key, code in entries:
-        place = tree
-        for part in key[:-1]:
-            place = place.setdefault(part, {})
-        place[key[-1]] = code.text
-    return _composite(tree, device, (), agents or {})
+def composite_code(
+    entries: Iterable[tuple[Key, SpecCode]], agents: Mapping[str, int] | None = None
+) -> CompositeCode:
+    """Leaves by key as a nested composite; a group of `agents` has a dimension for them."""
+    return _composite(nested(entries), (), agents or {})
 
 
-def _composite(
-    tree: Mapping[str, Any], device: str, shape: tuple[int, ...], agents: Mapping[str, int]
-) -> str:
-    parts = {
-        name: _composite(value, device, (*shape, *((agents[name],) if name in agents else ())), {})
+def _composite(tree: Mapping[str, Any], shape: tuple[int, ...], agents: Mapping[str, int]) -> CompositeCode:
+    entries = tuple(
+        (name, _composite(value, (*shape, *((agents[name],) if name in agents else ())), {}))
         if isinstance(value, dict)
-        else value
+        else (name, value)
         for name, value in tree.items()
-    }
-    keywords = [f"shape={literal(shape)}"] if shape else []
-    keywords.append(f"device={device}")
-    if parts.keys() & _COMPOSITE_KEYWORDS:
-        entries = ", ".join(f"{literal(name)}: {text}" for name, text in parts.items())
-        return f"Composite({{{entries}}}, {', '.join(keywords)})"
-    return f"Composite({', '.join([*(f'{name}={text}' for name, text in parts.items()), *keywords])})"
+    )
+    return CompositeCode(entries, shape, bool(tree.keys() & _COMPOSITE_KEYWORDS))
 
 
-def nested_dict_text(entries: Iterable[tuple[Key, str]]) -> str:
-    """Values by key as a nested dict display."""
+def nested(entries: Iterable[tuple[Key, Any]]) -> dict[str, Any]:
+    """Values by key as nested dicts."""
     tree: dict[str, Any] = {}
-    for key, text in entries:
+    for key, value in entries:
         place = tree
         for part in key[:-1]:
             place = place.setdefault(part, {})
-        place[key[-1]] = text
-    return _display(tree)
-
-
-def _display(tree: Mapping[str, Any]) -> str:
-    parts = [
-        f"{literal(name)}: {_display(value) if isinstance(value, dict) else value}"
-        for name, value in tree.items()
-    ]
-    return "{" + ", ".join(parts) + "}"
+        place[key[-1]] = value
+    return tree
 
 
 def key_text(key: Key) -> str:
@@ -129,6 +142,13 @@ def number_text(value: Any) -> str:
     if value in _LIMITS:
         return _LIMITS[value]
     return literal(value)
+
+
+def has_infinity(value: Any) -> bool:
+    """Whether an infinity is in nested numbers, so that their code reads `math`."""
+    if isinstance(value, (list, tuple)):
+        return any(map(has_infinity, value))
+    return isinstance(value, float) and value in (float("inf"), float("-inf"))
 
 
 _LIMITS = {2**63 - 1: "2**63 - 1", -(2**63): "-(2**63)"}

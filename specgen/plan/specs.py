@@ -11,7 +11,7 @@ from specgen.plan.writer import domain_text
 
 def plan_spec(checked: CheckedSpec) -> FunctionPlan:
     """Plan `def joint_spec(device=None) -> Bounded`, which makes a new object at each call."""
-    code = spec_code(checked.spec)
+    code = spec_code(checked.spec, device="device")
     contract = f"{checked.spec}{domain_text(checked.spec)}"
     lines = wrapped(checked.doc) if checked.doc else [f"The spec `{checked.name}`."]
     args = "Args:", "    device: where its tensors live; torch's default device if None."

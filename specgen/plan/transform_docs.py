@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from specgen.check.transform_model import CheckedTransform, Output, Role, TransformParam
+from specgen.check.model import Parameter
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.plan.docs import summary
 from specgen.plan.writer import bound_text
 
@@ -110,7 +111,7 @@ def _selects(role: Role) -> bool:
     return any(entry.startswith("env.") for entry in role.default)
 
 
-def _param(param: TransformParam) -> str:
+def _param(param: Parameter) -> str:
     bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in param.range)
     text = param.doc or param.kind
     return f"{text}; {bounds}." if bounds else f"{text}."

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.model import Checked, identifier
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.model import Checked, Parameter, identifier
+from specgen.check.transform_model import CheckedTransform, Output, Phase, Role
 from specgen.expr.printer import tuple_text
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
-from specgen.plan.model import Argument, ClassPlan, Field, FunctionPlan, Item, Line, RecordPlan
+from specgen.plan.items import Item
+from specgen.plan.model import Argument, CallPlan, Field, RecordPlan
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
-from specgen.plan.transform_text import (
-    by_condition,
-    joined,
-    key_literal,
-    param_lines,
-    spec_like,
-    spec_method,
+from specgen.plan.transform_model import (
+    AddedSpecsPlan,
+    BindingPlan,
+    MapPlan,
+    OutputKeys,
+    PhaseBlock,
+    PhasePlan,
+    TransformParamPlan,
+    TransformPlan,
 )
+from specgen.plan.transform_text import by_condition, key_literal, limits, spec_like
 from specgen.plan.writer import TORCH_DTYPES
-
-_TENSORDICT = Argument("tensordict", "TensorDictBase")
-_RESET = Argument("tensordict_reset", "TensorDictBase")
-_NEXT = Argument("next_tensordict", "TensorDictBase")
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -71,42 +71,32 @@ class _Planner:
 
     # ------------------------------------------------------------------- class
 
-    def _class(self) -> ClassPlan:
-        forward = self._row(self.forward) if self.forward is not None else "tuple[NestedKey, ...]"
-        base = f"GeneratedTransform[{forward}"
-        base += f", {self._row(self.backward)}]" if self.backward is not None else "]"
-        methods = [self._init()]
-        if self.forward is not None:
-            methods.append(self._bind(self.forward))
-        if self.backward is not None:
-            methods.append(self._bind(self.backward))
-        if self.sequential:
-            methods += [self._added_specs(), *self._derives_done(), self._reset(), self._step()]
-        elif self.transform.map:
-            methods += [self._apply(), self._mapped_spec(), _MAP_RESET]
-        if self.backward is not None:
-            methods += [self._inverse(), self._mapped_spec_inv(self.backward)]
-        return ClassPlan(
-            self.name, (base,), transform_doc(self.transform), tuple(self._attributes()), tuple(methods)
-        )
-
-    def _attributes(self) -> Iterator[str]:
+    def _class(self) -> TransformPlan:
         transform = self.transform
-        if self.forward is not None and not self.forward.structural:
-            yield f"_reads = {literal((self.forward.name,))}"
-        for attribute, names in self._groups():
-            always = [name for name in names if self._when(name) is None]
-            # `__init__` adds to what is conditional, so its type must be said.
-            declared = ": tuple[str, ...]" if len(always) < len(names) else ""
-            if always:
-                yield f"{attribute}{declared} = {literal(tuple(always))}"
-        if self.sequential:
-            yield "_sequential = True"
-        if self.backward is not None:
-            yield "invertible = True"
-        for param in transform.params:
-            if param.kind == "tensor":
-                yield f"{param.name}: Tensor"
+        return TransformPlan(
+            name=self.name,
+            doc=transform_doc(transform),
+            init_doc=transform_init_doc(transform),
+            rows=tuple(
+                self._row(role) if role is not None else "tuple[NestedKey, ...]"
+                for role in (self.forward, *([self.backward] if self.backward is not None else []))
+            ),
+            reads=self.forward.name if self.forward is not None and not self.forward.structural else None,
+            groups=tuple(self._always()),
+            sequential=self.sequential,
+            invertible=self.backward is not None,
+            args=tuple(self._argument(name) for name in transform.signature),
+            keys=tuple(name for name in transform.signature if _names_keys(name)),
+            names=tuple(output.keyword for output in transform.outputs if output.keyword is not None),
+            params=tuple(self._param(param) for param in transform.params),
+            bindings=tuple(self._binding(role) for role in (self.forward, self.backward) if role is not None),
+            added_specs=self._added_specs() if self.sequential else None,
+            derives_done=self._derives_done() if self.sequential else None,
+            reset=self._phase("reset", "tensordict_reset") if self.sequential else None,
+            step=self._phase("step", "next_tensordict") if self.sequential else None,
+            map=self._map() if transform.map and not self.sequential else None,
+            inverse=self._inverse(self.backward) if self.backward is not None else None,
+        )
 
     def _groups(self) -> Iterator[tuple[str, list[str]]]:
         """What the base class has to know of the fields of a record."""
@@ -116,34 +106,31 @@ class _Planner:
         yield "_carries", [output.name for output in outputs if output.carry]
         yield "_flags", [output.name for output in outputs if output.flag]
 
+    def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+        """The groups with the fields that always exist, and whether the constructor adds some."""
+        for attribute, names in self._groups():
+            always = tuple(name for name in names if self._when(name) is None)
+            if always:
+                yield attribute, len(always) < len(names), always
+
     def _when(self, name: str) -> str | None:
         return next((output.when for output in self.transform.outputs if output.name == name), None)
 
-    def _init(self) -> FunctionPlan:
-        transform = self.transform
-        args = tuple(self._argument(name) for name in transform.signature)
-        keys = [name for name in transform.signature if name.startswith(("in_keys", "out_keys"))]
-        lines = [f"super().__init__({', '.join(f'{name}={name}' for name in keys)})"]
-        for output in transform.outputs:
-            if output.keyword is not None:
-                lines.append(
-                    f"self.{output.keyword} = leaf_name({output.keyword}, {literal(output.keyword)})"
-                )
-        for param in transform.params:
-            lines += param_lines(param)
-        for param in transform.params:
-            added = [
-                (attribute, [literal(name) for name in names if self._when(name) == param.name])
-                for attribute, names in self._groups()
-            ]
-            if any(names for _, names in added):
-                lines.append(f"if {param.name} is not None:")
-                lines += [f"    self.{a} = (*self.{a}, {', '.join(names)})" for a, names in added if names]
-        doc = transform_init_doc(transform)
-        return FunctionPlan("__init__", args, "None", doc, joined(lines), method=True)
+    def _param(self, param: Parameter) -> TransformParamPlan:
+        added = [
+            (attribute, tuple(name for name in names if self._when(name) == param.name))
+            for attribute, names in self._groups()
+        ]
+        return TransformParamPlan(
+            param.name,
+            param.kind == "tensor",
+            param.optional,
+            tuple(limits(param)),
+            tuple((attribute, names) for attribute, names in added if names),
+        )
 
     def _argument(self, name: str) -> Argument:
-        if name.startswith(("in_keys", "out_keys")):
+        if _names_keys(name):
             role = self.backward if name.endswith("_inv") else self.forward
             if name == "in_keys" and role is not None and role.required:
                 return Argument(name, "Sequence[NestedKey]")
@@ -161,176 +148,125 @@ class _Planner:
 
     # -------------------------------------------------------------------- keys
 
-    def _bind(self, role: Role) -> FunctionPlan:
+    def _binding(self, role: Role) -> BindingPlan:
         suffix = "_inv" if role.inverse else ""
-        given = "None" if role.structural else f"self._in_keys{suffix}"
-        dtypes = tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes)
-        groups = ", INPUTS" if role.inverse else ""
-        default = tuple_text(key_literal(entry) for entry in role.default)
-        lines = [f"{role.name} = self._select(env, {given}, {default}, {dtypes}{groups})"]
-        outputs = list(self.transform.outputs_of(role))
-        for output in outputs:
-            named = self._default_keys(role, output)
-            if output.keyword is None and not role.structural:
-                keyword = f"out_keys{suffix}"
-                named = f"self._named(self._{keyword}, {named}, {literal(keyword)})"
-            lines.append(f"{output.name} = {named}")
-        zipped = ", ".join([role.name, *(output.name for output in outputs)])
-        if outputs:
-            lines.append(f"return [{self._row(role)}(*keys) for keys in zip({zipped}, strict=True)]")
-        else:
-            lines.append(f"return [{self._row(role)}(key) for key in {role.name}]")
-        row = self._row(role)
-        return FunctionPlan(
-            f"_bind{suffix}",
-            (Argument("env", "EnvBase | None"),),
-            f"list[{row}]",
-            (),
-            joined(lines),
-            method=True,
+        args = [
+            "env",
+            "None" if role.structural else f"self._in_keys{suffix}",
+            tuple_text(key_literal(entry) for entry in role.default),
+            tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes),
+            *(["INPUTS"] if role.inverse else []),
+        ]
+        outputs = tuple(
+            OutputKeys(
+                output.name,
+                _made_key(output),
+                None if output.keyword is not None or role.structural else f"out_keys{suffix}",
+            )
+            for output in self.transform.outputs_of(role)
         )
-
-    def _default_keys(self, role: Role, output: Output) -> str:
-        if output.keyword is not None:
-            make = "rename_leaf" if "{}" in output.key else "sibling"
-            return f"[{make}(key, self.{output.keyword}) for key in {role.name}]"
-        if output.same:
-            return role.name
-        return f"[rename_leaf(key, {literal(output.key)}) for key in {role.name}]"
+        return BindingPlan(suffix, self._row(role), role.name, tuple(args), outputs)
 
     # ------------------------------------------------------------------- specs
 
-    def _added_specs(self) -> FunctionPlan:
+    def _added_specs(self) -> AddedSpecsPlan:
         assert self.forward is not None
         role = self.forward.name
-        lines = ["specs: dict[NestedKey, TensorSpec] = {}", "for key in self.keys:"]
-        lines.append(f"    {role} = self._spec(key.{role})")
-        for condition, outputs in by_condition(self.transform.outputs_of(self.forward)):
-            indent = "    "
-            if condition is not None:
-                lines.append(f"    if self.{condition} is not None:")
-                indent = "        "
-            lines += [f"{indent}specs[key.{o.name}] = {spec_like(o, role)}" for o in outputs]
-        lines.append("return specs")
-        return FunctionPlan("_added_specs", (), "dict[NestedKey, TensorSpec]", (), joined(lines), method=True)
+        return AddedSpecsPlan(
+            role,
+            tuple(
+                (condition, tuple((output.name, spec_like(output, role)) for output in outputs))
+                for condition, outputs in by_condition(self.transform.outputs_of(self.forward))
+            ),
+        )
 
-    def _derives_done(self) -> list[FunctionPlan]:
+    def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
         if derive is True or not any(output.flag for output in self.transform.outputs):
-            return []
-        text = "False" if derive is False else f"self.{derive} and super()._derives_done()"
-        return [FunctionPlan("_derives_done", (), "bool", (), (Line(f"return {text}"),), method=True)]
+            return None
+        return "False" if derive is False else f"self.{derive} and super()._derives_done()"
 
-    def _mapped_spec(self) -> FunctionPlan:
+    def _map(self) -> MapPlan:
+        assert self.forward is not None
         output = next(output for output in self.transform.outputs if not output.inverse)
-        dtype = f", {TORCH_DTYPES[output.dtype]}" if output.dtype else ""
-        if output.dtype == "bool":
-            text = "flag_like(spec)"
-        elif output.monotone:
-            text = f"mapped_like(spec, self._apply_transform{dtype})"
-        else:
-            text = spec_like(output, "spec")
-        return spec_method("_mapped_spec", text)
+        spec = spec_like(output, "spec")
+        if output.monotone and output.dtype != "bool":
+            dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
+            spec = CallPlan("mapped_like", ("spec", "self._apply_transform", *dtype))
+        return self._tensor_map(self.functions["map"][0], self.forward.name, spec)
 
-    def _mapped_spec_inv(self, role: Role) -> FunctionPlan:
+    def _inverse(self, role: Role) -> MapPlan:
         output = next(self.transform.outputs_of(role))
         dtype = TORCH_DTYPES[output.dtype] if output.dtype else "spec.dtype"
         expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
         cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
         cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
-        text = f"cast_like(spec, {dtype})" if cast and output.dtype else spec_like(output, "spec")
-        return spec_method("_mapped_spec_inv", text)
+        made = CallPlan("cast_like", ("spec", dtype))
+        spec = made if cast and output.dtype else spec_like(output, "spec")
+        return self._tensor_map(self.functions["inverse"][0], output.name, spec)
 
-    # ----------------------------------------------------------------- moments
+    def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan) -> MapPlan:
+        """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
+        args = tuple(value if read == value else self._param_text(read, value) for read in function.reads)
+        return MapPlan(value, CallPlan(function.name, args), spec)
 
-    def _apply(self) -> FunctionPlan:
-        assert self.forward is not None
-        return self._tensor_method("_apply_transform", self.functions["map"][0], self.forward.name)
-
-    def _inverse(self) -> FunctionPlan:
-        assert self.backward is not None
-        output = next(self.transform.outputs_of(self.backward))
-        return self._tensor_method("_inv_apply_transform", self.functions["inverse"][0], output.name)
-
-    def _tensor_method(self, name: str, function: PhaseFunction, value: str) -> FunctionPlan:
-        args = ", ".join(value if read == value else self._param(read, value) for read in function.reads)
-        # The base class calls it with the tensor only, so the argument may have the name of the schema.
-        return FunctionPlan(
-            name,
-            (Argument(value, "Tensor"),),
-            "Tensor",
-            (),
-            (Line(f"return {function.name}({args})"),),
-            method=True,
-        )
-
-    def _param(self, name: str, like: str) -> str:
+    def _param_text(self, name: str, like: str) -> str:
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
 
-    def _reset(self) -> FunctionPlan:
-        body = self._loop("reset", "tensordict_reset")
-        return FunctionPlan("_reset", (_TENSORDICT, _RESET), "TensorDictBase", (), joined(body), method=True)
+    # ------------------------------------------------------------------ phases
 
-    def _step(self) -> FunctionPlan:
-        body = self._loop("step", "next_tensordict")
-        return FunctionPlan("_step", (_TENSORDICT, _NEXT), "TensorDictBase", (), joined(body), method=True)
-
-    def _loop(self, phase: str, target: str) -> list[str]:
-        lines = ["for key in self.keys:"]
+    def _phase(self, phase: Phase, target: str) -> PhasePlan:
+        functions = self.functions[phase]
+        written = {write for function in functions for write in function.writes}
         at_hand: set[str] = set()
-        for function in self.functions[phase]:
-            indent = "    "
-            if function.when is not None:
-                lines.append(f"    if self.{function.when} is not None:")
-                indent = "        "
-            written = {w for f in self.functions[phase] for w in f.writes}
+        blocks = []
+        for function in functions:
+            fetched: list[tuple[str, str]] = []
             passed: list[str] = []
             for read in function.reads:
-                text = self._fetch(read, phase, target, written)
-                if text is None or text.startswith("self._blank("):
-                    passed.append(text or self._computed(read))
-                    continue
-                if read in at_hand:
-                    passed.append(identifier(read))
-                    continue
-                if function.when is None:
-                    at_hand.add(read)
-                lines.append(f"{indent}{identifier(read)} = {text}")
-                passed.append(identifier(read))
-            args = ", ".join(passed)
-            names = ", ".join(identifier(write) for write in function.writes)
-            lines.append(f"{indent}{names} = {function.name}({args})")
-            lines += [f"{indent}{self._store(write, target)}" for write in function.writes]
-        if phase == "reset":
-            lines += [f"    {line}" for line in self._unassigned_flags(target)]
-        role_names = [role.name for role in self.transform.forward]
-        lines += [
-            f"    self._stash({target}, key.{name})" for name in self.transform.recalls if name in role_names
-        ]
-        return [*lines, f"return {target}"]
+                text, named = self._fetch(read, phase, target, written)
+                passed.append(identifier(read) if named else text)
+                if named and read not in at_hand:
+                    fetched.append((identifier(read), text))
+                    if function.when is None:
+                        at_hand.add(read)
+            blocks.append(
+                PhaseBlock(
+                    function.when,
+                    tuple(fetched),
+                    tuple(map(identifier, function.writes)),
+                    CallPlan(function.name, tuple(passed)),
+                    tuple(self._store(write, target) for write in function.writes),
+                )
+            )
+        roles = [role.name for role in self.transform.forward]
+        return PhasePlan(
+            target,
+            tuple(blocks),
+            tuple(self._unassigned_flags(target, written)) if phase == "reset" else (),
+            tuple(name for name in self.transform.recalls if name in roles),
+        )
 
-    def _fetch(self, read: str, phase: str, target: str, written: set[str]) -> str | None:
-        """How the adapter gets an argument; ``None`` for a parameter or what was just computed."""
+    def _fetch(self, read: str, phase: str, target: str, written: set[str]) -> tuple[str, bool]:
+        """How the adapter gets an argument, and whether that takes a line and a name of its own."""
         bare = read.removeprefix("next.")
-        if any(param.name == bare for param in self.transform.params):
-            return None
+        if any(param.name == read for param in self.transform.params):
+            return f"self.{read}", False
         output = next((output for output in self.transform.outputs if output.name == bare), None)
         if phase == "reset":
-            return f"self._require({target}, key.{bare})" if output is None else f"self._blank(key.{bare})"
+            if output is None:
+                return f"self._require({target}, key.{bare})", True
+            return f"self._blank(key.{bare})", False
         if not read.startswith("next."):
-            return f"self._recall(tensordict, key.{bare})"
+            return f"self._recall(tensordict, key.{bare})", True
         if output is None:
-            return f"self._require({target}, key.{bare})"
+            return f"self._require({target}, key.{bare})", True
         if output.flag:
-            return f"self._flag({target}, key.{bare})"
-        return None if read in written else f"self._require({target}, key.{bare})"
-
-    def _computed(self, read: str) -> str:
-        """A parameter, or what another function of the phase has just computed."""
-        return (
-            f"self.{read}" if any(param.name == read for param in self.transform.params) else identifier(read)
-        )
+            return f"self._flag({target}, key.{bare})", True
+        if read in written:
+            return identifier(read), False  # another function of the phase has just computed it
+        return f"self._require({target}, key.{bare})", True
 
     def _store(self, write: str, target: str) -> str:
         output = self.transform.output(write.removeprefix("next."))
@@ -339,24 +275,21 @@ class _Planner:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
 
-    def _unassigned_flags(self, target: str) -> Iterator[str]:
-        assigned = {write for function in self.functions["reset"] for write in function.writes}
+    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
         for output in self.transform.outputs:
             if output.flag and output.name not in assigned:
                 value = f"self._flag({target}, key.{output.name})"
-                text = f"self._write({target}, key.{output.name}, {value})"
-                if output.when is not None:
-                    yield f"if self.{output.when} is not None:"
-                    yield f"    {text}"
-                else:
-                    yield text
+                yield output.when, f"self._write({target}, key.{output.name}, {value})"
 
 
-_MAP_RESET = FunctionPlan(
-    "_reset",
-    (_TENSORDICT, _RESET),
-    "TensorDictBase",
-    (),
-    (Line("return self._map(tensordict_reset, tolerant=True)"),),
-    method=True,
-)
+def _made_key(output: Output) -> CallPlan | None:
+    """What makes the key of an output from that of its input; None where it is the same."""
+    if output.keyword is not None:
+        make = "rename_leaf" if "{}" in output.key else "sibling"
+        return CallPlan(make, ("key", f"self.{output.keyword}"))
+    return None if output.same else CallPlan("rename_leaf", ("key", literal(output.key)))
+
+
+def _names_keys(name: str) -> bool:
+    """Whether an argument of the constructor is of the base class: the keys that a transform works on."""
+    return name in ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")

@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Key
-from specgen.literals import literal
-from specgen.plan.model import TypingPlan
+from specgen.plan.model import DataPlan, KeyedType, KeyType
 
 MOST_TYPES = 16
 """How many types of values `TypedTensorDict` tells apart."""
 
 
-def key_type(keys: Iterable[Key]) -> str:
-    """The type of some keys: a union of `Literal`s and of tuples of them."""
-    by_prefix: dict[Key, list[str]] = {}
+def key_types(keys: Iterable[Key]) -> tuple[KeyType, ...]:
+    """The types of some keys: those of a group together, and groups of a group that have the same keys."""
+    names: dict[Key, list[str]] = {}
     for key in keys:
-        by_prefix.setdefault(key[:-1], []).append(literal(key[-1]))
-    texts = []
-    for prefix, names in by_prefix.items():
-        parts = [*(f"Literal[{literal(part)}]" for part in prefix), f"Literal[{', '.join(names)}]"]
-        texts.append(f"tuple[{', '.join(parts)}]" if prefix else parts[0])
-    return " | ".join(texts)
+        names.setdefault(key[:-1], []).append(key[-1])
+    groups: dict[tuple[Key, bool, tuple[str, ...]], list[str]] = {}
+    for prefix, found in names.items():
+        groups.setdefault((prefix[:-1], bool(prefix), tuple(found)), []).extend(prefix[-1:])
+    return tuple(
+        KeyType((*((part,) for part in above), *([tuple(last)] if nested else []), found))
+        for (above, nested, found), last in groups.items()
+    )
 
 
 def data_class(
     name: str, doc: str, tensors: Mapping[Key, str], parts: Mapping[Key, str] | None = None
-) -> TypingPlan:
+) -> DataPlan:
     """A tensordict type that knows its keys, which at run time is another name of `TensorDict`.
 
     Args:
@@ -45,15 +46,14 @@ def data_class(
         by_tensor = {**kept, "Tensor": rest}
     keys = [*tensors, *parts]
     top = {key[0] for key in keys if len(key) == 1}
-    within = dict.fromkeys((part,) for key in keys for part in key if part not in top)
-    base = f"TypedTensorDict[{key_type(within) or 'Never'}, {_pairs({**by_tensor, **by_part})}]"
-    return TypingPlan(name, (doc,), base, runtime="TensorDict")
+    within = dict.fromkeys(part for key in keys for part in key if part not in top)
+    return DataPlan(name, doc, tuple(within), _keyed({**by_tensor, **by_part}))
 
 
-def typed_composite(specs: Mapping[Key, str]) -> str:
-    """`TypedComposite[...]`: the classes of the specs in a composite, by key."""
+def composite_types(specs: Mapping[Key, str]) -> tuple[KeyedType, ...]:
+    """The classes of the specs in a composite, by key; its groups are composites."""
     groups = dict.fromkeys(key[:end] for key in specs for end in range(1, len(key)))
-    return f"TypedComposite[{_pairs(_by_type({**specs, **dict.fromkeys(groups, 'Composite')}))}]"
+    return _keyed(_by_type({**specs, **dict.fromkeys(groups, "Composite")}))
 
 
 def _by_type(types: Mapping[Key, str]) -> dict[str, list[Key]]:
@@ -63,5 +63,5 @@ def _by_type(types: Mapping[Key, str]) -> dict[str, list[Key]]:
     return found
 
 
-def _pairs(by_type: Mapping[str, Iterable[Key]]) -> str:
-    return ", ".join(f"{key_type(keys)}, {type}" for type, keys in by_type.items())
+def _keyed(by_type: Mapping[str, Iterable[Key]]) -> tuple[KeyedType, ...]:
+    return tuple(KeyedType(key_types(keys), type) for type, keys in by_type.items())

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
-from specgen.project.cache import input_digest, remember, still_current
+from specgen.link import Source, content_of
+from specgen.pipeline import compile_sources
 from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources
-from specgen.project.gymnasium_lock import LOCK_NAME, find_uses, lock_text, missing, read_lock, record_missing
+from specgen.project.files import Reader, sha256
+from specgen.project.gymnasium_lock import LOCK_NAME, lock_text, missing, read_lock, record_missing
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.project.staleness import Report, compare
+from specgen.project.store import Store
+from specgen.project.workers import Workers
 from specgen.project.write import RefusedError, Written, build_lock, remove_leftovers, replace_all, write
 from specgen.settings import Library
-from specgen.source import Mapping as MappingNode
 from specgen.source import from_python, parse_yaml
+from specgen.source.gymnasium_uses import Use, find_uses
+from specgen.source.outline import Outline
 from specgen.source.spaces import Record
-
-if TYPE_CHECKING:
-    from specgen.pipeline import Compiled
-    from specgen.settings import Config
-    from specgen.source import PythonSchema
-
-
-class Core(Protocol):
-    """`specgen.pipeline.compile_sources`."""
-
-    def __call__(
-        self,
-        sources: Mapping[str, str | PythonSchema],
-        config: Config,
-        *,
-        gymnasium: Mapping[str, Record] | None = None,
-        library: Library | None = None,
-    ) -> Compiled:
-        """Compile schema files."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,44 +62,23 @@ def _silent(_: str) -> None:
     """Say nothing of what goes on."""
 
 
-def check(
-    project: Project,
-    *,
-    strict: bool = False,
-    core: Core | None = None,
-    say: Callable[[str], None] = _silent,
-) -> Outcome:
+def check(project: Project, *, strict: bool = False, say: Callable[[str], None] = _silent) -> Outcome:
     """Whether the schemas are right and the generated files up to date; nothing is written.
 
     Args:
         project: What to check.
         strict: Take warnings for errors.
-        core: The compiler, if not specgen's own.
         say: Told what goes on.
 
     Raises:
         OSError: When the disk refuses.
 
     """
-    return _outcome_of(lambda: _check(project, strict, core, say))
-
-
-def _check(project: Project, strict: bool, core: Core | None, say: Callable[[str], None]) -> Outcome:
-    sink = Sink()
-    say("reading schemas")
-    sources = read_sources(project, sink)
-    records = _records(project, sources, sink)
-    sink.extend(missing(find_uses(_roots(sources)), records))
-    return _compile(project, sources, records, sink, core, say, strict)[0]
+    return Workspace(project).check(strict=strict, say=say)
 
 
 def build(
-    project: Project,
-    *,
-    force: bool = False,
-    strict: bool = False,
-    core: Core | None = None,
-    say: Callable[[str], None] = _silent,
+    project: Project, *, force: bool = False, strict: bool = False, say: Callable[[str], None] = _silent
 ) -> Outcome:
     """Compile the schemas and write what is missing or changed; errors leave every file as it is.
 
@@ -121,7 +86,6 @@ def build(
         project: What to build.
         force: Also overwrite generated files that were edited by hand.
         strict: Take warnings for errors.
-        core: The compiler, if not specgen's own.
         say: Told what goes on.
 
     Raises:
@@ -129,7 +93,129 @@ def build(
         OSError: When the disk refuses.
 
     """
-    return _outcome_of(lambda: _build(project, force, strict, core, say))
+    return Workspace(project).build(force=force, strict=strict, say=say)
+
+
+class Workspace:
+    """A project that is checked and built again and again: what is known of its files stays in memory.
+
+    A run costs the files that have changed since the last one, and those that import them if what they may know has
+    changed, too. What a first run knows comes from the cache on disk.
+    """
+
+    def __init__(self, project: Project) -> None:
+        """Begin with what is known on disk."""
+        self.project = project
+        self._store = Store(project.root)
+        self._schemas = Reader(bytes)
+        self._generated = Reader(sha256)
+
+    def check(self, *, strict: bool = False, say: Callable[[str], None] = _silent) -> Outcome:
+        """As the function `check` does."""
+        return _outcome_of(lambda: self._check(strict, say))
+
+    def build(
+        self, *, force: bool = False, strict: bool = False, say: Callable[[str], None] = _silent
+    ) -> Outcome:
+        """As the function `build` does."""
+        return _outcome_of(lambda: self._build(force, strict, say))
+
+    def _check(self, strict: bool, say: Callable[[str], None]) -> Outcome:
+        sink = Sink()
+        say("reading schemas")
+        sources = read_sources(self.project, sink, self._schemas)
+        records = _records(self.project, sources, sink)
+        sink.extend(missing(self._uses(sources), records))
+        return self._compile(sources, records, sink, say, strict)
+
+    def _build(self, force: bool, strict: bool, say: Callable[[str], None]) -> Outcome:
+        config, root = self.project.config, self.project.root
+        with build_lock(root, config.output):
+            for folder in (config.output, config.schemas):
+                remove_leftovers(root / folder)
+            sink = Sink()
+            say("reading schemas")
+            sources = read_sources(self.project, sink, self._schemas)
+            old = _records(self.project, sources, sink)
+            uses = self._uses(sources)
+            if any(use.key not in old for use in uses):
+                say("asking Gymnasium for its spaces")
+            records = record_missing(uses, old, config.gymnasium_modules, sink)
+            outcome = self._compile(sources, records, sink, say, strict)
+            if outcome.report is None:
+                return outcome
+            say("writing")
+            written = write(outcome.report, force)
+            lock = root / config.schemas / LOCK_NAME
+            kept = {use.key: records[use.key] for use in uses}
+            text = lock_text(kept)
+            if kept and not (lock.is_file() and lock.read_text(encoding="utf-8") == text):
+                replace_all({lock: text})
+            return replace(outcome, written=written, recorded=tuple(sorted(set(records) - set(old))))
+
+    def _compile(
+        self,
+        sources: Sources,
+        records: Mapping[str, Record],
+        sink: Sink,
+        say: Callable[[str], None],
+        strict: bool,
+    ) -> Outcome:
+        project, config = self.project, self.project.config
+        library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
+        say(f"compiling {len(sources.schemas)} schema files")
+        with Workers() as workers, _without_collection():
+            compiled = compile_sources(
+                sources.schemas,
+                config,
+                gymnasium=records,
+                library=library,
+                memo=self._store,
+                workers=workers,
+            )
+        found = _merge(sink.items, compiled.diagnostics)
+        shown = dict(sources.shown)
+        if library is not None:
+            shown |= {f"{library.package}/{path}": text for path, text in library.sources.items()}
+        outcome = Outcome(found, shown, len(sources.schemas), strict=strict)
+        if not outcome.has_errors:
+            working_on("pyproject.toml")
+            say("comparing")
+            report = compare(compiled.files, project.root, config.output, self._generated)
+            outcome = replace(outcome, report=report)
+        self._store.save()
+        return outcome
+
+    def _uses(self, sources: Sources) -> list[Use]:
+        """Where Gymnasium environments are named; what is wrong in the files the compiler says."""
+        uses: list[Use] = []
+        for path, source in sorted(sources.schemas.items()):
+            text = source if isinstance(source, str) else source.text
+            if "gymnasium" in text:
+                known: Outline | None = self._store.get("outline", content_of(path, source))
+                uses += known.uses if known is not None else _read_uses(path, source)
+        return uses
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Python's search for cycles takes a fifth of a compilation, and finds next to nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read_uses(path: str, source: Source) -> Iterator[Use]:
+    root = (
+        parse_yaml(path, source, Sink())
+        if isinstance(source, str)
+        else from_python(path, source.data, Sink())
+    )
+    return find_uses(root) if root is not None else iter(())
 
 
 def _outcome_of(run: Callable[[], Outcome]) -> Outcome:
@@ -141,70 +227,6 @@ def _outcome_of(run: Callable[[], Outcome]) -> Outcome:
         raise
     except Exception as error:
         return Outcome((internal_error(error),), {}, 0)
-
-
-def _build(
-    project: Project, force: bool, strict: bool, core: Core | None, say: Callable[[str], None]
-) -> Outcome:
-    with build_lock(project.root, project.config.output):
-        for folder in (project.config.output, project.config.schemas):
-            remove_leftovers(project.root / folder)
-        sink = Sink()
-        say("reading schemas")
-        sources = read_sources(project, sink)
-        old = _records(project, sources, sink)
-        uses = find_uses(_roots(sources))
-        if any(use.key not in old for use in uses):
-            say("asking Gymnasium for its spaces")
-        records = record_missing(uses, old, project.config.gymnasium_modules, sink)
-        outcome, report = _compile(project, sources, records, sink, core, say, strict)
-        if report is None:
-            return outcome
-        say("writing")
-        written = write(report, force)
-        lock = project.root / project.config.schemas / LOCK_NAME
-        kept = {use.key: records[use.key] for use in uses}
-        text = lock_text(kept)
-        if kept and not (lock.is_file() and lock.read_text(encoding="utf-8") == text):
-            replace_all({lock: text})
-        recorded = tuple(sorted(set(records) - set(old)))
-        return Outcome(outcome.diagnostics, outcome.shown, outcome.schemas, report, written, recorded)
-
-
-def _compile(
-    project: Project,
-    sources: Sources,
-    records: Mapping[str, Record],
-    sink: Sink,
-    core: Core | None,
-    say: Callable[[str], None],
-    strict: bool,
-) -> tuple[Outcome, Report | None]:
-    config = project.config
-    library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
-    key = input_digest(sources.schemas, config, records, library.sources if library is not None else {})
-    known = still_current(key, project.root, config.output) if core is None and not sink.items else None
-    if known is not None:
-        report = Report(project.root, {}, unchanged=known)
-        return Outcome((), sources.shown, len(sources.schemas), report), report
-    # The compiler needs pydantic and jinja2; who asks for an explanation, or has changed nothing, does not.
-    from specgen.pipeline import compile_sources
-
-    say(f"compiling {len(sources.schemas)} schema files")
-    compiled = (core or compile_sources)(sources.schemas, config, gymnasium=records, library=library)
-    found = _merge(sink.items, compiled.diagnostics)
-    shown = dict(sources.shown)
-    if library is not None:
-        shown |= {f"{library.package}/{path}": text for path, text in library.sources.items()}
-    outcome = Outcome(found, shown, len(sources.schemas), strict=strict)
-    if outcome.has_errors:
-        return outcome, None
-    if core is None and not found:
-        remember(key, compiled.files)
-    working_on("pyproject.toml")
-    say("comparing")
-    report = compare(compiled.files, project.root, config.output)
-    return Outcome(found, shown, len(sources.schemas), report), report
 
 
 def _merge(rim: tuple[Diagnostic, ...], core: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
@@ -236,16 +258,3 @@ def _uses_library(project: Project, sources: Sources) -> bool:
         return False
     texts = (text if isinstance(text, str) else text.text for text in sources.schemas.values())
     return any(f"{PACKAGE}/" in text for text in texts)
-
-
-def _roots(sources: Sources) -> dict[str, MappingNode]:
-    """The files that may name Gymnasium environments; what is wrong in them the compiler says."""
-    roots: dict[str, MappingNode] = {}
-    for path, text in sources.schemas.items():
-        if not isinstance(text, str):
-            root = from_python(path, text.data, Sink())
-        else:
-            root = parse_yaml(path, text, Sink()) if "gymnasium" in text else None
-        if root is not None:
-            roots[path] = root
-    return roots

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.project.config import Project
+from specgen.project.files import Reader
 from specgen.source import PythonSchema, decode, shown_path, to_yaml
 
 # Larger than any declaration; a file of this size in the folder of schemas is there by mistake.
@@ -36,9 +40,9 @@ def find_schemas(project: Project) -> list[str]:
     base = project.root / config.schemas
     for folder, folders, names in os.walk(base):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
-        inner = Path(folder).relative_to(base)
+        inner = Path(folder).relative_to(base).as_posix()
         for name in names:
-            path = (inner / name).as_posix()
+            path = name if inner == "." else f"{inner}/{name}"
             if _is_schema(name) and not any(fnmatchcase(path, pattern) for pattern in config.exclude):
                 found.append(f"{config.schemas}/{path}")
     return sorted(found)
@@ -50,14 +54,16 @@ def _is_schema(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) or (name.endswith(".py") and not name.startswith("_"))
 
 
-def read_sources(project: Project, sink: Sink) -> Sources:
+def read_sources(project: Project, sink: Sink, reader: Reader[bytes] | None = None) -> Sources:
     """Read all schema files; Python ones are run, and what they declare is taken as data.
 
-    A file that cannot be read is a diagnostic in `sink` and is left out.
+    A file that cannot be read is a diagnostic in `sink` and is left out. `reader` knows what earlier runs have read.
     """
     sources = Sources({}, {})
+    reader = reader or Reader(bytes)
+    known = set(sys.modules)
     for path in find_schemas(project):
-        text = _read(project.root / path, path, sink)
+        text = _read(project.root / path, path, sink, reader)
         if text is None:
             continue
         sources.shown[path] = text
@@ -66,10 +72,21 @@ def read_sources(project: Project, sink: Sink) -> Sources:
         elif (schema := _run(project, path, text, sink)) is not None:
             sources.schemas[path] = schema
             sources.shown[shown_path(path)] = schema.text
+    _forget_helpers(project.root, sys.modules.keys() - known)
     return sources
 
 
-def _read(file: Path, path: str, sink: Sink) -> str | None:
+def _forget_helpers(root: Path, modules: Collection[str]) -> None:
+    """Let the modules of the project that schema files have imported be imported anew by the next run."""
+    for name in modules:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts:
+            del sys.modules[name]
+    if modules:
+        importlib.invalidate_caches()
+
+
+def _read(file: Path, path: str, sink: Sink, reader: Reader[bytes]) -> str | None:
     top = Span(path, 1, 1, 1, 1)
     try:
         if not file.is_file():
@@ -78,7 +95,7 @@ def _read(file: Path, path: str, sink: Sink) -> str | None:
         if file.stat().st_size > _LARGEST:
             sink.add(UNREADABLE.at(top, f"`{path}` is larger than {_LARGEST // 2**20} MiB"))
             return None
-        data = file.read_bytes()
+        data = reader.read(str(file))
     except OSError as error:
         sink.add(UNREADABLE.at(top, f"`{path}` cannot be read: {error.strerror}"))
         return None

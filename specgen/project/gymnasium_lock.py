@@ -10,12 +10,10 @@ import importlib
 import importlib.util
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from specgen import source
 from specgen.diagnostics import Diagnostic, Sink, Span, as_question, did_you_mean
 from specgen.diagnostics.rules.gymnasium import (
     BROKEN_LOCK,
@@ -25,53 +23,13 @@ from specgen.diagnostics.rules.gymnasium import (
     UNKNOWN_ID,
     UNSUPPORTED_SPACE,
 )
-from specgen.source.spaces import Record, Space, Spaces, record_key, records_from_json, records_to_json
+from specgen.source.gymnasium_uses import Use
+from specgen.source.spaces import Record, Space, Spaces, records_from_json, records_to_json
 
 _REGISTERS = {"ALE": "ale_py"}
 """The modules that register the environments of well-known namespaces."""
 
 LOCK_NAME = "gymnasium.lock.json"
-
-
-@dataclass(frozen=True)
-class Use:
-    """A place where a schema names a Gymnasium environment."""
-
-    id: str
-    kwargs: Mapping[str, Any]
-    span: Span
-
-    @property
-    def key(self) -> str:
-        """Its key in the lock file."""
-        return record_key(self.id, self.kwargs)
-
-
-def find_uses(roots: Mapping[str, source.Mapping]) -> list[Use]:
-    """Every `envs.*.gymnasium` of the files, in order; entries of a wrong form are left to the schema."""
-    return [use for path in sorted(roots) for use in _uses(roots[path])]
-
-
-def _uses(root: source.Mapping) -> Iterator[Use]:
-    envs = root.get("envs")
-    for _, env in envs.entries if isinstance(envs, source.Mapping) else ():
-        entry = env.get("gymnasium") if isinstance(env, source.Mapping) else None
-        if not isinstance(entry, source.Mapping):
-            continue
-        id, kwargs = entry.get("id"), entry.get("kwargs")
-        if kwargs is not None and source.report_slips(kwargs, Sink()):
-            continue  # said by the check; nothing is recorded for arguments that are not meant
-        if isinstance(id, source.Scalar) and isinstance(id.value, str):
-            data = _plain(kwargs) if isinstance(kwargs, source.Mapping) else {}
-            yield Use(id.value, data, id.span)
-
-
-def _plain(node: source.Node) -> Any:
-    if isinstance(node, source.Mapping):
-        return {key.text: _plain(value) for key, value in node.entries}
-    if isinstance(node, source.Sequence):
-        return [_plain(item) for item in node.items]
-    return node.value
 
 
 def read_lock(file: Path, path: str, sink: Sink) -> dict[str, Record]:

@@ -1,4 +1,4 @@
-"""What several declarations share: the strict base model, expressions, specs, parameters and constants."""
+"""The models that several declarations share: the strict base model, expressions, specs, parameters and constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ Nested = Number | list["Nested"]
 class Declaration(BaseModel):
     """A node of the language: unknown fields are errors, values are never coerced, objects are immutable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
+    model_config = ConfigDict(
+        defer_build=True, extra="forbid", frozen=True, populate_by_name=True, strict=True
+    )
 
 
 class DeclaredClass(Declaration):

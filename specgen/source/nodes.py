@@ -14,6 +14,8 @@ from specgen.source.text import FileText
 Style = Literal["plain", "single", "double", "literal", "folded"]
 
 _SHOWN = 40
+_FLOW = ("plain", "single", "double")
+"""The styles that need no lines of their own."""
 
 
 class Origin:
@@ -30,6 +32,14 @@ class Origin:
 
     def span_of(self, scalar: Scalar, start: int, end: int) -> Span:
         """The span of the characters `start` to `end` of the decoded text."""
+        quotes = int(scalar.style in ("single", "double"))
+        size = len(scalar.text)
+        if self.end - self.start == size + 2 * quotes and scalar.style in _FLOW and size:
+            # as it stands in the file: what is escaped or folded is longer there, or is written differently
+            first = self.start + quotes
+            if self._source.text.startswith(scalar.text, first):
+                start = min(max(start, 0), size)
+                return self._source.span(first + start, first + min(max(end, start), size))
         if not self._mapped:
             raw = self._source.text[self.start : self.end]
             self._map = character_map(raw, scalar.style, scalar.text)

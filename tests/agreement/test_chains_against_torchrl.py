@@ -12,12 +12,14 @@ from specgen_runtime.testing import assert_identical
 from specgen_std import chains, envs
 from tensordict import TensorDict, TensorDictBase
 
+from tests.sizes import each_time_or_thorough
+
 theirs = pytest.importorskip("torchrl.envs", reason="the extra `peers`")
 data = pytest.importorskip("torchrl.data", reason="the extra `peers`")
 
 pytestmark = pytest.mark.peers
 
-STEPS = 500
+STEPS = each_time_or_thorough(120, 500)
 BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
 
 

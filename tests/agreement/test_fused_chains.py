@@ -23,10 +23,13 @@ from specgen_std.transforms import (
 )
 from tensordict import TensorDictBase
 
+from tests.sizes import each_time_or_thorough
 from tests.support import generate, imported
 
 SCHEMAS = Path(__file__).parent / "schemas"
-STEPS = 500
+STEPS = each_time_or_thorough(120, 500)
+"""Four partial resets, one of everything and a partial one after it are among the first 120 steps."""
+
 BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
 
 Batch = tuple[int, ...]
@@ -145,7 +148,7 @@ def pair(request: pytest.FixtureRequest, own: ModuleType) -> Callable[[Batch], t
     return lambda batch: (fused(batch_size=batch), dynamic(own, batch))
 
 
-def drive(fused: EnvBase[Any], dynamic: EnvBase[Any], steps: int = STEPS) -> tuple[int, int]:
+def drive(fused: EnvBase[Any], dynamic: EnvBase[Any], steps: int) -> tuple[int, int]:
     """Step both with the same actions, and reset some rows and all rows on the way.
 
     Returns:
@@ -195,12 +198,12 @@ def test_steps_and_resets(
     pair: Callable[[Batch], tuple[Any, Any]], batch: Batch, request: pytest.FixtureRequest
 ) -> None:
     in_library = request.node.callspec.params["pair"] in LIBRARY
-    drive(*pair(batch), steps=STEPS if in_library else 200)
+    drive(*pair(batch), steps=STEPS if in_library else min(STEPS, 200))
 
 
 def test_episodes_end_on_the_way(own: ModuleType) -> None:
-    some, _ = drive(chains.CartPoleTrain(batch_size=(7,)), LIBRARY["CartPoleTrain"](own, (7,)))
-    _, everywhere = drive(own.Normed(batch_size=()), OWN["Normed"](own, ()))
+    some, _ = drive(chains.CartPoleTrain(batch_size=(7,)), LIBRARY["CartPoleTrain"](own, (7,)), steps=500)
+    _, everywhere = drive(own.Normed(batch_size=()), OWN["Normed"](own, ()), steps=500)
     assert some > 20
     assert everywhere
 

@@ -119,6 +119,7 @@ def test_vectors(mode: str, categorical: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_processes")
 def test_num_envs() -> None:
     """The same until an episode ends; there TorchRL mistakes the last observation for the first of the next one."""
     mine, other = GymEnv("CartPole-v1", num_envs=2), theirs.GymEnv("CartPole-v1", num_envs=2)

@@ -1,10 +1,12 @@
-"""Random chains: what is accepted can be imported and stepped, and gives what the dynamic composition gives.
+"""Random chains: what is accepted can be imported and stepped, and gives what the dynamic composition gives,
+and what the NumPy interpreter of its inlined programs gives.
 
-`pytest tests/agreement/test_random_chains.py --hypothesis-profile=explore` tries others, and more of them.
+`SPECGEN_THOROUGH=1` tries more of them, `--hypothesis-profile=explore` others.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from random import Random
@@ -18,10 +20,12 @@ from specgen_runtime.testing import assert_identical
 from tensordict import TensorDictBase
 
 from specgen.diagnostics.rules import ALL_RULES
+from tests.agreement.interpreted import interpreted, printed_programs
 from tests.agreement.random_chains import draw_sample
+from tests.sizes import each_time_or_thorough
 from tests.support import compile_texts, imported
 
-EXAMPLES = 30 if settings.default.derandomize else 1000
+EXAMPLES = each_time_or_thorough(30, 1000)
 STEPS = 20
 CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362"}
 """Keys that clash: the drawn names may."""
@@ -36,7 +40,8 @@ CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362"}
 def test_random_chains(random: Random, batch: tuple[int, ...]) -> None:
     sample = draw_sample(random)
     texts = sample.schemas()
-    files, said, codes = compile_texts(texts, "random_package")
+    with printed_programs() as programs:
+        files, said, codes = compile_texts(texts, "random_package")
     event("accepted" if files else "refused")
     if not files:
         assert {code for code in codes if ALL_RULES[code].severity == "error"} <= CLASHES, (
@@ -47,7 +52,9 @@ def test_random_chains(random: Random, batch: tuple[int, ...]) -> None:
         fused, dynamic = package.Fused(batch_size=batch), sample.dynamic(package, batch)
         try:
             same_specs(fused, dynamic)
-            drive(fused, dynamic)
+            with interpreted(sys.modules[type(fused).__module__], programs, "fused_") as calls:
+                drive(fused, dynamic)
+            assert all(calls.values()), calls
         except BaseException as error:
             error.add_note(texts["sample.yaml"])
             raise

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from specgen import pipeline
+from specgen import compile_file, pipeline
 from specgen.cli import main
 from specgen.project import load_project
 from specgen.project.build import build, check
@@ -35,14 +35,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def break_on(monkeypatch: pytest.MonkeyPatch, path: str, error: BaseException) -> None:
     """Let loading one file fail."""
-    load = pipeline.load
+    load = compile_file.load
 
     def broken(file: str, *args: object) -> object:
         if file == path:
             raise error
         return load(file, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pipeline, "load", broken)
+    monkeypatch.setattr(compile_file, "load", broken)
 
 
 @pytest.mark.parametrize("command", ["build", "check"])
@@ -82,7 +82,7 @@ def test_around_the_compiler(project: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_other_mistakes_are_said_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPECGEN_TRACEBACK")
-    monkeypatch.setattr(pipeline, "render_project", lambda *_: 1 / 0)
+    monkeypatch.setattr(compile_file, "render_modules", lambda *_: 1 / 0)
     config = Config("schemas", "made", "made")
     good = pipeline.compile_sources({"schemas/a.yaml": SCHEMA}, config)
     assert [item.code for item in good.diagnostics] == ["SG991"]

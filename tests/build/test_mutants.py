@@ -15,8 +15,9 @@ from specgen.settings import Config
 from tests.support import LIBRARY, compile_sources, library_records
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMENTS = re.compile(r"^#.*\n", re.MULTILINE)
 SCHEMAS = [
-    path.read_text(encoding="utf-8").replace("../", "specgen_std/")
+    COMMENTS.sub("", path.read_text(encoding="utf-8")).replace("../", "specgen_std/")
     for folder in ("schemas", "tests/cases/good", "tests/agreement/schemas")
     for path in sorted((ROOT / folder).rglob("*.yaml"))
 ]

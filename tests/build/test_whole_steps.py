@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from specgen.plan.env_context import EnvContext
 from specgen_runtime.functional import index_in_range
 
 from specgen.check.env import check_env
@@ -20,7 +21,6 @@ from specgen.check.model import CheckedEnv, Statement, identifier
 from specgen.diagnostics import Diagnostic, Sink, Span
 from specgen.expr import Binding, Type, Typed, infer, store, to_torch
 from specgen.expr.interpret import interpret
-from specgen.plan.env_context import EnvContext
 from specgen.schema.load import load
 from specgen.settings import Config
 from specgen.source import parse_yaml

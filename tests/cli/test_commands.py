@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from specgen.cli import FOUND, OK, REFUSED, USAGE, main
 from specgen.diagnostics.rules import ALL_RULES
+from tests.python_processes import run_python
 
 CONFIG = '[tool.specgen]\nschemas = "schemas"\noutput = "made"\npackage = "made"\n'
 POINT = """\
@@ -92,11 +93,7 @@ def test_a_package_inside_another(project: Path) -> None:
         "4 files written, 0 removed, 0 unchanged",
     ]
     program = "from a.made.more.chain import Again; print(Again().rollout(3).shape)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src'); {program}"],
-        capture_output=True,
-        text=True,
-    )
+    done = run_python("-c", f"import sys; sys.path.insert(0, 'src'); {program}")
     assert done.stdout == "torch.Size([3])\n", done.stderr
 
 

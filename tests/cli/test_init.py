@@ -1,8 +1,6 @@
 """`specgen init`: the project that it makes builds, passes its own checks and trains."""
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -16,6 +14,7 @@ from specgen.cli import OK, USAGE, main
 from specgen.project import load_project
 from specgen.project.scaffold import package_name, project_files
 from specgen.settings import Config
+from tests.python_processes import run_python
 from tests.typing.checkers import CHECKERS
 
 FILES = [
@@ -32,14 +31,7 @@ FILES = [
 
 
 def run(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=300,
-    )
+    done = run_python(*arguments, cwd=folder)
     assert done.returncode == OK, done.stdout + done.stderr
     return done.stdout
 
@@ -90,12 +82,7 @@ def test_the_tests_of_a_new_project_find_mistakes(new: Path, tmp_path: Path) -> 
     right = "torch.stack((position, speed), dim=-1)"
     assert right in file.read_text()
     file.write_text(file.read_text().replace(right, f"torch.full_like({right}, 99.0)"))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
     assert done.returncode == 1, done.stdout
     assert "test_environment[Rail]" in done.stdout
 
@@ -118,7 +105,7 @@ def test_a_new_project_is_typed(checker: str, new: Path) -> None:
 @pytest.mark.parametrize("missing", ["torch", "my_robot_rl.rail"])
 def test_training_without_what_it_needs_says_what_to_do(new: Path, missing: str) -> None:
     program = f"import runpy, sys; sys.modules[{missing!r}] = None; sys.path.insert(0, '.'); runpy.run_path('train.py')"
-    done = subprocess.run([sys.executable, "-c", program], cwd=new, capture_output=True, text=True)
+    done = run_python("-c", program, cwd=new)
     assert done.returncode == 1
     assert missing in done.stderr
     assert "`pip install -e .` installs what this project needs, torch included" in done.stderr

@@ -167,6 +167,7 @@ def test_images_are_called_pixels() -> None:
         assert env.rollout(2)["pixels"].shape == (2, 6, 4, 3)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_images_of_several(drawn: str) -> None:
     env = GymEnv(drawn, num_envs=2, from_pixels=True)
     assert env.rollout(2)["next", "pixels"].shape == (2, 2, 6, 4, 3)

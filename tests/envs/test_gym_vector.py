@@ -106,6 +106,7 @@ def test_seeds() -> None:
     assert env.set_seed(None) is None
 
 
+@pytest.mark.usefixtures("spawned_processes")
 def test_by_name() -> None:
     env = GymEnv("CartPole-v1", num_envs=2, max_episode_steps=4, frame_skip=2)
     assert env.batch_size == (2,)

@@ -1,11 +1,10 @@
-"""The doors import nothing of the other libraries before they are used."""
+"""Conversion imports nothing of the other libraries before it is used."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.python_processes import run_python
 
 PEERS = ("torchrl", "gymnasium", "stable_baselines3")
 
@@ -53,9 +52,9 @@ def test_imports_are_lazy_and_what_is_missing_is_named(
     hidden: list[str], extra: str, calls: list[str]
 ) -> None:
     program = PROGRAM.format(peers=PEERS, hidden=hidden, calls=calls)
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    found = run_python("-c", program)
     loaded, *errors = found.stdout.splitlines()
-    assert loaded == "[]", "importing the doors imports no other library"
+    assert loaded == "[]", "importing the conversions imports no other library"
     assert len(errors) == len(calls), found.stderr
     for error in errors:
         assert error.startswith("ImportError")

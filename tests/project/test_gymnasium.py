@@ -14,9 +14,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from specgen.diagnostics import Sink  # noqa: E402
 from specgen.project.gymnasium_lock import (  # noqa: E402
-    Use,
     _own_ids,
-    find_uses,
     lock_text,
     missing,
     read_lock,
@@ -24,6 +22,7 @@ from specgen.project.gymnasium_lock import (  # noqa: E402
     record_missing,
 )
 from specgen.source import parse_yaml  # noqa: E402
+from specgen.source.gymnasium_uses import Use, find_uses  # noqa: E402
 from specgen.source.spaces import Record, Space, records_from_json  # noqa: E402
 
 SCHEMA = """\
@@ -46,7 +45,7 @@ envs:
 def uses(text: str = SCHEMA) -> list[Use]:
     root = parse_yaml("s/a.yaml", text, Sink())
     assert root is not None
-    return find_uses({"s/a.yaml": root})
+    return list(find_uses(root))
 
 
 def record_all(text: str, old: Mapping[str, Record] | None = None) -> tuple[dict[str, Record], Sink]:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from specgen.check.project import check_project
+from specgen.check.declarations import check_declarations
+from specgen.check.file import check_file
 from specgen.diagnostics import Sink
 from specgen.project.library import library_schemas
 from specgen.schema.load import load, to_data
-from specgen.source import from_python, parse_yaml, resolve_imports
+from specgen.source import from_python, parse_yaml
 
 FOLDER = Path(__file__).parent / "schemas"
 Data = dict[str, Any]
@@ -46,8 +47,8 @@ def codes(section: str, name: str, declared: Data) -> list[str]:
     assert root is not None
     file = load("x.py", root, sink)
     if file is not None:
-        imports = resolve_imports({"x.py": root}, sink, ())
-        check_project({"x.py": file}, imports, {"x.py": "made.x"}, {}, sink)
+        check_declarations(file, sink)
+        check_file(file, "made.x", {"specs": {}, "envs": {}, "transforms": {}}, {}, {}, sink)
     return [item.code for item in sink.items]
 
 

@@ -1,14 +1,13 @@
 """A text of a schema never becomes code: it stays a constant or a comment, or a diagnostic says why it is refused.
 
 Every field of the pydantic models that can hold a text is tried, in a schema that uses all of the language. Each
-place gets a few of the texts; `SPECGEN_HOSTILE=all` gives each place all of them.
+place gets a few of the texts, with `SPECGEN_THOROUGH=1` all of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -28,13 +27,13 @@ from specgen.source.python import to_yaml
 from specgen.source.spaces import Record, Space, record_key, records_from_json, records_to_json
 from tests.security.hostile import NAMES, TEXTS, differing, shape
 from tests.security.places import Place, places, text_fields
+from tests.sizes import THOROUGH, each_time_or_thorough
 from tests.support import compile_sources
 
 PATH = "schemas/a.yaml"
 CONFIG = Config("schemas", "made", "made")
-ALL = os.environ.get("SPECGEN_HOSTILE") == "all"
-EACH = len(TEXTS) if ALL else 2
-EVERY = 1 if ALL else 4
+EACH = each_time_or_thorough(2, len(TEXTS))
+EVERY = each_time_or_thorough(4, 1)
 BOX = Space("box", "float32", (2,), -1.0, 1.0)
 CHOICE = Space("discrete", "int64", n=3)
 
@@ -139,7 +138,7 @@ def stays_a_constant(place: Place, text: str, *, python: bool = False) -> bool:
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: name[:12])
 def test_a_name_is_refused_or_works(name: str) -> None:
     keys = [place for place in PLACES if place.key]
-    for place in PLACES if ALL else keys[NAMES.index(name) % 5 :: 5]:
+    for place in PLACES if THOROUGH else keys[NAMES.index(name) % 5 :: 5]:
         try:
             made = compiled(place.put(around(place), name))
             for text in made.files.values():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from specgen_runtime.specs import Bounded
+
+from tests.python_processes import run_python
 
 
 def test_encode_checks_domains_on_request() -> None:
@@ -30,4 +30,5 @@ with pytest.raises(AssertionError):
     spec.to_numpy(torch.tensor([5.0]))
 assert spec.to_numpy(torch.tensor([5.0]), safe=False).tolist() == [5]
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "CHECK_SPEC_ENCODE": "1"})
+    done = run_python("-c", program, env={**os.environ, "CHECK_SPEC_ENCODE": "1"})
+    assert done.returncode == 0, done.stderr

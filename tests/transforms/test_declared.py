@@ -1,9 +1,9 @@
-"""Transforms beyond the standard library, as generated for the case folder `good/transform_phases`."""
+"""Transforms beyond the standard library: those of the case folder `good/transform_phases`."""
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
+import importlib
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -14,19 +14,17 @@ from specgen_runtime.transforms import Compose, GeneratedTransform, TransformedE
 from specgen_std.transforms import ObservationNorm
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
+from tests.compiled_cases import ROOT
+from tests.support import generate, imported
 from tests.transforms.envs import Walk, walk_reset, walk_step
-
-CASE = Path(__file__).parents[1] / "cases" / "good" / "transform_phases" / "expected" / "transforms.py"
 
 
 @pytest.fixture(scope="module")
-def generated() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("transform_phases", CASE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    schema = ROOT / "good" / "transform_phases" / "transforms.yaml"
+    files = generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, "transform_phases")
+    with imported(files, "transform_phases", tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module("transform_phases.transforms")
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])

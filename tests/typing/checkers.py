@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,8 +13,8 @@ from typing import Any
 
 MARK = re.compile(r"#\s*E\s*$")
 
-CACHE = Path(__file__).parents[2] / ".mypy_cache" / os.environ.get("PYTEST_XDIST_WORKER", "tests")
-"""What mypy knows of torch takes it half a minute to find out: one folder for all tests of a process."""
+CACHE = Path(__file__).parents[2] / ".mypy_cache" / "tests"
+"""What mypy knows of torch takes it half a minute to find out: one folder, which processes use in turn."""
 
 Errors = dict[str, dict[int, list[str]]]
 """What a checker says: messages by line, by file with errors."""
@@ -35,7 +35,10 @@ def mypy(folder: Path) -> Errors:
         "--no-color-output",
         "--config-file=",
     ]
-    done = run(folder, "mypy", *options, "--cache-dir", str(CACHE), ".")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run(folder, "mypy", *options, "--cache-dir", str(CACHE), ".")
     errors: Errors = {}
     for line in done.splitlines():
         found = re.match(r"(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*)", line)
@@ -62,6 +65,24 @@ def strict_pyright(folder: Path, **options: Any) -> Errors:
     configuration = {"typeCheckingMode": "strict", **options}
     (folder / "pyrightconfig.json").write_text(json.dumps(configuration), encoding="utf-8")
     return pyright(folder)
+
+
+def each_project(checker: str, folder: Path) -> dict[str, Errors]:
+    """What a checker says of each project in a folder, by the name of its folder.
+
+    Pyright looks at all of them at once, as most of its time goes into what they import; mypy, which has a cache for
+    that, takes one at a time, as their modules have the same names.
+    """
+    projects = sorted(path.name for path in folder.iterdir())
+    if checker == "mypy":
+        return {name: mypy(folder / name) for name in projects}
+    configuration = {"executionEnvironments": [{"root": name} for name in projects]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(configuration), encoding="utf-8")
+    errors: dict[str, Errors] = {name: {} for name in projects}
+    for file, lines in pyright(folder).items():
+        name, _, path = file.partition("/")
+        errors[name][path] = lines
+    return errors
 
 
 CHECKERS: dict[str, Callable[[Path], Errors]] = {"mypy": mypy, "pyright": pyright}

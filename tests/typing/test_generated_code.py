@@ -15,6 +15,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.testing import check_env
 from tensordict import TensorDict
 
+from tests.compiled_cases import GOOD, compiled_case
 from tests.support import generate, imported
 from tests.typing.checkers import CHECKERS, marked, strict_pyright
 
@@ -152,10 +153,9 @@ def test_packages_pass_strict_pyright(files: dict[str, str], tmp_path: Path) -> 
     ignore = shutil.ignore_patterns("__pycache__", "python_env*")
     shutil.copytree(ROOT / "generated" / "specgen_std", tmp_path / "specgen_std", ignore=ignore)
     shutil.copytree(ROOT / "examples" / "warehouse", tmp_path, ignore=ignore, dirs_exist_ok=True)
-    for expected in sorted((ROOT / "tests" / "cases" / "good").glob("*/expected")):
-        # `python_env*` are about classes that do not exist
-        if not expected.parent.name.startswith("python_env"):
-            shutil.copytree(expected, tmp_path / expected.parent.name / "generated")
+    for case in GOOD:
+        if not case.name.startswith("python_env"):  # they are about classes that do not exist
+            write(compiled_case(case).files, tmp_path / case.name / "generated")
     write(files, tmp_path / "unclean")
     environments = [{"root": path.name} for path in tmp_path.iterdir() if (path / "generated").is_dir()]
     assert len(environments) > 15

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.typing.checkers import CHECKERS, Errors, marked
+from tests.typing.checkers import CHECKERS, Errors, each_project, marked
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "warehouse"
 WRONG = Path(__file__).parent / "python_env" / "wrong.py"
@@ -17,45 +16,46 @@ RIGHT = "class DepotSimulation(DepotProtocol):"
 ALONE = "class DepotSimulation:"
 
 
-@pytest.fixture(params=CHECKERS)
-def checker(request: pytest.FixtureRequest) -> Callable[[Path], Errors]:
-    """Mypy, and pyright."""
-    return CHECKERS[request.param]
+WRONG_CLASSES = {
+    "another_method": ("def step(self, action: Tensor)", "def go(self, action: Tensor)"),
+    "another_constructor": (
+        "def __init__(self, setup: DepotSetup)",
+        "def __init__(self, setup: DepotSetup, more: int)",
+    ),
+}
+"""What is replaced in a class that is no subclass of its Protocol, by a name for it."""
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """The example, in a folder of its own."""
-    return Path(
-        shutil.copytree(EXAMPLE, tmp_path / "warehouse", ignore=shutil.ignore_patterns("__pycache__"))
-    )
+@pytest.fixture(scope="module", params=CHECKERS)
+def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Errors]:
+    """What a checker says of each project: the example with a program full of mistakes, and with a wrong class."""
+    folder = tmp_path_factory.mktemp(request.param)
+    for name in ("wrong_program", *WRONG_CLASSES):
+        project = folder / name
+        shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__"))
+        replace(project / "depot.py", RIGHT, ALONE)  # a class need not be a subclass of its Protocol
+        if name in WRONG_CLASSES:
+            replace(project / "depot.py", *WRONG_CLASSES[name])
+        else:
+            shutil.copy(WRONG, project)
+    return each_project(request.param, folder)
 
 
 @pytest.mark.slow
-def test_errors_stand_where_they_are_marked(checker: Callable[[Path], Errors], project: Path) -> None:
-    shutil.copy(WRONG, project)
-    replace(project / "depot.py", RIGHT, ALONE)  # a class need not be a subclass of its Protocol
-    assert {file: set(lines) for file, lines in checker(project).items()} == {"wrong.py": marked(WRONG)}
+def test_errors_stand_where_they_are_marked(errors: dict[str, Errors]) -> None:
+    found = {file: set(lines) for file, lines in errors["wrong_program"].items()}
+    assert found == {"wrong.py": marked(WRONG)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("def step(self, action: Tensor)", "def go(self, action: Tensor)"),
-        ("def __init__(self, setup: DepotSetup)", "def __init__(self, setup: DepotSetup, more: int)"),
-    ],
-)
+@pytest.mark.parametrize("name", WRONG_CLASSES)
 def test_a_class_that_is_no_subclass_is_checked_in_the_generated_module(
-    checker: Callable[[Path], Errors], project: Path, right: str, wrong: str
+    errors: dict[str, Errors], name: str
 ) -> None:
-    replace(project / "depot.py", RIGHT, ALONE)
-    replace(project / "depot.py", right, wrong)
-    found = checker(project)
-    generated = (project / "warehouse_rl" / "warehouse.py").read_text(encoding="utf-8").splitlines()
+    generated = (EXAMPLE / "warehouse_rl" / "warehouse.py").read_text(encoding="utf-8").splitlines()
     made = {number for number, line in enumerate(generated, 1) if line.endswith("] = DepotSimulation")}
     assert len(made) == 2  # of the environment, and of the chain over it
-    assert {file: set(lines) for file, lines in found.items()} == {"warehouse_rl/warehouse.py": made}
+    assert {file: set(lines) for file, lines in errors[name].items()} == {"warehouse_rl/warehouse.py": made}
 
 
 def test_the_program_has_what_it_takes() -> None:

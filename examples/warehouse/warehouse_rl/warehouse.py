@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fbf3c8023851b1a52b85d9ae6b27160c90cecc32773d462c4f6cf569a404bb9b
+# specgen: sha256=856bbc77d73e19d033f425b72e7f950a1b35152e81da4a214f7bfcf715c79f8e
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations
@@ -23,44 +23,17 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import (
+        Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+    )
 
 __all__ = [
-    "Depot",
-    "DepotData",
-    "DepotEpisodeParams",
-    "DepotNext",
-    "DepotNextData",
-    "DepotParams",
-    "DepotProtocol",
-    "DepotReset",
-    "DepotRoot",
-    "DepotSetup",
-    "DepotSetupParams",
-    "DepotStep",
-    "DepotTrain",
-    "DepotTrainData",
-    "DepotTrainNext",
-    "DepotTrainNextData",
-    "DepotTrainRoot",
-    "Warehouse",
-    "WarehouseConsts",
-    "WarehouseData",
-    "WarehouseEpisodeParams",
-    "WarehouseNext",
-    "WarehouseNextData",
-    "WarehouseParams",
-    "WarehouseProtocol",
-    "WarehouseReset",
-    "WarehouseRoot",
-    "WarehouseSetup",
-    "WarehouseSetupParams",
-    "WarehouseState",
-    "WarehouseStep",
-    "WarehouseTrain",
-    "WarehouseTrainData",
-    "WarehouseTrainNext",
-    "WarehouseTrainNextData",
+    "Depot", "DepotData", "DepotEpisodeParams", "DepotNext", "DepotNextData", "DepotParams", "DepotProtocol",
+    "DepotReset", "DepotRoot", "DepotSetup", "DepotSetupParams", "DepotStep", "DepotTrain", "DepotTrainData",
+    "DepotTrainNext", "DepotTrainNextData", "DepotTrainRoot", "Warehouse", "WarehouseConsts", "WarehouseData",
+    "WarehouseEpisodeParams", "WarehouseNext", "WarehouseNextData", "WarehouseParams", "WarehouseProtocol",
+    "WarehouseReset", "WarehouseRoot", "WarehouseSetup", "WarehouseSetupParams", "WarehouseState",
+    "WarehouseStep", "WarehouseTrain", "WarehouseTrainData", "WarehouseTrainNext", "WarehouseTrainNextData",
     "WarehouseTrainRoot",
 ]
 
@@ -193,45 +166,30 @@ class WarehouseProtocol(Protocol):
 class WarehouseRoot(NamedTuple):
     """What an episode stands at."""
 
-    pos: Tensor
-    """int64 [*batch, 2]: row and column."""
-    shelves: Tensor
-    """bool [*batch, 10, 10]."""
-    slip: Tensor
-    """float32 [*batch]: how often the wheels spin and the robot stays."""
-    observation: Tensor
-    """float32 [*batch, 4]."""
-    allowed: Tensor
-    """bool [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    pos: Int64[Tensor, "*batch 2"]
+    """row and column"""
+    shelves: Bool[Tensor, "*batch 10 10"]
+    slip: Float32[Tensor, "*batch"]
+    """how often the wheels spin and the robot stays"""
+    observation: Float32[Tensor, "*batch 4"]
+    allowed: Bool[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class WarehouseNext(NamedTuple):
-    """What a step gives."""
+    """What a step gives: the fields of `WarehouseRoot`, and more."""
 
-    pos: Tensor
-    """int64 [*batch, 2]: row and column."""
-    shelves: Tensor
-    """bool [*batch, 10, 10]."""
-    slip: Tensor
-    """float32 [*batch]: how often the wheels spin and the robot stays."""
-    observation: Tensor
-    """float32 [*batch, 4]."""
-    allowed: Tensor
-    """bool [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    pos: Int64[Tensor, "*batch 2"]
+    shelves: Bool[Tensor, "*batch 10 10"]
+    slip: Float32[Tensor, "*batch"]
+    observation: Float32[Tensor, "*batch 4"]
+    allowed: Bool[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def warehouse_reset(
@@ -245,7 +203,7 @@ def warehouse_reset(
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_slip: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Warehouse.params.slip
+    # envs.Warehouse.params
     slip = 0.2 * draw_slip if params.slip is None else params.slip.clone()
     pos, shelves, observation, allowed = dynamics.reset(not_done, WarehouseEpisodeParams(slip=slip))
     return WarehouseRoot(
@@ -273,9 +231,7 @@ def warehouse_advance(
     Args:
         dynamics: the class's object.
         done: bool [*batch, 1]; it tells the batch shape.
-        pos: int64 [*batch, 2]: row and column.
-        shelves: bool [*batch, 10, 10].
-        slip: float32 [*batch]: how often the wheels spin and the robot stays.
+        pos, shelves, slip: as in `WarehouseRoot`.
         action: int64 [*batch].
     """
     next_pos, next_shelves, observation, allowed, reward, terminated, truncated = dynamics.step(
@@ -303,18 +259,16 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
         slip: float32 [*batch] in [0, 1]; how often the wheels spin and the robot stays
         observation: float32 [*batch, 4] in [0, 1]
         allowed: bool [*batch, 4]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: WarehouseParams
-    consts: WarehouseConsts
     dynamics: VectorDynamics[WarehouseProtocol]
     _python_class = "warehouse_dynamics:WarehouseDynamics"
     _python_records = (WarehouseReset, WarehouseStep)
+    params: WarehouseParams
+    consts: WarehouseConsts
     _action_masks = (("action", "allowed"),)
 
     def __init__(
@@ -367,45 +321,24 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
         )
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(4, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64, device=device),
-                shelves=Binary(shape=(10, 10), dtype=torch.bool, device=device),
-                slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32, device=device),
-                allowed=Binary(shape=(4,), dtype=torch.bool, device=device),
-                device=device,
-            ),
-            state=Composite(
-                pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64, device=device),
-                shelves=Binary(shape=(10, 10), dtype=torch.bool, device=device),
-                slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64),
+            shelves=Binary(shape=(10, 10), dtype=torch.bool),
+            slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32),
+            observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32),
+            allowed=Binary(shape=(4,), dtype=torch.bool),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("pos", "shelves", "slip"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> WarehouseRoot:
-        return WarehouseRoot(
-            pos=tensordict.get("pos"),
-            shelves=tensordict.get("shelves"),
-            slip=tensordict.get("slip"),
-            observation=tensordict.get("observation"),
-            allowed=tensordict.get("allowed"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return WarehouseRoot(*[tensordict.get(name) for name in WarehouseRoot._fields])
 
     def _fresh(self) -> WarehouseRoot:
         return warehouse_reset(
@@ -419,31 +352,12 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
         return warehouse_advance(self.dynamics, root.done, root.pos, root.shelves, root.slip, actions[0])
 
     def _root_entries(self, root: WarehouseRoot) -> dict[str, Any]:
-        return {
-            "pos": root.pos,
-            "shelves": root.shelves,
-            "slip": root.slip,
-            "observation": root.observation,
-            "allowed": root.allowed,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: WarehouseRoot, actions: tuple[Tensor, ...], next_: WarehouseNext
     ) -> dict[str, Any]:
-        return {
-            "pos": next_.pos,
-            "shelves": next_.shelves,
-            "slip": next_.slip,
-            "observation": next_.observation,
-            "allowed": next_.allowed,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 class DepotParams(NamedTuple):
@@ -532,37 +446,26 @@ class DepotProtocol(Protocol):
 class DepotRoot(NamedTuple):
     """What an episode stands at."""
 
-    heights: Tensor
-    """int64 [*batch, 8]."""
-    weight: Tensor
-    """float32 [*batch]: of the next parcel in kg."""
-    limit: Tensor
-    """float32 [*batch]: what a lowest parcel bears in kg."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    heights: Int64[Tensor, "*batch 8"]
+    weight: Float32[Tensor, "*batch"]
+    """of the next parcel in kg"""
+    limit: Float32[Tensor, "*batch"]
+    """what a lowest parcel bears in kg"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class DepotNext(NamedTuple):
-    """What a step gives."""
+    """What a step gives: the fields of `DepotRoot`, and more."""
 
-    heights: Tensor
-    """int64 [*batch, 8]."""
-    weight: Tensor
-    """float32 [*batch]: of the next parcel in kg."""
-    limit: Tensor
-    """float32 [*batch]: what a lowest parcel bears in kg."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    heights: Int64[Tensor, "*batch 8"]
+    weight: Float32[Tensor, "*batch"]
+    limit: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def depot_reset(
@@ -576,7 +479,7 @@ def depot_reset(
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_limit: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Depot.params.limit
+    # envs.Depot.params
     limit = 40 + 20 * draw_limit if params.limit is None else params.limit.clone()
     heights, weight = dynamics.reset(not_done, DepotEpisodeParams(limit=limit))
     return DepotRoot(
@@ -596,12 +499,12 @@ def depot_advance(dynamics: SimulatorDynamics[DepotProtocol], action: Tensor) ->
         dynamics: the class's object.
         action: int64 [*batch].
     """
-    params: DepotEpisodeParams = dynamics.episode_params()
+    episode: DepotEpisodeParams = dynamics.episode_params()
     heights, weight, reward, terminated, truncated = dynamics.step(action)
     return DepotNext(
         heights=heights,
         weight=weight,
-        limit=params.limit,
+        limit=episode.limit,
         done=terminated | truncated,
         terminated=terminated,
         truncated=truncated,
@@ -616,18 +519,16 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
         heights: int64 [*batch, 8] in [0, 100]
         weight: float32 [*batch] in [0, 50]; of the next parcel in kg
         limit: float32 [*batch] in [0, inf]; what a lowest parcel bears in kg
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..7
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: DepotParams
     dynamics: SimulatorDynamics[DepotProtocol]
     _python_class = "depot:DepotSimulation"
     _python_records = (DepotReset, DepotStep)
     _python_form = SimulatorDynamics
+    params: DepotParams
 
     def __init__(
         self,
@@ -660,36 +561,21 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
         return make(DepotSetup(params=DepotSetupParams(places=self.params.places)))
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(8, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64, device=device),
-                weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32, device=device),
-                limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
+            weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
+            limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(8, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> DepotRoot:
-        return DepotRoot(
-            heights=tensordict.get("heights"),
-            weight=tensordict.get("weight"),
-            limit=tensordict.get("limit"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return DepotRoot(*[tensordict.get(name) for name in DepotRoot._fields])
 
     def _fresh(self) -> DepotRoot:
         return depot_reset(
@@ -703,77 +589,45 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
         return depot_advance(self.dynamics, actions[0])
 
     def _root_entries(self, root: DepotRoot) -> dict[str, Any]:
-        return {
-            "heights": root.heights,
-            "weight": root.weight,
-            "limit": root.limit,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(self, root: DepotRoot, actions: tuple[Tensor, ...], next_: DepotNext) -> dict[str, Any]:
-        return {
-            "heights": next_.heights,
-            "weight": next_.weight,
-            "limit": next_.limit,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 class WarehouseTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    pos: Tensor
-    """int64 [*batch, 2]: row and column."""
-    shelves: Tensor
-    """bool [*batch, 10, 10]."""
-    slip: Tensor
-    """float32 [*batch]: how often the wheels spin and the robot stays."""
-    observation: Tensor
-    """float32 [*batch, 4]."""
-    allowed: Tensor
-    """bool [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    pos: Int64[Tensor, "*batch 2"]
+    """row and column"""
+    shelves: Bool[Tensor, "*batch 10 10"]
+    slip: Float32[Tensor, "*batch"]
+    """how often the wheels spin and the robot stays"""
+    observation: Float32[Tensor, "*batch 4"]
+    allowed: Bool[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class WarehouseTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `WarehouseTrainRoot`, and more."""
 
-    pos: Tensor
-    """int64 [*batch, 2]: row and column."""
-    shelves: Tensor
-    """bool [*batch, 10, 10]."""
-    slip: Tensor
-    """float32 [*batch]: how often the wheels spin and the robot stays."""
-    observation: Tensor
-    """float32 [*batch, 4]."""
-    allowed: Tensor
-    """bool [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    pos: Int64[Tensor, "*batch 2"]
+    shelves: Bool[Tensor, "*batch 10 10"]
+    slip: Float32[Tensor, "*batch"]
+    observation: Float32[Tensor, "*batch 4"]
+    allowed: Bool[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def warehouse_train_reset(
@@ -816,7 +670,6 @@ def warehouse_train_advance(
     # chains.WarehouseTrain.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 50)
-    next_done = base.done | next_truncated
     # chains.WarehouseTrain.transforms[1]
     next_episode_reward = episode_reward + base.reward
     return WarehouseTrainNext(
@@ -825,7 +678,7 @@ def warehouse_train_advance(
         slip=base.slip,
         observation=base.observation,
         allowed=base.allowed,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,
@@ -847,18 +700,16 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
         allowed: bool [*batch, 4]
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: WarehouseParams
-    env_consts: WarehouseConsts
     dynamics: VectorDynamics[WarehouseProtocol]
     _python_class = "warehouse_dynamics:WarehouseDynamics"
     _python_records = (WarehouseReset, WarehouseStep)
+    params: WarehouseParams
+    env_consts: WarehouseConsts
     _action_masks = (("action", "allowed"),)
 
     def __init__(
@@ -911,80 +762,43 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
         )
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(4, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64, device=device),
-                shelves=Binary(shape=(10, 10), dtype=torch.bool, device=device),
-                slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32, device=device),
-                allowed=Binary(shape=(4,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64, device=device),
-                shelves=Binary(shape=(10, 10), dtype=torch.bool, device=device),
-                slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64),
+            shelves=Binary(shape=(10, 10), dtype=torch.bool),
+            slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32),
+            observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32),
+            allowed=Binary(shape=(4,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("pos", "shelves", "slip", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _python_specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(4, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64, device=device),
-                shelves=Binary(shape=(10, 10), dtype=torch.bool, device=device),
-                slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32, device=device),
-                allowed=Binary(shape=(4,), dtype=torch.bool, device=device),
-                device=device,
-            ),
-            state=Composite(
-                pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64, device=device),
-                shelves=Binary(shape=(10, 10), dtype=torch.bool, device=device),
-                slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64),
+            shelves=Binary(shape=(10, 10), dtype=torch.bool),
+            slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32),
+            observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32),
+            allowed=Binary(shape=(4,), dtype=torch.bool),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("pos", "shelves", "slip"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> WarehouseTrainRoot:
-        return WarehouseTrainRoot(
-            pos=tensordict.get("pos"),
-            shelves=tensordict.get("shelves"),
-            slip=tensordict.get("slip"),
-            observation=tensordict.get("observation"),
-            allowed=tensordict.get("allowed"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return WarehouseTrainRoot(*[tensordict.get(name) for name in WarehouseTrainRoot._fields])
 
     def _fresh(self) -> WarehouseTrainRoot:
         return warehouse_train_reset(
@@ -1007,79 +821,43 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
         )
 
     def _root_entries(self, root: WarehouseTrainRoot) -> dict[str, Any]:
-        return {
-            "pos": root.pos,
-            "shelves": root.shelves,
-            "slip": root.slip,
-            "observation": root.observation,
-            "allowed": root.allowed,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: WarehouseTrainRoot, actions: tuple[Tensor, ...], next_: WarehouseTrainNext
     ) -> dict[str, Any]:
-        return {
-            "pos": next_.pos,
-            "shelves": next_.shelves,
-            "slip": next_.slip,
-            "observation": next_.observation,
-            "allowed": next_.allowed,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 class DepotTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    heights: Tensor
-    """int64 [*batch, 8]."""
-    weight: Tensor
-    """float32 [*batch]: of the next parcel in kg."""
-    limit: Tensor
-    """float32 [*batch]: what a lowest parcel bears in kg."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    heights: Int64[Tensor, "*batch 8"]
+    weight: Float32[Tensor, "*batch"]
+    """of the next parcel in kg"""
+    limit: Float32[Tensor, "*batch"]
+    """what a lowest parcel bears in kg"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class DepotTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `DepotTrainRoot`, and more."""
 
-    heights: Tensor
-    """int64 [*batch, 8]."""
-    weight: Tensor
-    """float32 [*batch]: of the next parcel in kg."""
-    limit: Tensor
-    """float32 [*batch]: what a lowest parcel bears in kg."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    heights: Int64[Tensor, "*batch 8"]
+    weight: Float32[Tensor, "*batch"]
+    limit: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def depot_train_reset(
@@ -1113,14 +891,13 @@ def depot_train_advance(
     # chains.DepotTrain.transforms[0]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 50)
-    next_done = base.done | next_truncated
     # chains.DepotTrain.transforms[1]
     next_episode_reward = episode_reward + base.reward
     return DepotTrainNext(
         heights=base.heights,
         weight=base.weight,
         limit=base.limit,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         step_count=next_step_count,
@@ -1140,18 +917,16 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
         limit: float32 [*batch]; what a lowest parcel bears in kg
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..7
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: DepotParams
     dynamics: SimulatorDynamics[DepotProtocol]
     _python_class = "depot:DepotSimulation"
     _python_records = (DepotReset, DepotStep)
     _python_form = SimulatorDynamics
+    params: DepotParams
 
     def __init__(
         self,
@@ -1184,66 +959,38 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
         return make(DepotSetup(params=DepotSetupParams(places=self.params.places)))
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(8, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64, device=device),
-                weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32, device=device),
-                limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
+            weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
+            limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(8, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _python_specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(8, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64, device=device),
-                weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32, device=device),
-                limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
+            weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
+            limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(8, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> DepotTrainRoot:
-        return DepotTrainRoot(
-            heights=tensordict.get("heights"),
-            weight=tensordict.get("weight"),
-            limit=tensordict.get("limit"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return DepotTrainRoot(*[tensordict.get(name) for name in DepotTrainRoot._fields])
 
     def _fresh(self) -> DepotTrainRoot:
         return depot_train_reset(
@@ -1257,279 +1004,171 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
         return depot_train_advance(self.dynamics, root.step_count, root.episode_reward, actions[0])
 
     def _root_entries(self, root: DepotTrainRoot) -> dict[str, Any]:
-        return {
-            "heights": root.heights,
-            "weight": root.weight,
-            "limit": root.limit,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: DepotTrainRoot, actions: tuple[Tensor, ...], next_: DepotTrainNext
     ) -> dict[str, Any]:
-        return {
-            "heights": next_.heights,
-            "weight": next_.weight,
-            "limit": next_.limit,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 if TYPE_CHECKING:
 
-    class WarehouseNextData(
-        TypedTensorDict[
-            Never,
-            Literal["pos"],
-            Int64[Tensor, "*batch 2"],
-            Literal["shelves"],
-            Bool[Tensor, "*batch 10 10"],
-            Literal["slip"],
-            Float32[Tensor, "*batch"],
-            Literal["observation"],
-            Float32[Tensor, "*batch 4"],
-            Literal["allowed"],
-            Bool[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class WarehouseNextData(TypedTensorDict[
+        Never,
+        Literal["pos"], Int64[Tensor, "*batch 2"],
+        Literal["shelves"], Bool[Tensor, "*batch 10 10"],
+        Literal["slip"], Float32[Tensor, "*batch"],
+        Literal["observation"], Float32[Tensor, "*batch 4"],
+        Literal["allowed"], Bool[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `WarehouseData`."""
 
-    class WarehouseData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["pos"] | tuple[Literal["next"], Literal["pos"]],
-            Int64[Tensor, "*batch 2"],
-            Literal["shelves"] | tuple[Literal["next"], Literal["shelves"]],
-            Bool[Tensor, "*batch 10 10"],
-            Literal["slip"] | tuple[Literal["next"], Literal["slip"]],
-            Float32[Tensor, "*batch"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 4"],
-            Literal["allowed"] | tuple[Literal["next"], Literal["allowed"]],
-            Bool[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            WarehouseNextData,
-        ]
-    ):
+    class WarehouseData(TypedTensorDict[
+        Literal["reward"],
+        Literal["pos"] | tuple[Literal["next"], Literal["pos"]], Int64[Tensor, "*batch 2"],
+        Literal["shelves"] | tuple[Literal["next"], Literal["shelves"]], Bool[Tensor, "*batch 10 10"],
+        Literal["slip"] | tuple[Literal["next"], Literal["slip"]], Float32[Tensor, "*batch"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 4"],
+        Literal["allowed"] | tuple[Literal["next"], Literal["allowed"]], Bool[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], WarehouseNextData,
+    ]):
         """The tensordicts of `Warehouse`, with their keys."""
 
-    class WarehouseSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class WarehouseSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["pos", "slip", "observation"], Bounded, Literal["shelves", "allowed"], Binary],
+        States[Literal["pos", "slip"], Bounded, Literal["shelves"], Binary],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `Warehouse`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["pos", "slip", "observation"], Bounded, Literal["shelves", "allowed"], Binary
-        ]
-        state_spec: TypedComposite[Literal["pos", "slip"], Bounded, Literal["shelves"], Binary]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class DepotNextData(
-        TypedTensorDict[
-            Never,
-            Literal["heights"],
-            Int64[Tensor, "*batch 8"],
-            Literal["weight", "limit"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class DepotNextData(TypedTensorDict[
+        Never,
+        Literal["heights"], Int64[Tensor, "*batch 8"],
+        Literal["weight", "limit"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `DepotData`."""
 
-    class DepotData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["heights"] | tuple[Literal["next"], Literal["heights"]],
-            Int64[Tensor, "*batch 8"],
-            Literal["weight", "limit"] | tuple[Literal["next"], Literal["weight", "limit"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            DepotNextData,
-        ]
-    ):
+    class DepotData(TypedTensorDict[
+        Literal["reward"],
+        Literal["heights"] | tuple[Literal["next"], Literal["heights"]], Int64[Tensor, "*batch 8"],
+        Literal["weight", "limit"]
+        | tuple[Literal["next"], Literal["weight", "limit"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], DepotNextData,
+    ]):
         """The tensordicts of `Depot`, with their keys."""
 
-    class DepotSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class DepotSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["heights", "weight", "limit"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `Depot`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["heights", "weight", "limit"], Bounded]
-        state_spec: Composite
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class WarehouseTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["pos"],
-            Int64[Tensor, "*batch 2"],
-            Literal["shelves"],
-            Bool[Tensor, "*batch 10 10"],
-            Literal["slip"],
-            Float32[Tensor, "*batch"],
-            Literal["observation"],
-            Float32[Tensor, "*batch 4"],
-            Literal["allowed"],
-            Bool[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class WarehouseTrainNextData(TypedTensorDict[
+        Never,
+        Literal["pos"], Int64[Tensor, "*batch 2"],
+        Literal["shelves"], Bool[Tensor, "*batch 10 10"],
+        Literal["slip"], Float32[Tensor, "*batch"],
+        Literal["observation"], Float32[Tensor, "*batch 4"],
+        Literal["allowed"], Bool[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `WarehouseTrainData`."""
 
-    class WarehouseTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["pos"] | tuple[Literal["next"], Literal["pos"]],
-            Int64[Tensor, "*batch 2"],
-            Literal["shelves"] | tuple[Literal["next"], Literal["shelves"]],
-            Bool[Tensor, "*batch 10 10"],
-            Literal["slip"] | tuple[Literal["next"], Literal["slip"]],
-            Float32[Tensor, "*batch"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 4"],
-            Literal["allowed"] | tuple[Literal["next"], Literal["allowed"]],
-            Bool[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            Literal["next"],
-            WarehouseTrainNextData,
-        ]
-    ):
+    class WarehouseTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["pos"] | tuple[Literal["next"], Literal["pos"]], Int64[Tensor, "*batch 2"],
+        Literal["shelves"] | tuple[Literal["next"], Literal["shelves"]], Bool[Tensor, "*batch 10 10"],
+        Literal["slip"] | tuple[Literal["next"], Literal["slip"]], Float32[Tensor, "*batch"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 4"],
+        Literal["allowed"] | tuple[Literal["next"], Literal["allowed"]], Bool[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], WarehouseTrainNextData,
+    ]):
         """The tensordicts of `WarehouseTrain`, with their keys."""
 
-    class WarehouseTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class WarehouseTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["pos", "slip", "observation", "step_count"], Bounded,
+            Literal["shelves", "allowed"], Binary,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[
+            Literal["pos", "slip", "step_count"], Bounded,
+            Literal["shelves"], Binary,
+            Literal["episode_reward"], Unbounded,
+        ],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `WarehouseTrain`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["pos", "slip", "observation", "step_count"],
-            Bounded,
-            Literal["shelves", "allowed"],
-            Binary,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        state_spec: TypedComposite[
-            Literal["pos", "slip", "step_count"],
-            Bounded,
-            Literal["shelves"],
-            Binary,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class DepotTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["heights"],
-            Int64[Tensor, "*batch 8"],
-            Literal["weight", "limit"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class DepotTrainNextData(TypedTensorDict[
+        Never,
+        Literal["heights"], Int64[Tensor, "*batch 8"],
+        Literal["weight", "limit"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `DepotTrainData`."""
 
-    class DepotTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["heights"] | tuple[Literal["next"], Literal["heights"]],
-            Int64[Tensor, "*batch 8"],
-            Literal["weight", "limit"] | tuple[Literal["next"], Literal["weight", "limit"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            Literal["next"],
-            DepotTrainNextData,
-        ]
-    ):
+    class DepotTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["heights"] | tuple[Literal["next"], Literal["heights"]], Int64[Tensor, "*batch 8"],
+        Literal["weight", "limit"]
+        | tuple[Literal["next"], Literal["weight", "limit"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], DepotTrainNextData,
+    ]):
         """The tensordicts of `DepotTrain`, with their keys."""
 
-    class DepotTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class DepotTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["heights", "weight", "limit", "step_count"], Bounded,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `DepotTrain`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["heights", "weight", "limit", "step_count"], Bounded, Literal["episode_reward"], Unbounded
-        ]
-        state_spec: TypedComposite[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    WarehouseNextData = TensorDict
-    WarehouseData = TensorDict
-    DepotNextData = TensorDict
-    DepotData = TensorDict
-    WarehouseTrainNextData = TensorDict
-    WarehouseTrainData = TensorDict
-    DepotTrainNextData = TensorDict
-    DepotTrainData = TensorDict
+    WarehouseNextData = WarehouseData = DepotNextData = DepotData = WarehouseTrainNextData = TensorDict
+    WarehouseTrainData = DepotTrainNextData = DepotTrainData = TensorDict

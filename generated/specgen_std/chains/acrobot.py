@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=72f017c228f850011d3e7847939406995865f9302075116dc8ce9e237d150cb7
+# specgen: sha256=50b023f82000a07ee1b5d2e8b223cec764fb5cca6f5fb7e371ee7fc776a8d616
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.acrobot import (
-    AcrobotParams,
-    acrobot_advance,
-    acrobot_observe,
-    acrobot_reset,
-    acrobot_reward,
+    AcrobotParams, acrobot_advance, acrobot_observe, acrobot_reset, acrobot_reward,
 )
 
 if TYPE_CHECKING:
@@ -28,67 +24,47 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
-__all__ = [
-    "AcrobotTrain",
-    "AcrobotTrainData",
-    "AcrobotTrainNext",
-    "AcrobotTrainNextData",
-    "AcrobotTrainRoot",
-]
+__all__ = ["AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainRoot"]
 
 
 class AcrobotTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    theta1: Tensor
-    """float32 [*batch]: angle of the first link in rad."""
-    theta2: Tensor
-    """float32 [*batch]: angle of the second link in rad."""
-    dtheta1: Tensor
-    """float32 [*batch]: rad/s."""
-    dtheta2: Tensor
-    """float32 [*batch]: rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    theta1: Float32[Tensor, "*batch"]
+    """angle of the first link in rad"""
+    theta2: Float32[Tensor, "*batch"]
+    """angle of the second link in rad"""
+    dtheta1: Float32[Tensor, "*batch"]
+    """rad/s"""
+    dtheta2: Float32[Tensor, "*batch"]
+    """rad/s"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class AcrobotTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `AcrobotTrainRoot`, and more."""
 
-    theta1: Tensor
-    """float32 [*batch]: angle of the first link in rad."""
-    theta2: Tensor
-    """float32 [*batch]: angle of the second link in rad."""
-    dtheta1: Tensor
-    """float32 [*batch]: rad/s."""
-    dtheta2: Tensor
-    """float32 [*batch]: rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    theta1: Float32[Tensor, "*batch"]
+    theta2: Float32[Tensor, "*batch"]
+    dtheta1: Float32[Tensor, "*batch"]
+    dtheta2: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def acrobot_train_reset(
@@ -130,14 +106,12 @@ def acrobot_train_advance(
     """One step: all that the step after it depends on."""
     # envs.Acrobot
     base = acrobot_advance(params, theta1, theta2, dtheta1, dtheta2, action)
+    reward = acrobot_reward(base.terminated)
+    # chains.AcrobotTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.AcrobotTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # chains.AcrobotTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.Acrobot
-    reward = acrobot_reward(base.terminated)
     # chains.AcrobotTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return AcrobotTrainNext(
@@ -145,7 +119,7 @@ def acrobot_train_advance(
         theta2=base.theta2,
         dtheta1=base.dtheta1,
         dtheta2=base.dtheta2,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -170,9 +144,7 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -221,59 +193,34 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -1.0, -1.0, -12.566371, -28.274334],
+                high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334],
+                shape=(6,),
+                dtype=torch.float32,
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -1.0, -1.0, -12.566371, -28.274334],
-                    high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334],
-                    shape=(6,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                dtheta1=Bounded(low=-12.566371, high=12.566371, shape=(), dtype=torch.float32, device=device),
-                dtheta2=Bounded(low=-28.274334, high=28.274334, shape=(), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                dtheta1=Bounded(low=-12.566371, high=12.566371, shape=(), dtype=torch.float32, device=device),
-                dtheta2=Bounded(low=-28.274334, high=28.274334, shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
+            theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
+            dtheta1=Bounded(low=-12.566371, high=12.566371, shape=(), dtype=torch.float32),
+            dtheta2=Bounded(low=-28.274334, high=28.274334, shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select(
+                "theta1", "theta2", "dtheta1", "dtheta2", "step_count", "episode_reward"
+            ),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> AcrobotTrainRoot:
-        return AcrobotTrainRoot(
-            theta1=tensordict.get("theta1"),
-            theta2=tensordict.get("theta2"),
-            dtheta1=tensordict.get("dtheta1"),
-            dtheta2=tensordict.get("dtheta2"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return AcrobotTrainRoot(*[tensordict.get(name) for name in AcrobotTrainRoot._fields])
 
     def _fresh(self) -> AcrobotTrainRoot:
         return acrobot_train_reset(
@@ -299,16 +246,7 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
     def _root_entries(self, root: AcrobotTrainRoot) -> dict[str, Any]:
         return {
             "observation": acrobot_observe(root.theta1, root.theta2, root.dtheta1, root.dtheta2),
-            "theta1": root.theta1,
-            "theta2": root.theta2,
-            "dtheta1": root.dtheta1,
-            "dtheta2": root.dtheta2,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "is_init": root.is_init,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
+            **root._asdict(),
         }
 
     def _next_entries(
@@ -316,86 +254,55 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
     ) -> dict[str, Any]:
         return {
             "observation": acrobot_observe(next_.theta1, next_.theta2, next_.dtheta1, next_.dtheta2),
-            "theta1": next_.theta1,
-            "theta2": next_.theta2,
-            "dtheta1": next_.dtheta1,
-            "dtheta2": next_.dtheta2,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "is_init": next_.is_init,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
+            **next_._asdict(),
         }
 
 
 if TYPE_CHECKING:
 
-    class AcrobotTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 6"],
-            Literal["theta1", "theta2", "dtheta1", "dtheta2"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class AcrobotTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 6"],
+        Literal["theta1", "theta2", "dtheta1", "dtheta2"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `AcrobotTrainData`."""
 
-    class AcrobotTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 6"],
-            Literal["theta1", "theta2", "dtheta1", "dtheta2"]
-            | tuple[Literal["next"], Literal["theta1", "theta2", "dtheta1", "dtheta2"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            Literal["next"],
-            AcrobotTrainNextData,
-        ]
-    ):
+    class AcrobotTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 6"],
+        Literal["theta1", "theta2", "dtheta1", "dtheta2"]
+        | tuple[Literal["next"], Literal["theta1", "theta2", "dtheta1", "dtheta2"]],
+        Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], AcrobotTrainNextData,
+    ]):
         """The tensordicts of `AcrobotTrain`, with their keys."""
 
-    class AcrobotTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class AcrobotTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["observation", "theta1", "theta2", "dtheta1", "dtheta2", "step_count"], Bounded,
+            Literal["is_init"], Categorical,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[
+            Literal["theta1", "theta2", "dtheta1", "dtheta2", "step_count"], Bounded,
+            Literal["episode_reward"], Unbounded,
+        ],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `AcrobotTrain`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation", "theta1", "theta2", "dtheta1", "dtheta2", "step_count"],
-            Bounded,
-            Literal["is_init"],
-            Categorical,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        state_spec: TypedComposite[
-            Literal["theta1", "theta2", "dtheta1", "dtheta2", "step_count"],
-            Bounded,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    AcrobotTrainNextData = TensorDict
-    AcrobotTrainData = TensorDict
+    AcrobotTrainNextData = AcrobotTrainData = TensorDict

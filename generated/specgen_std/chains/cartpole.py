@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=964d515dd3d0753efad20bc29be8fec1425bec855d11a749691004688f017d66
+# specgen: sha256=8d86b94a405b9eab5cf7fb44161399933f70e33ee374e66caf35dcef760f73f9
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -18,11 +18,7 @@ from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.cartpole import (
-    CartPoleParams,
-    cart_pole_advance,
-    cart_pole_observe,
-    cart_pole_reset,
-    cart_pole_reward,
+    CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_reset, cart_pole_reward,
 )
 
 if TYPE_CHECKING:
@@ -30,73 +26,51 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
-    "CartPoleGymTrain",
-    "CartPoleGymTrainConsts",
-    "CartPoleGymTrainData",
-    "CartPoleGymTrainNext",
-    "CartPoleGymTrainNextData",
-    "CartPoleGymTrainRoot",
-    "CartPoleTrain",
-    "CartPoleTrainData",
-    "CartPoleTrainNext",
-    "CartPoleTrainNextData",
-    "CartPoleTrainRoot",
+    "CartPoleGymTrain", "CartPoleGymTrainConsts", "CartPoleGymTrainData", "CartPoleGymTrainNext",
+    "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain", "CartPoleTrainData",
+    "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainRoot",
 ]
 
 
 class CartPoleTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    x: Tensor
-    """float32 [*batch]: position of the cart in m."""
-    x_dot: Tensor
-    """float32 [*batch]: velocity of the cart in m/s."""
-    theta: Tensor
-    """float32 [*batch]: angle of the pole in rad."""
-    theta_dot: Tensor
-    """float32 [*batch]: angular velocity of the pole in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    x: Float32[Tensor, "*batch"]
+    """position of the cart in m"""
+    x_dot: Float32[Tensor, "*batch"]
+    """velocity of the cart in m/s"""
+    theta: Float32[Tensor, "*batch"]
+    """angle of the pole in rad"""
+    theta_dot: Float32[Tensor, "*batch"]
+    """angular velocity of the pole in rad/s"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class CartPoleTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `CartPoleTrainRoot`, and more."""
 
-    x: Tensor
-    """float32 [*batch]: position of the cart in m."""
-    x_dot: Tensor
-    """float32 [*batch]: velocity of the cart in m/s."""
-    theta: Tensor
-    """float32 [*batch]: angle of the pole in rad."""
-    theta_dot: Tensor
-    """float32 [*batch]: angular velocity of the pole in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    x: Float32[Tensor, "*batch"]
+    x_dot: Float32[Tensor, "*batch"]
+    theta: Float32[Tensor, "*batch"]
+    theta_dot: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def cart_pole_train_reset(
@@ -138,14 +112,12 @@ def cart_pole_train_advance(
     """One step: all that the step after it depends on."""
     # envs.CartPole
     base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    reward = cart_pole_reward(base.terminated)
+    # chains.CartPoleTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.CartPoleTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 500)
-    next_done = base.done | next_truncated
-    # chains.CartPoleTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.CartPole
-    reward = cart_pole_reward(base.terminated)
     # chains.CartPoleTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleTrainNext(
@@ -153,7 +125,7 @@ def cart_pole_train_advance(
         x_dot=base.x_dot,
         theta=base.theta,
         theta_dot=base.theta_dot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -177,9 +149,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..1
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -228,59 +198,32 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(2, shape=(), dtype=torch.int64, device=device), device=device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-4.8, -math.inf, -0.41887902, -math.inf],
+                high=[4.8, math.inf, 0.41887902, math.inf],
+                shape=(4,),
+                dtype=torch.float32,
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-4.8, -math.inf, -0.41887902, -math.inf],
-                    high=[4.8, math.inf, 0.41887902, math.inf],
-                    shape=(4,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                x_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                x_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            x=Unbounded(shape=(), dtype=torch.float32),
+            x_dot=Unbounded(shape=(), dtype=torch.float32),
+            theta=Unbounded(shape=(), dtype=torch.float32),
+            theta_dot=Unbounded(shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("x", "x_dot", "theta", "theta_dot", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> CartPoleTrainRoot:
-        return CartPoleTrainRoot(
-            x=tensordict.get("x"),
-            x_dot=tensordict.get("x_dot"),
-            theta=tensordict.get("theta"),
-            theta_dot=tensordict.get("theta_dot"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return CartPoleTrainRoot(*[tensordict.get(name) for name in CartPoleTrainRoot._fields])
 
     def _fresh(self) -> CartPoleTrainRoot:
         return cart_pole_train_reset(
@@ -306,16 +249,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
     def _root_entries(self, root: CartPoleTrainRoot) -> dict[str, Any]:
         return {
             "observation": cart_pole_observe(root.x, root.x_dot, root.theta, root.theta_dot),
-            "x": root.x,
-            "x_dot": root.x_dot,
-            "theta": root.theta,
-            "theta_dot": root.theta_dot,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "is_init": root.is_init,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
+            **root._asdict(),
         }
 
     def _next_entries(
@@ -323,17 +257,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
     ) -> dict[str, Any]:
         return {
             "observation": cart_pole_observe(next_.x, next_.x_dot, next_.theta, next_.theta_dot),
-            "x": next_.x,
-            "x_dot": next_.x_dot,
-            "theta": next_.theta,
-            "theta_dot": next_.theta_dot,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "is_init": next_.is_init,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
+            **next_._asdict(),
         }
 
 
@@ -353,41 +277,29 @@ class CartPoleGymTrainConsts(NamedTuple):
 class CartPoleGymTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    raw_observation: Tensor
-    """float32 [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    raw_observation: Float32[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class CartPoleGymTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `CartPoleGymTrainRoot`, and more."""
 
-    raw_observation: Tensor
-    """float32 [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    raw_reward: Tensor
-    """float32 [*batch, 1]."""
+    raw_observation: Float32[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    raw_reward: Float32[Tensor, "*batch 1"]
 
 
 def cart_pole_gym_train_reset(not_done: Tensor, raw_observation: Tensor) -> CartPoleGymTrainRoot:
@@ -412,7 +324,7 @@ def cart_pole_gym_train_reset(not_done: Tensor, raw_observation: Tensor) -> Cart
 def cart_pole_gym_train_advance(
     step_count: Tensor,
     episode_reward: Tensor,
-    next_raw_observation: Tensor,
+    next_observation: Tensor,
     reward: Tensor,
     terminated: Tensor,
     truncated: Tensor,
@@ -426,7 +338,7 @@ def cart_pole_gym_train_advance(
     # chains.CartPoleGymTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleGymTrainNext(
-        raw_observation=next_raw_observation,
+        raw_observation=next_observation,
         done=done,
         terminated=terminated,
         truncated=truncated,
@@ -460,17 +372,15 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         is_init: bool [1]; true right after a reset
         step_count: int64 [1]; steps since the last reset
         episode_reward: float32 [1]; the sum of `reward` since the last reset
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..1
         ("next", "reward"): float32 [1]
     """
 
     _gym_id = "CartPole-v1"
     _gym_max_episode_steps = 500
-    consts: CartPoleGymTrainConsts
     _gym_lifts = True
+    consts: CartPoleGymTrainConsts
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's CartPole-v1 with normalised observations and scaled rewards; `episode_reward` is the
@@ -495,79 +405,51 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(2, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Unbounded(shape=(4,), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Unbounded(shape=(4,), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _gym_specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(2, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
-                    high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
-                    shape=(4,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
+                high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
+                shape=(4,),
+                dtype=torch.float32,
+            )
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> CartPoleGymTrainRoot:
-        return CartPoleGymTrainRoot(
-            raw_observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        keys = ("observation", "done", "terminated", "truncated", "is_init", "step_count", "episode_reward")
+        return CartPoleGymTrainRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> CartPoleGymTrainRoot:
         raw_observation = self._gym_reset()
-        return cart_pole_gym_train_reset(
-            torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device), raw_observation
-        )
+        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        return cart_pole_gym_train_reset(not_done, raw_observation)
 
     def _advance(self, root: CartPoleGymTrainRoot, actions: tuple[Tensor, ...]) -> CartPoleGymTrainNext:
-        next_raw_observation, reward, terminated, truncated = self._gym_step(actions[0])
+        next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return cart_pole_gym_train_advance(
-            root.step_count, root.episode_reward, next_raw_observation, reward, terminated, truncated
+            root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
         )
 
     def _gym_lift(
@@ -579,13 +461,10 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         terminated: Tensor,
         truncated: Tensor,
     ) -> CartPoleGymTrainNext:
+        step_count = counts_before(firsts.step_count, lengths)
+        episode_reward = sums_before(firsts.episode_reward, reward, lengths)
         return cart_pole_gym_train_advance(
-            counts_before(firsts.step_count, lengths),
-            sums_before(firsts.episode_reward, reward, lengths),
-            observation,
-            reward,
-            terminated,
-            truncated,
+            step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _root_entries(self, root: CartPoleGymTrainRoot) -> dict[str, Any]:
@@ -616,126 +495,85 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
 
 if TYPE_CHECKING:
 
-    class CartPoleTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 4"],
-            Literal["x", "x_dot", "theta", "theta_dot"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class CartPoleTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 4"],
+        Literal["x", "x_dot", "theta", "theta_dot"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `CartPoleTrainData`."""
 
-    class CartPoleTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 4"],
-            Literal["x", "x_dot", "theta", "theta_dot"]
-            | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            Literal["next"],
-            CartPoleTrainNextData,
-        ]
-    ):
+    class CartPoleTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 4"],
+        Literal["x", "x_dot", "theta", "theta_dot"]
+        | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], CartPoleTrainNextData,
+    ]):
         """The tensordicts of `CartPoleTrain`, with their keys."""
 
-    class CartPoleTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class CartPoleTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["observation", "step_count"], Bounded,
+            Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"], Unbounded,
+            Literal["is_init"], Categorical,
+        ],
+        States[
+            Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"], Unbounded,
+            Literal["step_count"], Bounded,
+        ],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `CartPoleTrain`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation", "step_count"],
-            Bounded,
-            Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"],
-            Unbounded,
-            Literal["is_init"],
-            Categorical,
-        ]
-        state_spec: TypedComposite[
-            Literal["x", "x_dot", "theta", "theta_dot", "episode_reward"],
-            Unbounded,
-            Literal["step_count"],
-            Bounded,
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class CartPoleGymTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class CartPoleGymTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `CartPoleGymTrainData`."""
 
-    class CartPoleGymTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            Literal["next"],
-            CartPoleGymTrainNextData,
-        ]
-    ):
+    class CartPoleGymTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], CartPoleGymTrainNextData,
+    ]):
         """The tensordicts of `CartPoleGymTrain`, with their keys."""
 
-    class CartPoleGymTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class CartPoleGymTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["observation", "episode_reward"], Unbounded,
+            Literal["is_init"], Categorical,
+            Literal["step_count"], Bounded,
+        ],
+        States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `CartPoleGymTrain`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation", "episode_reward"],
-            Unbounded,
-            Literal["is_init"],
-            Categorical,
-            Literal["step_count"],
-            Bounded,
-        ]
-        state_spec: TypedComposite[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    CartPoleTrainNextData = TensorDict
-    CartPoleTrainData = TensorDict
-    CartPoleGymTrainNextData = TensorDict
-    CartPoleGymTrainData = TensorDict
+    CartPoleTrainNextData = CartPoleTrainData = CartPoleGymTrainNextData = CartPoleGymTrainData = TensorDict

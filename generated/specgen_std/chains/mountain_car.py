@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=69a3bda018a5449a3b239c4828efeac3ccaa35aeea18967619db6185abb84b0e
+# specgen: sha256=9fc34cbe112f9ec76cc67f7b292aa35535bbcad794c090e1d3baa346db7eeb26
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -16,16 +16,9 @@ from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.mountain_car import (
-    MountainCarContinuousParams,
-    MountainCarParams,
-    mountain_car_advance,
-    mountain_car_continuous_advance,
-    mountain_car_continuous_observe,
-    mountain_car_continuous_reset,
-    mountain_car_continuous_reward,
-    mountain_car_observe,
-    mountain_car_reset,
-    mountain_car_reward,
+    MountainCarContinuousParams, MountainCarParams, mountain_car_advance, mountain_car_continuous_advance,
+    mountain_car_continuous_observe, mountain_car_continuous_reset, mountain_car_continuous_reward,
+    mountain_car_observe, mountain_car_reset, mountain_car_reward,
 )
 
 if TYPE_CHECKING:
@@ -33,64 +26,43 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
-    "MountainCarContinuousTrain",
-    "MountainCarContinuousTrainData",
-    "MountainCarContinuousTrainNext",
-    "MountainCarContinuousTrainNextData",
-    "MountainCarContinuousTrainRoot",
-    "MountainCarTrain",
-    "MountainCarTrainData",
-    "MountainCarTrainNext",
-    "MountainCarTrainNextData",
-    "MountainCarTrainRoot",
+    "MountainCarContinuousTrain", "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext",
+    "MountainCarContinuousTrainNextData", "MountainCarContinuousTrainRoot", "MountainCarTrain",
+    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
 ]
 
 
 class MountainCarTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class MountainCarTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `MountainCarTrainRoot`, and more."""
 
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def mountain_car_train_reset(not_done: Tensor, draw_position: Tensor) -> MountainCarTrainRoot:
@@ -126,20 +98,18 @@ def mountain_car_train_advance(
     """One step: all that the step after it depends on."""
     # envs.MountainCar
     base = mountain_car_advance(params, position, velocity, action)
+    reward = mountain_car_reward(base.terminated)
+    # chains.MountainCarTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 200)
-    next_done = base.done | next_truncated
-    # chains.MountainCarTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.MountainCar
-    reward = mountain_car_reward(base.terminated)
     # chains.MountainCarTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarTrainNext(
         position=base.position,
         velocity=base.velocity,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -161,9 +131,7 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -200,49 +168,25 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32, device=device
-                ),
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
+            position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
+            velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("position", "velocity", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> MountainCarTrainRoot:
-        return MountainCarTrainRoot(
-            position=tensordict.get("position"),
-            velocity=tensordict.get("velocity"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return MountainCarTrainRoot(*[tensordict.get(name) for name in MountainCarTrainRoot._fields])
 
     def _fresh(self) -> MountainCarTrainRoot:
         return mountain_car_train_reset(
@@ -256,77 +200,42 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
         )
 
     def _root_entries(self, root: MountainCarTrainRoot) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_observe(root.position, root.velocity),
-            "position": root.position,
-            "velocity": root.velocity,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "is_init": root.is_init,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
-        }
+        return {"observation": mountain_car_observe(root.position, root.velocity), **root._asdict()}
 
     def _next_entries(
         self, root: MountainCarTrainRoot, actions: tuple[Tensor, ...], next_: MountainCarTrainNext
     ) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_observe(next_.position, next_.velocity),
-            "position": next_.position,
-            "velocity": next_.velocity,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "is_init": next_.is_init,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
-        }
+        return {"observation": mountain_car_observe(next_.position, next_.velocity), **next_._asdict()}
 
 
 class MountainCarContinuousTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class MountainCarContinuousTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `MountainCarContinuousTrainRoot`, and more."""
 
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def mountain_car_continuous_train_reset(
@@ -364,20 +273,18 @@ def mountain_car_continuous_train_advance(
     """One step: all that the step after it depends on."""
     # envs.MountainCarContinuous
     base = mountain_car_continuous_advance(params, position, velocity, action)
+    reward = mountain_car_continuous_reward(action, base.terminated)
+    # chains.MountainCarContinuousTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarContinuousTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 999)
-    next_done = base.done | next_truncated
-    # chains.MountainCarContinuousTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.MountainCarContinuous
-    reward = mountain_car_continuous_reward(action, base.terminated)
     # chains.MountainCarContinuousTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarContinuousTrainNext(
         position=base.position,
         velocity=base.velocity,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -402,9 +309,7 @@ class MountainCarContinuousTrain(
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -439,49 +344,26 @@ class MountainCarContinuousTrain(
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32, device=device
-                ),
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
+            position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
+            velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("position", "velocity", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> MountainCarContinuousTrainRoot:
         return MountainCarContinuousTrainRoot(
-            position=tensordict.get("position"),
-            velocity=tensordict.get("velocity"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
+            *[tensordict.get(name) for name in MountainCarContinuousTrainRoot._fields]
         )
 
     def _fresh(self) -> MountainCarContinuousTrainRoot:
@@ -500,14 +382,7 @@ class MountainCarContinuousTrain(
     def _root_entries(self, root: MountainCarContinuousTrainRoot) -> dict[str, Any]:
         return {
             "observation": mountain_car_continuous_observe(root.position, root.velocity),
-            "position": root.position,
-            "velocity": root.velocity,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "is_init": root.is_init,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
+            **root._asdict(),
         }
 
     def _next_entries(
@@ -518,140 +393,91 @@ class MountainCarContinuousTrain(
     ) -> dict[str, Any]:
         return {
             "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
-            "position": next_.position,
-            "velocity": next_.velocity,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "is_init": next_.is_init,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
+            **next_._asdict(),
         }
 
 
 if TYPE_CHECKING:
 
-    class MountainCarTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class MountainCarTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `MountainCarTrainData`."""
 
-    class MountainCarTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"] | tuple[Literal["next"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            Literal["next"],
-            MountainCarTrainNextData,
-        ]
-    ):
+    class MountainCarTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"]
+        | tuple[Literal["next"], Literal["position", "velocity"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], MountainCarTrainNextData,
+    ]):
         """The tensordicts of `MountainCarTrain`, with their keys."""
 
-    class MountainCarTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class MountainCarTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["observation", "position", "velocity", "step_count"], Bounded,
+            Literal["is_init"], Categorical,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `MountainCarTrain`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation", "position", "velocity", "step_count"],
-            Bounded,
-            Literal["is_init"],
-            Categorical,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        state_spec: TypedComposite[
-            Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class MountainCarContinuousTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class MountainCarContinuousTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `MountainCarContinuousTrainData`."""
 
-    class MountainCarContinuousTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"] | tuple[Literal["next"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "action"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            MountainCarContinuousTrainNextData,
-        ]
-    ):
+    class MountainCarContinuousTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"]
+        | tuple[Literal["next"], Literal["position", "velocity"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "action"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], MountainCarContinuousTrainNextData,
+    ]):
         """The tensordicts of `MountainCarContinuousTrain`, with their keys."""
 
-    class MountainCarContinuousTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class MountainCarContinuousTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[
+            Literal["observation", "position", "velocity", "step_count"], Bounded,
+            Literal["is_init"], Categorical,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `MountainCarContinuousTrain`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[
-            Literal["observation", "position", "velocity", "step_count"],
-            Bounded,
-            Literal["is_init"],
-            Categorical,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        state_spec: TypedComposite[
-            Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    MountainCarTrainNextData = TensorDict
-    MountainCarTrainData = TensorDict
-    MountainCarContinuousTrainNextData = TensorDict
+    MountainCarTrainNextData = MountainCarTrainData = MountainCarContinuousTrainNextData = TensorDict
     MountainCarContinuousTrainData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f4b38b1bc7a76867965ee01d6b45df48abf7db02ab4c0a7e17d310c674b8da42
+# specgen: sha256=7bbb1d14ef692161f9e07f95564ed704226112c0281c59df4effc44e9161eb47
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.pendulum import (
-    PendulumParams,
-    pendulum_advance,
-    pendulum_observe,
-    pendulum_reset,
-    pendulum_reward,
+    PendulumParams, pendulum_advance, pendulum_observe, pendulum_reset, pendulum_reward,
 )
 
 if TYPE_CHECKING:
@@ -29,65 +25,45 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
-    "PendulumGymTrain",
-    "PendulumGymTrainConsts",
-    "PendulumGymTrainData",
-    "PendulumGymTrainNext",
-    "PendulumGymTrainNextData",
-    "PendulumGymTrainRoot",
-    "PendulumTrain",
-    "PendulumTrainData",
-    "PendulumTrainNext",
-    "PendulumTrainNextData",
-    "PendulumTrainRoot",
+    "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
+    "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
+    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot",
 ]
 
 
 class PendulumTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    th: Tensor
-    """float32 [*batch]: angle from upright in rad."""
-    thdot: Tensor
-    """float32 [*batch]: angular velocity in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    th: Float32[Tensor, "*batch"]
+    """angle from upright in rad"""
+    thdot: Float32[Tensor, "*batch"]
+    """angular velocity in rad/s"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class PendulumTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `PendulumTrainRoot`, and more."""
 
-    th: Tensor
-    """float32 [*batch]: angle from upright in rad."""
-    thdot: Tensor
-    """float32 [*batch]: angular velocity in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    th: Float32[Tensor, "*batch"]
+    thdot: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def pendulum_train_reset(not_done: Tensor, draw_th: Tensor, draw_thdot: Tensor) -> PendulumTrainRoot:
@@ -124,20 +100,18 @@ def pendulum_train_advance(
     """One step: all that the step after it depends on."""
     # envs.Pendulum
     base = pendulum_advance(params, th, thdot, done, action)
+    reward = pendulum_reward(th, thdot, action)
+    # chains.PendulumTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.PendulumTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 200)
-    next_done = base.done | next_truncated
-    # chains.PendulumTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.Pendulum
-    reward = pendulum_reward(th, thdot, action)
     # chains.PendulumTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return PendulumTrainNext(
         th=base.th,
         thdot=base.thdot,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
         is_init=next_is_init,
@@ -159,9 +133,7 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         is_init: bool [*batch, 1]; true right after a reset
         step_count: int64 [*batch, 1]; steps since the last reset
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-2, 2]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -198,54 +170,27 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -8.0],
-                    high=[1.0, 1.0, 8.0],
-                    shape=(3,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                th=Unbounded(shape=(), dtype=torch.float32, device=device),
-                thdot=Bounded(low=-8.0, high=8.0, shape=(), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                th=Unbounded(shape=(), dtype=torch.float32, device=device),
-                thdot=Bounded(low=-8.0, high=8.0, shape=(), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            th=Unbounded(shape=(), dtype=torch.float32),
+            thdot=Bounded(low=-8.0, high=8.0, shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("th", "thdot", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> PendulumTrainRoot:
-        return PendulumTrainRoot(
-            th=tensordict.get("th"),
-            thdot=tensordict.get("thdot"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return PendulumTrainRoot(*[tensordict.get(name) for name in PendulumTrainRoot._fields])
 
     def _fresh(self) -> PendulumTrainRoot:
         return pendulum_train_reset(
@@ -260,33 +205,12 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         )
 
     def _root_entries(self, root: PendulumTrainRoot) -> dict[str, Any]:
-        return {
-            "observation": pendulum_observe(root.th, root.thdot),
-            "th": root.th,
-            "thdot": root.thdot,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "is_init": root.is_init,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
-        }
+        return {"observation": pendulum_observe(root.th, root.thdot), **root._asdict()}
 
     def _next_entries(
         self, root: PendulumTrainRoot, actions: tuple[Tensor, ...], next_: PendulumTrainNext
     ) -> dict[str, Any]:
-        return {
-            "observation": pendulum_observe(next_.th, next_.thdot),
-            "th": next_.th,
-            "thdot": next_.thdot,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "is_init": next_.is_init,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
-        }
+        return {"observation": pendulum_observe(next_.th, next_.thdot), **next_._asdict()}
 
 
 class PendulumGymTrainConsts(NamedTuple):
@@ -301,41 +225,29 @@ class PendulumGymTrainConsts(NamedTuple):
 class PendulumGymTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    observation: Tensor
-    """float32 [*batch, 3]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class PendulumGymTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `PendulumGymTrainRoot`, and more."""
 
-    observation: Tensor
-    """float32 [*batch, 3]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def pendulum_gym_train_reset(not_done: Tensor, observation: Tensor) -> PendulumGymTrainRoot:
@@ -398,17 +310,15 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         is_init: bool [1]; true right after a reset
         step_count: int64 [1]; steps since the last reset
         episode_reward: float32 [1]; the sum of `reward` since the last reset
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-2, 2]
         ("next", "reward"): float32 [1]
     """
 
     _gym_id = "Pendulum-v1"
     _gym_max_episode_steps = 200
-    consts: PendulumGymTrainConsts
     _gym_lifts = True
+    consts: PendulumGymTrainConsts
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.
@@ -428,82 +338,42 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -8.0],
-                    high=[1.0, 1.0, 8.0],
-                    shape=(3,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _gym_specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -8.0],
-                    high=[1.0, 1.0, 8.0],
-                    shape=(3,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32)
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> PendulumGymTrainRoot:
-        return PendulumGymTrainRoot(
-            observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            episode_reward=tensordict.get("episode_reward"),
-        )
+        return PendulumGymTrainRoot(*[tensordict.get(name) for name in PendulumGymTrainRoot._fields])
 
     def _fresh(self) -> PendulumGymTrainRoot:
         observation = self._gym_reset()
-        return pendulum_gym_train_reset(
-            torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device), observation
-        )
+        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        return pendulum_gym_train_reset(not_done, observation)
 
     def _advance(self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...]) -> PendulumGymTrainNext:
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
@@ -521,158 +391,98 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         truncated: Tensor,
     ) -> PendulumGymTrainNext:
         consts = self.consts
+        step_count = counts_before(firsts.step_count, lengths)
         # chains.PendulumGymTrain.transforms[2]
         reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
+        episode_reward = sums_before(firsts.episode_reward, reward_scaled, lengths)
         return pendulum_gym_train_advance(
-            self.consts,
-            counts_before(firsts.step_count, lengths),
-            sums_before(firsts.episode_reward, reward_scaled, lengths),
-            observation,
-            reward,
-            terminated,
-            truncated,
+            consts, step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _root_entries(self, root: PendulumGymTrainRoot) -> dict[str, Any]:
-        return {
-            "observation": root.observation,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-            "is_init": root.is_init,
-            "step_count": root.step_count,
-            "episode_reward": root.episode_reward,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...], next_: PendulumGymTrainNext
     ) -> dict[str, Any]:
-        return {
-            "observation": next_.observation,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "is_init": next_.is_init,
-            "step_count": next_.step_count,
-            "episode_reward": next_.episode_reward,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 if TYPE_CHECKING:
 
-    class PendulumTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 3"],
-            Literal["th", "thdot"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class PendulumTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 3"],
+        Literal["th", "thdot"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `PendulumTrainData`."""
 
-    class PendulumTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 3"],
-            Literal["th", "thdot"] | tuple[Literal["next"], Literal["th", "thdot"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "action"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            PendulumTrainNextData,
-        ]
-    ):
+    class PendulumTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 3"],
+        Literal["th", "thdot"] | tuple[Literal["next"], Literal["th", "thdot"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "action"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], PendulumTrainNextData,
+    ]):
         """The tensordicts of `PendulumTrain`, with their keys."""
 
-    class PendulumTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class PendulumTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[
+            Literal["observation", "thdot", "step_count"], Bounded,
+            Literal["th", "episode_reward"], Unbounded,
+            Literal["is_init"], Categorical,
+        ],
+        States[Literal["th", "episode_reward"], Unbounded, Literal["thdot", "step_count"], Bounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `PendulumTrain`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[
-            Literal["observation", "thdot", "step_count"],
-            Bounded,
-            Literal["th", "episode_reward"],
-            Unbounded,
-            Literal["is_init"],
-            Categorical,
-        ]
-        state_spec: TypedComposite[
-            Literal["th", "episode_reward"], Unbounded, Literal["thdot", "step_count"], Bounded
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class PendulumGymTrainNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 3"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class PendulumGymTrainNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `PendulumGymTrainData`."""
 
-    class PendulumGymTrainData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 3"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["episode_reward", "action"] | tuple[Literal["next"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            PendulumGymTrainNextData,
-        ]
-    ):
+    class PendulumGymTrainData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "action"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], PendulumGymTrainNextData,
+    ]):
         """The tensordicts of `PendulumGymTrain`, with their keys."""
 
-    class PendulumGymTrainSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class PendulumGymTrainSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[
+            Literal["observation", "step_count"], Bounded,
+            Literal["is_init"], Categorical,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `PendulumGymTrain`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[
-            Literal["observation", "step_count"],
-            Bounded,
-            Literal["is_init"],
-            Categorical,
-            Literal["episode_reward"],
-            Unbounded,
-        ]
-        state_spec: TypedComposite[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    PendulumTrainNextData = TensorDict
-    PendulumTrainData = TensorDict
-    PendulumGymTrainNextData = TensorDict
-    PendulumGymTrainData = TensorDict
+    PendulumTrainNextData = PendulumTrainData = PendulumGymTrainNextData = PendulumGymTrainData = TensorDict

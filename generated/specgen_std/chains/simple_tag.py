@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=45ad40fb45913d10ce09be96d093edb0aa86dd2881d4a422f76f081108c742fe
+# specgen: sha256=8616b3c1b5683df7bc17dada307939c862dd79aad710b1bfd1036bebc92abeea
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.simple_tag import (
-    SimpleTagConsts,
-    SimpleTagParams,
-    simple_tag_advance,
-    simple_tag_observe,
-    simple_tag_reset,
+    SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_observe, simple_tag_reset,
     simple_tag_reward,
 )
 
@@ -29,14 +25,11 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Actions, Dones, Observations, Rewards, States, TypedTensorDict
     from specgen_runtime.typing import NestedKey
 
 __all__ = [
-    "SimpleTagTrain",
-    "SimpleTagTrainData",
-    "SimpleTagTrainNext",
-    "SimpleTagTrainNextData",
+    "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
     "SimpleTagTrainRoot",
 ]
 
@@ -44,87 +37,54 @@ __all__ = [
 class SimpleTagTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    adversary_position: Tensor
-    """float32 [*batch, 3, 2]."""
-    adversary_velocity: Tensor
-    """float32 [*batch, 3, 2]."""
-    agent_position: Tensor
-    """float32 [*batch, 1, 2]."""
-    agent_velocity: Tensor
-    """float32 [*batch, 1, 2]."""
-    obstacle: Tensor
-    """float32 [*batch, 2, 2]: positions; they never move."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    adversary_done: Tensor
-    """bool [*batch, 3, 1]: the episode is over."""
-    adversary_terminated: Tensor
-    """bool [*batch, 3, 1]: it ended."""
-    adversary_truncated: Tensor
-    """bool [*batch, 3, 1]: it was cut off."""
-    agent_done: Tensor
-    """bool [*batch, 1, 1]: the episode is over."""
-    agent_terminated: Tensor
-    """bool [*batch, 1, 1]: it ended."""
-    agent_truncated: Tensor
-    """bool [*batch, 1, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    adversary_episode_reward: Tensor
-    """float32 [*batch, 3, 1]: the sum of `reward` since the last reset."""
-    agent_episode_reward: Tensor
-    """float32 [*batch, 1, 1]: the sum of `reward` since the last reset."""
+    adversary_position: Float32[Tensor, "*batch 3 2"]
+    adversary_velocity: Float32[Tensor, "*batch 3 2"]
+    agent_position: Float32[Tensor, "*batch 1 2"]
+    agent_velocity: Float32[Tensor, "*batch 1 2"]
+    obstacle: Float32[Tensor, "*batch 2 2"]
+    """positions; they never move"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    adversary_done: Bool[Tensor, "*batch 3 1"]
+    adversary_terminated: Bool[Tensor, "*batch 3 1"]
+    adversary_truncated: Bool[Tensor, "*batch 3 1"]
+    agent_done: Bool[Tensor, "*batch 1 1"]
+    agent_terminated: Bool[Tensor, "*batch 1 1"]
+    agent_truncated: Bool[Tensor, "*batch 1 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    adversary_episode_reward: Float32[Tensor, "*batch 3 1"]
+    """the sum of `reward` since the last reset"""
+    agent_episode_reward: Float32[Tensor, "*batch 1 1"]
+    """the sum of `reward` since the last reset"""
 
 
 class SimpleTagTrainNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `SimpleTagTrainRoot`, and more."""
 
-    adversary_position: Tensor
-    """float32 [*batch, 3, 2]."""
-    adversary_velocity: Tensor
-    """float32 [*batch, 3, 2]."""
-    agent_position: Tensor
-    """float32 [*batch, 1, 2]."""
-    agent_velocity: Tensor
-    """float32 [*batch, 1, 2]."""
-    obstacle: Tensor
-    """float32 [*batch, 2, 2]: positions; they never move."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    adversary_done: Tensor
-    """bool [*batch, 3, 1]: the episode is over."""
-    adversary_terminated: Tensor
-    """bool [*batch, 3, 1]: it ended."""
-    adversary_truncated: Tensor
-    """bool [*batch, 3, 1]: it was cut off."""
-    agent_done: Tensor
-    """bool [*batch, 1, 1]: the episode is over."""
-    agent_terminated: Tensor
-    """bool [*batch, 1, 1]: it ended."""
-    agent_truncated: Tensor
-    """bool [*batch, 1, 1]: it was cut off."""
-    is_init: Tensor
-    """bool [*batch, 1]: true right after a reset."""
-    step_count: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    adversary_episode_reward: Tensor
-    """float32 [*batch, 3, 1]: the sum of `reward` since the last reset."""
-    agent_episode_reward: Tensor
-    """float32 [*batch, 1, 1]: the sum of `reward` since the last reset."""
-    adversary_reward: Tensor
-    """float32 [*batch, 3, 1]."""
-    agent_reward: Tensor
-    """float32 [*batch, 1, 1]."""
+    adversary_position: Float32[Tensor, "*batch 3 2"]
+    adversary_velocity: Float32[Tensor, "*batch 3 2"]
+    agent_position: Float32[Tensor, "*batch 1 2"]
+    agent_velocity: Float32[Tensor, "*batch 1 2"]
+    obstacle: Float32[Tensor, "*batch 2 2"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    adversary_done: Bool[Tensor, "*batch 3 1"]
+    adversary_terminated: Bool[Tensor, "*batch 3 1"]
+    adversary_truncated: Bool[Tensor, "*batch 3 1"]
+    agent_done: Bool[Tensor, "*batch 1 1"]
+    agent_terminated: Bool[Tensor, "*batch 1 1"]
+    agent_truncated: Bool[Tensor, "*batch 1 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    adversary_episode_reward: Float32[Tensor, "*batch 3 1"]
+    agent_episode_reward: Float32[Tensor, "*batch 1 1"]
+    adversary_reward: Float32[Tensor, "*batch 3 1"]
+    agent_reward: Float32[Tensor, "*batch 1 1"]
 
 
 def simple_tag_train_reset(
@@ -196,18 +156,12 @@ def simple_tag_train_advance(
         adversary_action,
         agent_action,
     )
+    rewards = simple_tag_reward(env_consts, base.adversary_position, base.agent_position)
+    # chains.SimpleTagTrain.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
     # chains.SimpleTagTrain.transforms[1]
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 25)
-    next_done = base.done | next_truncated
-    next_adversary_done = base.adversary_done | next_truncated.unsqueeze(-2)
-    next_adversary_truncated = base.adversary_truncated | next_truncated.unsqueeze(-2)
-    next_agent_done = base.agent_done | next_truncated.unsqueeze(-2)
-    next_agent_truncated = base.agent_truncated | next_truncated.unsqueeze(-2)
-    # chains.SimpleTagTrain.transforms[0]
-    next_is_init = torch.zeros_like(base.done)
-    # envs.SimpleTag
-    rewards = simple_tag_reward(env_consts, base.adversary_position, base.agent_position)
     # chains.SimpleTagTrain.transforms[2]
     next_adversary_episode_reward = adversary_episode_reward + rewards.adversary_reward
     next_agent_episode_reward = agent_episode_reward + rewards.agent_reward
@@ -217,15 +171,15 @@ def simple_tag_train_advance(
         agent_position=base.agent_position,
         agent_velocity=base.agent_velocity,
         obstacle=base.obstacle,
-        done=next_done,
+        done=base.done | next_truncated,
         terminated=base.terminated,
         truncated=next_truncated,
-        adversary_done=next_adversary_done,
+        adversary_done=base.adversary_done | next_truncated.unsqueeze(-1),
         adversary_terminated=base.adversary_terminated,
-        adversary_truncated=next_adversary_truncated,
-        agent_done=next_agent_done,
+        adversary_truncated=base.adversary_truncated | next_truncated.unsqueeze(-1),
+        agent_done=base.agent_done | next_truncated.unsqueeze(-1),
         agent_terminated=base.agent_terminated,
-        agent_truncated=next_agent_truncated,
+        agent_truncated=base.agent_truncated | next_truncated.unsqueeze(-1),
         is_init=next_is_init,
         step_count=next_step_count,
         adversary_episode_reward=next_adversary_episode_reward,
@@ -261,15 +215,11 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         ("adversary", "episode_reward"): float32 [*batch, 3, 1]; the sum of `reward` since the last
             reset
         ("agent", "episode_reward"): float32 [*batch, 1, 1]; the sum of `reward` since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        ("adversary", "done"): bool [*batch, 3, 1]; the episode is over
-        ("adversary", "terminated"): bool [*batch, 3, 1]; it ended
-        ("adversary", "truncated"): bool [*batch, 3, 1]; it was cut off
-        ("agent", "done"): bool [*batch, 1, 1]; the episode is over
-        ("agent", "terminated"): bool [*batch, 1, 1]; it ended
-        ("agent", "truncated"): bool [*batch, 1, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        ("adversary", "done"), ("adversary", "terminated"), ("adversary", "truncated"): bool [*batch, 3,
+            1]; the episode is over; it ended; it was cut off
+        ("agent", "done"), ("agent", "terminated"), ("agent", "truncated"): bool [*batch, 1, 1]; the
+            episode is over; it ended; it was cut off
         ("adversary", "action"): int64 [*batch, 3] in 0..4; nothing, left, right, down, up
         ("agent", "action"): int64 [*batch, 1] in 0..4; nothing, left, right, down, up
         ("next", "adversary", "reward"): float32 [*batch, 3, 1]
@@ -326,118 +276,81 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        adversary_flag = Categorical(2, shape=(3, 1), dtype=torch.bool)
+        agent_flag = Categorical(2, shape=(1, 1), dtype=torch.bool)
+        observation = Composite(
+            adversary=Composite(
+                observation=Unbounded(shape=(3, 16), dtype=torch.float32),
+                position=Unbounded(shape=(3, 2), dtype=torch.float32),
+                velocity=Unbounded(shape=(3, 2), dtype=torch.float32),
+                episode_reward=Unbounded(shape=(3, 1), dtype=torch.float32),
+                shape=(3,),
+            ),
+            agent=Composite(
+                observation=Unbounded(shape=(1, 14), dtype=torch.float32),
+                position=Unbounded(shape=(1, 2), dtype=torch.float32),
+                velocity=Unbounded(shape=(1, 2), dtype=torch.float32),
+                episode_reward=Unbounded(shape=(1, 1), dtype=torch.float32),
+                shape=(1,),
+            ),
+            obstacle=Unbounded(shape=(2, 2), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+        )
         return EnvSpecs(
             action=Composite(
-                adversary=Composite(
-                    action=Categorical(5, shape=(3,), dtype=torch.int64, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    action=Categorical(5, shape=(1,), dtype=torch.int64, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                adversary=Composite(action=Categorical(5, shape=(3,), dtype=torch.int64), shape=(3,)),
+                agent=Composite(action=Categorical(5, shape=(1,), dtype=torch.int64), shape=(1,)),
             ),
-            observation=Composite(
-                adversary=Composite(
-                    observation=Unbounded(shape=(3, 16), dtype=torch.float32, device=device),
-                    position=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    episode_reward=Unbounded(shape=(3, 1), dtype=torch.float32, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    observation=Unbounded(shape=(1, 14), dtype=torch.float32, device=device),
-                    position=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    episode_reward=Unbounded(shape=(1, 1), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                obstacle=Unbounded(shape=(2, 2), dtype=torch.float32, device=device),
-                is_init=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(
-                adversary=Composite(
-                    position=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    episode_reward=Unbounded(shape=(3, 1), dtype=torch.float32, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    position=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    episode_reward=Unbounded(shape=(1, 1), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                obstacle=Unbounded(shape=(2, 2), dtype=torch.float32, device=device),
-                step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                device=device,
+            observation=observation,
+            state=observation.select(
+                ("adversary", "position"),
+                ("adversary", "velocity"),
+                ("agent", "position"),
+                ("agent", "velocity"),
+                "obstacle",
+                "step_count",
+                ("adversary", "episode_reward"),
+                ("agent", "episode_reward"),
             ),
             reward=Composite(
-                adversary=Composite(
-                    reward=Unbounded(shape=(3, 1), dtype=torch.float32, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    reward=Unbounded(shape=(1, 1), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                adversary=Composite(reward=Unbounded(shape=(3, 1), dtype=torch.float32), shape=(3,)),
+                agent=Composite(reward=Unbounded(shape=(1, 1), dtype=torch.float32), shape=(1,)),
             ),
             done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
+                done=flag,
+                terminated=flag,
+                truncated=flag,
                 adversary=Composite(
-                    done=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    shape=(3,),
-                    device=device,
+                    done=adversary_flag, terminated=adversary_flag, truncated=adversary_flag, shape=(3,)
                 ),
-                agent=Composite(
-                    done=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                agent=Composite(done=agent_flag, terminated=agent_flag, truncated=agent_flag, shape=(1,)),
             ),
-        )
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> SimpleTagTrainRoot:
-        return SimpleTagTrainRoot(
-            adversary_position=tensordict.get(("adversary", "position")),
-            adversary_velocity=tensordict.get(("adversary", "velocity")),
-            agent_position=tensordict.get(("agent", "position")),
-            agent_velocity=tensordict.get(("agent", "velocity")),
-            obstacle=tensordict.get("obstacle"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            adversary_done=tensordict.get(("adversary", "done")),
-            adversary_terminated=tensordict.get(("adversary", "terminated")),
-            adversary_truncated=tensordict.get(("adversary", "truncated")),
-            agent_done=tensordict.get(("agent", "done")),
-            agent_terminated=tensordict.get(("agent", "terminated")),
-            agent_truncated=tensordict.get(("agent", "truncated")),
-            is_init=tensordict.get("is_init"),
-            step_count=tensordict.get("step_count"),
-            adversary_episode_reward=tensordict.get(("adversary", "episode_reward")),
-            agent_episode_reward=tensordict.get(("agent", "episode_reward")),
+        keys = (
+            ("adversary", "position"),
+            ("adversary", "velocity"),
+            ("agent", "position"),
+            ("agent", "velocity"),
+            "obstacle",
+            "done",
+            "terminated",
+            "truncated",
+            ("adversary", "done"),
+            ("adversary", "terminated"),
+            ("adversary", "truncated"),
+            ("agent", "done"),
+            ("agent", "terminated"),
+            ("agent", "truncated"),
+            "is_init",
+            "step_count",
+            ("adversary", "episode_reward"),
+            ("agent", "episode_reward"),
         )
+        return SimpleTagTrainRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> SimpleTagTrainRoot:
         return simple_tag_train_reset(
@@ -543,149 +456,91 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
 
 if TYPE_CHECKING:
 
-    class SimpleTagTrainNextData(
-        TypedTensorDict[
-            Literal["observation", "position", "velocity", "episode_reward", "reward"],
-            tuple[Literal["adversary"], Literal["observation"]],
-            Float32[Tensor, "*batch 3 16"],
-            tuple[Literal["agent"], Literal["observation"]],
-            Float32[Tensor, "*batch 1 14"],
-            tuple[Literal["adversary"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 3 2"],
-            tuple[Literal["agent"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 1 2"],
-            Literal["obstacle"],
-            Float32[Tensor, "*batch 2 2"],
-            Literal["done", "terminated", "truncated", "is_init"],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1 1"],
-            Literal["step_count"],
-            Int64[Tensor, "*batch 1"],
-            tuple[Literal["adversary"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1 1"],
-            Literal["adversary", "agent"],
-            TensorDict,
-        ]
-    ):
+    class SimpleTagTrainNextData(TypedTensorDict[
+        Literal["observation", "position", "velocity", "episode_reward", "reward"],
+        tuple[Literal["adversary"], Literal["observation"]], Float32[Tensor, "*batch 3 16"],
+        tuple[Literal["agent"], Literal["observation"]], Float32[Tensor, "*batch 1 14"],
+        tuple[Literal["adversary"], Literal["position", "velocity"]], Float32[Tensor, "*batch 3 2"],
+        tuple[Literal["agent"], Literal["position", "velocity"]], Float32[Tensor, "*batch 1 2"],
+        Literal["obstacle"], Float32[Tensor, "*batch 2 2"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        tuple[Literal["adversary"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1 1"],
+        Literal["adversary", "agent"], TensorDict,
+    ]):
         """The `"next"` part of `SimpleTagTrainData`."""
 
-    class SimpleTagTrainData(
-        TypedTensorDict[
-            Literal["observation", "position", "velocity", "episode_reward", "action", "reward"],
-            tuple[Literal["adversary"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["observation"]],
-            Float32[Tensor, "*batch 3 16"],
-            tuple[Literal["agent"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["observation"]],
-            Float32[Tensor, "*batch 1 14"],
-            tuple[Literal["adversary"], Literal["position", "velocity"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 3 2"],
-            tuple[Literal["agent"], Literal["position", "velocity"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 1 2"],
-            Literal["obstacle"] | tuple[Literal["next"], Literal["obstacle"]],
-            Float32[Tensor, "*batch 2 2"],
-            Literal["done", "terminated", "truncated", "is_init"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1 1"],
-            Literal["step_count"]
-            | tuple[Literal["agent"], Literal["action"]]
-            | tuple[Literal["next"], Literal["step_count"]],
-            Int64[Tensor, "*batch 1"],
-            tuple[Literal["adversary"], Literal["episode_reward"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["episode_reward"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["episode_reward", "reward"]],
-            Float32[Tensor, "*batch 1 1"],
-            tuple[Literal["adversary"], Literal["action"]],
-            Int64[Tensor, "*batch 3"],
-            Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]],
-            TensorDict,
-            Literal["next"],
-            SimpleTagTrainNextData,
-        ]
-    ):
+    class SimpleTagTrainData(TypedTensorDict[
+        Literal["observation", "position", "velocity", "episode_reward", "action", "reward"],
+        tuple[Literal["adversary"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["observation"]],
+        Float32[Tensor, "*batch 3 16"],
+        tuple[Literal["agent"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["observation"]], Float32[Tensor, "*batch 1 14"],
+        tuple[Literal["adversary"], Literal["position", "velocity"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["position", "velocity"]],
+        Float32[Tensor, "*batch 3 2"],
+        tuple[Literal["agent"], Literal["position", "velocity"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["position", "velocity"]],
+        Float32[Tensor, "*batch 1 2"],
+        Literal["obstacle"] | tuple[Literal["next"], Literal["obstacle"]], Float32[Tensor, "*batch 2 2"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 1 1"],
+        Literal["step_count"]
+        | tuple[Literal["agent"], Literal["action"]]
+        | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        tuple[Literal["adversary"], Literal["episode_reward"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["episode_reward", "reward"]],
+        Float32[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["episode_reward"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["episode_reward", "reward"]],
+        Float32[Tensor, "*batch 1 1"],
+        tuple[Literal["adversary"], Literal["action"]], Int64[Tensor, "*batch 3"],
+        Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]], TensorDict,
+        Literal["next"], SimpleTagTrainNextData,
+    ]):
         """The tensordicts of `SimpleTagTrain`, with their keys."""
 
-    class SimpleTagTrainSpecs(KeyTypes[NestedKey, NestedKey, NestedKey]):
+    class SimpleTagTrainSpecs(
+        KeyTypes[NestedKey, NestedKey, NestedKey],
+        Actions[
+            tuple[Literal["adversary", "agent"], Literal["action"]], Categorical,
+            Literal["adversary", "agent"], Composite,
+        ],
+        Observations[
+            tuple[Literal["adversary", "agent"], Literal["observation", "position", "velocity", "episode_reward"]]
+            | Literal["obstacle"], Unbounded,
+            Literal["is_init"], Categorical,
+            Literal["step_count"], Bounded,
+            Literal["adversary", "agent"], Composite,
+        ],
+        States[
+            tuple[Literal["adversary", "agent"], Literal["position", "velocity", "episode_reward"]]
+            | Literal["obstacle"], Unbounded,
+            Literal["step_count"], Bounded,
+            Literal["adversary", "agent"], Composite,
+        ],
+        Rewards[
+            tuple[Literal["adversary", "agent"], Literal["reward"]], Unbounded,
+            Literal["adversary", "agent"], Composite,
+        ],
+        Dones[
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["adversary", "agent"], Literal["done", "terminated", "truncated"]], Categorical,
+            Literal["adversary", "agent"], Composite,
+        ],
+    ):
         """The types of the specs and keys of `SimpleTagTrain`."""
 
-        action_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["action"]] | tuple[Literal["agent"], Literal["action"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        full_action_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["action"]] | tuple[Literal["agent"], Literal["action"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        observation_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["observation", "position", "velocity", "episode_reward"]]
-            | tuple[Literal["agent"], Literal["observation", "position", "velocity", "episode_reward"]]
-            | Literal["obstacle"],
-            Unbounded,
-            Literal["is_init"],
-            Categorical,
-            Literal["step_count"],
-            Bounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        state_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["position", "velocity", "episode_reward"]]
-            | tuple[Literal["agent"], Literal["position", "velocity", "episode_reward"]]
-            | Literal["obstacle"],
-            Unbounded,
-            Literal["step_count"],
-            Bounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        reward_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["reward"]] | tuple[Literal["agent"], Literal["reward"]],
-            Unbounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        full_reward_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["reward"]] | tuple[Literal["agent"], Literal["reward"]],
-            Unbounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        done_spec: TypedComposite[
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        full_done_spec: TypedComposite[
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-
 else:
-    SimpleTagTrainNextData = TensorDict
-    SimpleTagTrainData = TensorDict
+    SimpleTagTrainNextData = SimpleTagTrainData = TensorDict

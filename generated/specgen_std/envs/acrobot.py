@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ab1cf33226673b58fd610d1de9fba638a4d645eca5e07361f5026d785520ce43
+# specgen: sha256=c88623c75a54dc91d3821e7d03ba4a0a1a9af3ecf108bec3d994d7e3884a37cd
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -24,20 +24,13 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import (
+        Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+    )
 
 __all__ = [
-    "Acrobot",
-    "AcrobotData",
-    "AcrobotGym",
-    "AcrobotGymData",
-    "AcrobotGymNext",
-    "AcrobotGymNextData",
-    "AcrobotGymRoot",
-    "AcrobotNext",
-    "AcrobotNextData",
-    "AcrobotParams",
-    "AcrobotRoot",
+    "Acrobot", "AcrobotData", "AcrobotGym", "AcrobotGymData", "AcrobotGymNext", "AcrobotGymNextData",
+    "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotRoot",
 ]
 
 
@@ -65,86 +58,58 @@ class AcrobotParams(NamedTuple):
 class AcrobotRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    theta1: Tensor
-    """float32 [*batch]: angle of the first link in rad."""
-    theta2: Tensor
-    """float32 [*batch]: angle of the second link in rad."""
-    dtheta1: Tensor
-    """float32 [*batch]: rad/s."""
-    dtheta2: Tensor
-    """float32 [*batch]: rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    theta1: Float32[Tensor, "*batch"]
+    """angle of the first link in rad"""
+    theta2: Float32[Tensor, "*batch"]
+    """angle of the second link in rad"""
+    dtheta1: Float32[Tensor, "*batch"]
+    """rad/s"""
+    dtheta2: Float32[Tensor, "*batch"]
+    """rad/s"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class AcrobotNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    theta1: Tensor
-    """float32 [*batch]: angle of the first link in rad."""
-    theta2: Tensor
-    """float32 [*batch]: angle of the second link in rad."""
-    dtheta1: Tensor
-    """float32 [*batch]: rad/s."""
-    dtheta2: Tensor
-    """float32 [*batch]: rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+AcrobotNext = AcrobotRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def acrobot_derivatives(params: AcrobotParams, s: Tensor, torque: Tensor) -> Tensor:
     """Time derivative of (theta1, theta2, dtheta1, dtheta2) under a torque on the second joint."""
-    # envs.Acrobot.functions.derivatives.let.inner
+    # envs.Acrobot.functions
     inner = (
         params.link_length_1**2
         + params.link_com_pos_2**2
         + 2 * params.link_length_1 * params.link_com_pos_2 * torch.cos(s[..., 1])
     )
-    # envs.Acrobot.functions.derivatives.let.d1
     d1 = (
         params.link_mass_1 * params.link_com_pos_1**2
         + params.link_mass_2 * inner
         + params.link_moi
         + params.link_moi
     )
-    # envs.Acrobot.functions.derivatives.let.d2
     d2 = (
         params.link_mass_2
         * (params.link_com_pos_2**2 + params.link_length_1 * params.link_com_pos_2 * torch.cos(s[..., 1]))
         + params.link_moi
     )
-    # envs.Acrobot.functions.derivatives.let.phi2
     phi2 = (
         params.link_mass_2
         * params.link_com_pos_2
         * params.gravity
         * torch.cos(s[..., 0] + s[..., 1] - math.pi / 2)
     )
-    # envs.Acrobot.functions.derivatives.let.coriolis
     coriolis = params.link_mass_2 * params.link_length_1 * params.link_com_pos_2 * torch.sin(s[..., 1])
-    # envs.Acrobot.functions.derivatives.let.weight
     weight = (
         (params.link_mass_1 * params.link_com_pos_1 + params.link_mass_2 * params.link_length_1)
         * params.gravity
         * torch.cos(s[..., 0] - math.pi / 2)
     )
-    # envs.Acrobot.functions.derivatives.let.phi1
     phi1 = -coriolis * s[..., 3] ** 2 - 2 * coriolis * s[..., 3] * s[..., 2] + weight + phi2
-    # envs.Acrobot.functions.derivatives.let.inertia
     inertia = params.link_mass_2 * params.link_com_pos_2**2 + params.link_moi - d2**2 / d1
-    # envs.Acrobot.functions.derivatives.let.ddtheta2
     ddtheta2 = (torque + d2 / d1 * phi1 - coriolis * s[..., 2] ** 2 - phi2) / inertia
-    # envs.Acrobot.functions.derivatives.let.ddtheta1
     ddtheta1 = -(d2 * ddtheta2 + phi1) / d1
-    # envs.Acrobot.functions.derivatives.returns
     return torch.stack((s[..., 2], s[..., 3], ddtheta1, ddtheta2), dim=-1)
 
 
@@ -155,18 +120,12 @@ def acrobot_reset(
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_theta1: float32 [*batch], uniform in [0, 1).
-        draw_theta2: float32 [*batch], uniform in [0, 1).
-        draw_dtheta1: float32 [*batch], uniform in [0, 1).
-        draw_dtheta2: float32 [*batch], uniform in [0, 1).
+        draw_theta1, draw_theta2, draw_dtheta1, draw_dtheta2: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Acrobot.reset.theta1
+    # envs.Acrobot.reset
     theta1 = -0.1 + 0.2 * draw_theta1
-    # envs.Acrobot.reset.theta2
     theta2 = -0.1 + 0.2 * draw_theta2
-    # envs.Acrobot.reset.dtheta1
     dtheta1 = -0.1 + 0.2 * draw_dtheta1
-    # envs.Acrobot.reset.dtheta2
     dtheta2 = -0.1 + 0.2 * draw_dtheta2
     return AcrobotRoot(
         theta1=theta1,
@@ -186,30 +145,21 @@ def acrobot_advance(
 
     Args:
         params: constructor keywords of the environment.
-        theta1: float32 [*batch]: angle of the first link in rad.
-        theta2: float32 [*batch]: angle of the second link in rad.
-        dtheta1: float32 [*batch]: rad/s.
-        dtheta2: float32 [*batch]: rad/s.
+        theta1, theta2, dtheta1, dtheta2: as in `AcrobotRoot`.
         action: int64 [*batch].
     """
-    # envs.Acrobot.step.torque
+    # envs.Acrobot.step
     torque = action.to(torch.float32) - 1
-    # envs.Acrobot.step.s
     s = rk4(
         partial(acrobot_derivatives, params),
         torch.stack((theta1, theta2, dtheta1, dtheta2), dim=-1),
         params.dt,
         torque,
     )
-    # envs.Acrobot.step.next.theta1
     next_theta1 = (s[..., 0] + math.pi) % (2 * math.pi) - math.pi
-    # envs.Acrobot.step.next.theta2
     next_theta2 = (s[..., 1] + math.pi) % (2 * math.pi) - math.pi
-    # envs.Acrobot.step.next.dtheta1
     next_dtheta1 = torch.clamp(s[..., 2], -4 * math.pi, 4 * math.pi)
-    # envs.Acrobot.step.next.dtheta2
     next_dtheta2 = torch.clamp(s[..., 3], -9 * math.pi, 9 * math.pi)
-    # envs.Acrobot.step.terminated
     terminated = (-torch.cos(next_theta1) - torch.cos(next_theta2 + next_theta1) > 1).unsqueeze(-1)
     return AcrobotNext(
         theta1=next_theta1,
@@ -226,12 +176,12 @@ def acrobot_reward(terminated: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `AcrobotNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Acrobot.step.reward
+    # envs.Acrobot.step
     return torch.where(terminated, 0.0, torch.full_like(terminated, -1.0, dtype=torch.float32))
 
 
@@ -239,15 +189,12 @@ def acrobot_observe(theta1: Tensor, theta2: Tensor, dtheta1: Tensor, dtheta2: Te
     """The observation of a state, for any leading dimensions.
 
     Args:
-        theta1: float32 [*batch]: angle of the first link in rad.
-        theta2: float32 [*batch]: angle of the second link in rad.
-        dtheta1: float32 [*batch]: rad/s.
-        dtheta2: float32 [*batch]: rad/s.
+        theta1, theta2, dtheta1, dtheta2: as in `AcrobotRoot`.
 
     Returns:
         float32 [*batch, 6].
     """
-    # envs.Acrobot.observe.observation
+    # envs.Acrobot.observe
     return torch.stack(
         (torch.cos(theta1), torch.sin(theta1), torch.cos(theta2), torch.sin(theta2), dtheta1, dtheta2), dim=-1
     )
@@ -265,9 +212,7 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
         theta2: float32 [*batch] in [-3.14159, 3.14159]; angle of the second link in rad
         dtheta1: float32 [*batch] in [-12.5664, 12.5664]; rad/s
         dtheta2: float32 [*batch] in [-28.2743, 28.2743]; rad/s
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -316,51 +261,29 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -1.0, -1.0, -12.566371, -28.274334],
+                high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334],
+                shape=(6,),
+                dtype=torch.float32,
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -1.0, -1.0, -12.566371, -28.274334],
-                    high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334],
-                    shape=(6,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                dtheta1=Bounded(low=-12.566371, high=12.566371, shape=(), dtype=torch.float32, device=device),
-                dtheta2=Bounded(low=-28.274334, high=28.274334, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32, device=device),
-                dtheta1=Bounded(low=-12.566371, high=12.566371, shape=(), dtype=torch.float32, device=device),
-                dtheta2=Bounded(low=-28.274334, high=28.274334, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
+            theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
+            dtheta1=Bounded(low=-12.566371, high=12.566371, shape=(), dtype=torch.float32),
+            dtheta2=Bounded(low=-28.274334, high=28.274334, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("theta1", "theta2", "dtheta1", "dtheta2"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> AcrobotRoot:
-        return AcrobotRoot(
-            theta1=tensordict.get("theta1"),
-            theta2=tensordict.get("theta2"),
-            dtheta1=tensordict.get("dtheta1"),
-            dtheta2=tensordict.get("dtheta2"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return AcrobotRoot(*[tensordict.get(name) for name in AcrobotRoot._fields])
 
     def _fresh(self) -> AcrobotRoot:
         return acrobot_reset(
@@ -377,13 +300,7 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
     def _root_entries(self, root: AcrobotRoot) -> dict[str, Any]:
         return {
             "observation": acrobot_observe(root.theta1, root.theta2, root.dtheta1, root.dtheta2),
-            "theta1": root.theta1,
-            "theta2": root.theta2,
-            "dtheta1": root.dtheta1,
-            "dtheta2": root.dtheta2,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
+            **root._asdict(),
         }
 
     def _next_entries(
@@ -391,13 +308,7 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
     ) -> dict[str, Any]:
         return {
             "observation": acrobot_observe(next_.theta1, next_.theta2, next_.dtheta1, next_.dtheta2),
-            "theta1": next_.theta1,
-            "theta2": next_.theta2,
-            "dtheta1": next_.dtheta1,
-            "dtheta2": next_.dtheta2,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": acrobot_reward(next_.terminated),
         }
 
@@ -405,29 +316,20 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
 class AcrobotGymRoot(NamedTuple):
     """What an episode stands at."""
 
-    observation: Tensor
-    """float32 [*batch, 6]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    observation: Float32[Tensor, "*batch 6"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class AcrobotGymNext(NamedTuple):
-    """What a step returned."""
+    """What a step returned: the fields of `AcrobotGymRoot`, and more."""
 
-    observation: Tensor
-    """float32 [*batch, 6]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    observation: Float32[Tensor, "*batch 6"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
@@ -435,9 +337,7 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
 
     Keys:
         observation: float32 [6]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
     """
@@ -457,38 +357,24 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -1.0, -1.0, -12.566370964050293, -28.274333953857422],
-                    high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422],
-                    shape=(6,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -1.0, -1.0, -12.566370964050293, -28.274333953857422],
+                high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422],
+                shape=(6,),
+                dtype=torch.float32,
+            )
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> AcrobotGymRoot:
-        return AcrobotGymRoot(
-            observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return AcrobotGymRoot(*[tensordict.get(name) for name in AcrobotGymRoot._fields])
 
     def _fresh(self) -> AcrobotGymRoot:
         observation = self._gym_reset()
@@ -525,122 +411,77 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
         )
 
     def _root_entries(self, root: AcrobotGymRoot) -> dict[str, Any]:
-        return {
-            "observation": root.observation,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: AcrobotGymRoot, actions: tuple[Tensor, ...], next_: AcrobotGymNext
     ) -> dict[str, Any]:
-        return {
-            "observation": next_.observation,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 if TYPE_CHECKING:
 
-    class AcrobotNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 6"],
-            Literal["theta1", "theta2", "dtheta1", "dtheta2"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class AcrobotNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 6"],
+        Literal["theta1", "theta2", "dtheta1", "dtheta2"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `AcrobotData`."""
 
-    class AcrobotData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 6"],
-            Literal["theta1", "theta2", "dtheta1", "dtheta2"]
-            | tuple[Literal["next"], Literal["theta1", "theta2", "dtheta1", "dtheta2"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            AcrobotNextData,
-        ]
-    ):
+    class AcrobotData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 6"],
+        Literal["theta1", "theta2", "dtheta1", "dtheta2"]
+        | tuple[Literal["next"], Literal["theta1", "theta2", "dtheta1", "dtheta2"]],
+        Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], AcrobotNextData,
+    ]):
         """The tensordicts of `Acrobot`, with their keys."""
 
-    class AcrobotSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class AcrobotSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation", "theta1", "theta2", "dtheta1", "dtheta2"], Bounded],
+        States[Literal["theta1", "theta2", "dtheta1", "dtheta2"], Bounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `Acrobot`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation", "theta1", "theta2", "dtheta1", "dtheta2"], Bounded
-        ]
-        state_spec: TypedComposite[Literal["theta1", "theta2", "dtheta1", "dtheta2"], Bounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class AcrobotGymNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 6"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class AcrobotGymNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 6"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `AcrobotGymData`."""
 
-    class AcrobotGymData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 6"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            AcrobotGymNextData,
-        ]
-    ):
+    class AcrobotGymData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 6"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], AcrobotGymNextData,
+    ]):
         """The tensordicts of `AcrobotGym`, with their keys."""
 
-    class AcrobotGymSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class AcrobotGymSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `AcrobotGym`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation"], Bounded]
-        state_spec: Composite
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    AcrobotNextData = TensorDict
-    AcrobotData = TensorDict
-    AcrobotGymNextData = TensorDict
-    AcrobotGymData = TensorDict
+    AcrobotNextData = AcrobotData = AcrobotGymNextData = AcrobotGymData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9380a6ec12f65ab587b5a97a8808c276db8a849841b8250e4a951e586f64f1f9
+# specgen: sha256=de85a34325942b7cc6df784c00efa9a27b847437765cae60fcdfba3c875e334b
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -22,20 +22,13 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import (
+        Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+    )
 
 __all__ = [
-    "CartPole",
-    "CartPoleData",
-    "CartPoleGym",
-    "CartPoleGymData",
-    "CartPoleGymNext",
-    "CartPoleGymNextData",
-    "CartPoleGymRoot",
-    "CartPoleNext",
-    "CartPoleNextData",
-    "CartPoleParams",
-    "CartPoleRoot",
+    "CartPole", "CartPoleData", "CartPoleGym", "CartPoleGymData", "CartPoleGymNext", "CartPoleGymNextData",
+    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPoleRoot",
 ]
 
 
@@ -63,39 +56,21 @@ class CartPoleParams(NamedTuple):
 class CartPoleRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    x: Tensor
-    """float32 [*batch]: position of the cart in m."""
-    x_dot: Tensor
-    """float32 [*batch]: velocity of the cart in m/s."""
-    theta: Tensor
-    """float32 [*batch]: angle of the pole in rad."""
-    theta_dot: Tensor
-    """float32 [*batch]: angular velocity of the pole in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    x: Float32[Tensor, "*batch"]
+    """position of the cart in m"""
+    x_dot: Float32[Tensor, "*batch"]
+    """velocity of the cart in m/s"""
+    theta: Float32[Tensor, "*batch"]
+    """angle of the pole in rad"""
+    theta_dot: Float32[Tensor, "*batch"]
+    """angular velocity of the pole in rad/s"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class CartPoleNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    x: Tensor
-    """float32 [*batch]: position of the cart in m."""
-    x_dot: Tensor
-    """float32 [*batch]: velocity of the cart in m/s."""
-    theta: Tensor
-    """float32 [*batch]: angle of the pole in rad."""
-    theta_dot: Tensor
-    """float32 [*batch]: angular velocity of the pole in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+CartPoleNext = CartPoleRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def cart_pole_reset(
@@ -105,18 +80,12 @@ def cart_pole_reset(
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_x: float32 [*batch], uniform in [0, 1).
-        draw_x_dot: float32 [*batch], uniform in [0, 1).
-        draw_theta: float32 [*batch], uniform in [0, 1).
-        draw_theta_dot: float32 [*batch], uniform in [0, 1).
+        draw_x, draw_x_dot, draw_theta, draw_theta_dot: float32 [*batch], uniform in [0, 1).
     """
-    # envs.CartPole.reset.x
+    # envs.CartPole.reset
     x = -0.05 + 0.1 * draw_x
-    # envs.CartPole.reset.x_dot
     x_dot = -0.05 + 0.1 * draw_x_dot
-    # envs.CartPole.reset.theta
     theta = -0.05 + 0.1 * draw_theta
-    # envs.CartPole.reset.theta_dot
     theta_dot = -0.05 + 0.1 * draw_theta_dot
     return CartPoleRoot(
         x=x,
@@ -136,41 +105,26 @@ def cart_pole_advance(
 
     Args:
         params: constructor keywords of the environment.
-        x: float32 [*batch]: position of the cart in m.
-        x_dot: float32 [*batch]: velocity of the cart in m/s.
-        theta: float32 [*batch]: angle of the pole in rad.
-        theta_dot: float32 [*batch]: angular velocity of the pole in rad/s.
+        x, x_dot, theta, theta_dot: as in `CartPoleRoot`.
         action: int64 [*batch].
     """
-    # envs.CartPole.step.force
+    # envs.CartPole.step
     force = torch.where(
         action == 1, params.force_mag, torch.full_like(action, -params.force_mag, dtype=torch.float32)
     )
-    # envs.CartPole.step.costheta
     costheta = torch.cos(theta)
-    # envs.CartPole.step.sintheta
     sintheta = torch.sin(theta)
-    # envs.CartPole.step.total_mass
     total_mass = params.masscart + params.masspole
-    # envs.CartPole.step.polemass_length
     polemass_length = params.masspole * params.length
-    # envs.CartPole.step.temp
     temp = (force + polemass_length * theta_dot**2 * sintheta) / total_mass
-    # envs.CartPole.step.thetaacc
     thetaacc = (params.gravity * sintheta - costheta * temp) / (
         params.length * (4 / 3 - params.masspole * costheta**2 / total_mass)
     )
-    # envs.CartPole.step.xacc
     xacc = temp - polemass_length * thetaacc * costheta / total_mass
-    # envs.CartPole.step.next.x
     next_x = x + params.tau * x_dot
-    # envs.CartPole.step.next.x_dot
     next_x_dot = x_dot + params.tau * xacc
-    # envs.CartPole.step.next.theta
     next_theta = theta + params.tau * theta_dot
-    # envs.CartPole.step.next.theta_dot
     next_theta_dot = theta_dot + params.tau * thetaacc
-    # envs.CartPole.step.terminated
     terminated = (
         (torch.abs(next_x) > params.x_threshold) | (torch.abs(next_theta) > params.theta_threshold)
     ).unsqueeze(-1)
@@ -189,12 +143,12 @@ def cart_pole_reward(terminated: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `CartPoleNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.CartPole.step.reward
+    # envs.CartPole.step
     return torch.ones_like(terminated, dtype=torch.float32)
 
 
@@ -202,15 +156,12 @@ def cart_pole_observe(x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch]: position of the cart in m.
-        x_dot: float32 [*batch]: velocity of the cart in m/s.
-        theta: float32 [*batch]: angle of the pole in rad.
-        theta_dot: float32 [*batch]: angular velocity of the pole in rad/s.
+        x, x_dot, theta, theta_dot: as in `CartPoleRoot`.
 
     Returns:
         float32 [*batch, 4].
     """
-    # envs.CartPole.observe.observation
+    # envs.CartPole.observe
     return torch.stack((x, x_dot, theta, theta_dot), dim=-1)
 
 
@@ -225,9 +176,7 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
         x_dot: float32 [*batch]; velocity of the cart in m/s
         theta: float32 [*batch]; angle of the pole in rad
         theta_dot: float32 [*batch]; angular velocity of the pole in rad/s
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..1
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -276,51 +225,29 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(2, shape=(), dtype=torch.int64, device=device), device=device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-4.8, -math.inf, -0.41887902, -math.inf],
+                high=[4.8, math.inf, 0.41887902, math.inf],
+                shape=(4,),
+                dtype=torch.float32,
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-4.8, -math.inf, -0.41887902, -math.inf],
-                    high=[4.8, math.inf, 0.41887902, math.inf],
-                    shape=(4,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                x_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                x_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta=Unbounded(shape=(), dtype=torch.float32, device=device),
-                theta_dot=Unbounded(shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            x=Unbounded(shape=(), dtype=torch.float32),
+            x_dot=Unbounded(shape=(), dtype=torch.float32),
+            theta=Unbounded(shape=(), dtype=torch.float32),
+            theta_dot=Unbounded(shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("x", "x_dot", "theta", "theta_dot"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> CartPoleRoot:
-        return CartPoleRoot(
-            x=tensordict.get("x"),
-            x_dot=tensordict.get("x_dot"),
-            theta=tensordict.get("theta"),
-            theta_dot=tensordict.get("theta_dot"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return CartPoleRoot(*[tensordict.get(name) for name in CartPoleRoot._fields])
 
     def _fresh(self) -> CartPoleRoot:
         return cart_pole_reset(
@@ -337,13 +264,7 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
     def _root_entries(self, root: CartPoleRoot) -> dict[str, Any]:
         return {
             "observation": cart_pole_observe(root.x, root.x_dot, root.theta, root.theta_dot),
-            "x": root.x,
-            "x_dot": root.x_dot,
-            "theta": root.theta,
-            "theta_dot": root.theta_dot,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
+            **root._asdict(),
         }
 
     def _next_entries(
@@ -351,13 +272,7 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
     ) -> dict[str, Any]:
         return {
             "observation": cart_pole_observe(next_.x, next_.x_dot, next_.theta, next_.theta_dot),
-            "x": next_.x,
-            "x_dot": next_.x_dot,
-            "theta": next_.theta,
-            "theta_dot": next_.theta_dot,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": cart_pole_reward(next_.terminated),
         }
 
@@ -365,29 +280,20 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
 class CartPoleGymRoot(NamedTuple):
     """What an episode stands at."""
 
-    observation: Tensor
-    """float32 [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    observation: Float32[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class CartPoleGymNext(NamedTuple):
-    """What a step returned."""
+    """What a step returned: the fields of `CartPoleGymRoot`, and more."""
 
-    observation: Tensor
-    """float32 [*batch, 4]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    observation: Float32[Tensor, "*batch 4"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
@@ -395,9 +301,7 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
 
     Keys:
         observation: float32 [4]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..1
         ("next", "reward"): float32 [1]
     """
@@ -417,38 +321,24 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(2, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
-                    high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
-                    shape=(4,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
+                high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
+                shape=(4,),
+                dtype=torch.float32,
+            )
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> CartPoleGymRoot:
-        return CartPoleGymRoot(
-            observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return CartPoleGymRoot(*[tensordict.get(name) for name in CartPoleGymRoot._fields])
 
     def _fresh(self) -> CartPoleGymRoot:
         observation = self._gym_reset()
@@ -485,122 +375,76 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
         )
 
     def _root_entries(self, root: CartPoleGymRoot) -> dict[str, Any]:
-        return {
-            "observation": root.observation,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: CartPoleGymRoot, actions: tuple[Tensor, ...], next_: CartPoleGymNext
     ) -> dict[str, Any]:
-        return {
-            "observation": next_.observation,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 if TYPE_CHECKING:
 
-    class CartPoleNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 4"],
-            Literal["x", "x_dot", "theta", "theta_dot"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class CartPoleNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 4"],
+        Literal["x", "x_dot", "theta", "theta_dot"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `CartPoleData`."""
 
-    class CartPoleData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 4"],
-            Literal["x", "x_dot", "theta", "theta_dot"]
-            | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            CartPoleNextData,
-        ]
-    ):
+    class CartPoleData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 4"],
+        Literal["x", "x_dot", "theta", "theta_dot"]
+        | tuple[Literal["next"], Literal["x", "x_dot", "theta", "theta_dot"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], CartPoleNextData,
+    ]):
         """The tensordicts of `CartPole`, with their keys."""
 
-    class CartPoleSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class CartPoleSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation"], Bounded, Literal["x", "x_dot", "theta", "theta_dot"], Unbounded],
+        States[Literal["x", "x_dot", "theta", "theta_dot"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `CartPole`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation"], Bounded, Literal["x", "x_dot", "theta", "theta_dot"], Unbounded
-        ]
-        state_spec: TypedComposite[Literal["x", "x_dot", "theta", "theta_dot"], Unbounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class CartPoleGymNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class CartPoleGymNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `CartPoleGymData`."""
 
-    class CartPoleGymData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 4"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            CartPoleGymNextData,
-        ]
-    ):
+    class CartPoleGymData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 4"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], CartPoleGymNextData,
+    ]):
         """The tensordicts of `CartPoleGym`, with their keys."""
 
-    class CartPoleGymSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class CartPoleGymSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `CartPoleGym`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation"], Bounded]
-        state_spec: Composite
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    CartPoleNextData = TensorDict
-    CartPoleData = TensorDict
-    CartPoleGymNextData = TensorDict
-    CartPoleGymData = TensorDict
+    CartPoleNextData = CartPoleData = CartPoleGymNextData = CartPoleGymData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4cc8883ec0a805f0c946062dcfed583321fdf93cb0bc1f19b310949a3e2d7714
+# specgen: sha256=8905859435d71125f520eb3786e8a8a840211408e7a8bed7f5131b3c3c8e4732
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
@@ -21,16 +21,11 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
-    "CliffWalking",
-    "CliffWalkingConsts",
-    "CliffWalkingData",
-    "CliffWalkingNext",
-    "CliffWalkingNextData",
-    "CliffWalkingParams",
-    "CliffWalkingRoot",
+    "CliffWalking", "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext", "CliffWalkingNextData",
+    "CliffWalkingParams", "CliffWalkingRoot",
 ]
 
 
@@ -51,29 +46,21 @@ class CliffWalkingConsts(NamedTuple):
 class CliffWalkingRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    cell: Tensor
-    """int64 [*batch]: row by row, from the north-west corner."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    cell: Int64[Tensor, "*batch"]
+    """row by row, from the north-west corner"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class CliffWalkingNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
+    """What a step computes for the step after it: the fields of `CliffWalkingRoot`, and more."""
 
-    cell: Tensor
-    """int64 [*batch]: row by row, from the north-west corner."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    cell: Int64[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 def cliff_walking_reset(not_done: Tensor) -> CliffWalkingRoot:
@@ -82,7 +69,7 @@ def cliff_walking_reset(not_done: Tensor) -> CliffWalkingRoot:
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
     """
-    # envs.CliffWalking.reset.cell
+    # envs.CliffWalking.reset
     cell = torch.full(not_done.shape[:-1], 36, dtype=torch.int64, device=not_done.device)
     return CliffWalkingRoot(cell=cell, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -95,32 +82,25 @@ def cliff_walking_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `CliffWalkingRoot`.
         action: int64 [*batch]: up, right, down, left.
         draw_slip: int64 [*batch], uniform in 0..2.
     """
-    # envs.CliffWalking.step.slip
+    # envs.CliffWalking.step
     slip = draw_slip
-    # envs.CliffWalking.step.heading
     heading = (action + (slip + 3 if params.is_slippery else torch.full_like(action, 4))) % 4
-    # envs.CliffWalking.step.row
     row = torch.clamp(cell // 12 + consts.moves[heading, 0], 0, 3)
-    # envs.CliffWalking.step.column
     column = torch.clamp(cell % 12 + consts.moves[heading, 1], 0, 11)
-    # envs.CliffWalking.step.fallen
     fallen = (row == 3) & (column > 0) & (column < 11)
-    # envs.CliffWalking.step.next.cell
     next_cell = torch.where(fallen, 36, row * 12 + column)
-    # envs.CliffWalking.step.terminated
     terminated = (next_cell == 47).unsqueeze(-1)
-    # envs.CliffWalking.step.reward
-    reward = torch.where(fallen, -100.0, torch.full_like(fallen, -1.0, dtype=torch.float32))
+    reward = torch.where(fallen, -100.0, torch.full_like(fallen, -1.0, dtype=torch.float32)).unsqueeze(-1)
     return CliffWalkingNext(
         cell=next_cell,
         done=terminated.clone(),
         terminated=terminated,
         truncated=torch.zeros_like(terminated),
-        reward=reward.unsqueeze(-1),
+        reward=reward,
     )
 
 
@@ -128,12 +108,12 @@ def cliff_walking_observe(cell: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `CliffWalkingRoot`.
 
     Returns:
         int64 [*batch]: the cell.
     """
-    # envs.CliffWalking.observe.observation
+    # envs.CliffWalking.observe
     return cell
 
 
@@ -144,9 +124,7 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
     Keys:
         observation: int64 [*batch] in 0..47; the cell
         cell: int64 [*batch] in 0..47; row by row, from the north-west corner
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3; up, right, down, left
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -181,33 +159,21 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(4, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Categorical(48, shape=(), dtype=torch.int64, device=device),
-                cell=Categorical(48, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(cell=Categorical(48, shape=(), dtype=torch.int64, device=device), device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Categorical(48, shape=(), dtype=torch.int64),
+            cell=Categorical(48, shape=(), dtype=torch.int64),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("cell"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> CliffWalkingRoot:
-        return CliffWalkingRoot(
-            cell=tensordict.get("cell"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return CliffWalkingRoot(*[tensordict.get(name) for name in CliffWalkingRoot._fields])
 
     def _fresh(self) -> CliffWalkingRoot:
         return cliff_walking_reset(torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device))
@@ -218,70 +184,44 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
         )
 
     def _root_entries(self, root: CliffWalkingRoot) -> dict[str, Any]:
-        return {
-            "observation": cliff_walking_observe(root.cell),
-            "cell": root.cell,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return {"observation": cliff_walking_observe(root.cell), **root._asdict()}
 
     def _next_entries(
         self, root: CliffWalkingRoot, actions: tuple[Tensor, ...], next_: CliffWalkingNext
     ) -> dict[str, Any]:
-        return {
-            "observation": cliff_walking_observe(next_.cell),
-            "cell": next_.cell,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return {"observation": cliff_walking_observe(next_.cell), **next_._asdict()}
 
 
 if TYPE_CHECKING:
 
-    class CliffWalkingNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation", "cell"],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class CliffWalkingNextData(TypedTensorDict[
+        Never,
+        Literal["observation", "cell"], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `CliffWalkingData`."""
 
-    class CliffWalkingData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation", "cell", "action"] | tuple[Literal["next"], Literal["observation", "cell"]],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            CliffWalkingNextData,
-        ]
-    ):
+    class CliffWalkingData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation", "cell", "action"]
+        | tuple[Literal["next"], Literal["observation", "cell"]], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], CliffWalkingNextData,
+    ]):
         """The tensordicts of `CliffWalking`, with their keys."""
 
-    class CliffWalkingSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class CliffWalkingSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation", "cell"], Categorical],
+        States[Literal["cell"], Categorical],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `CliffWalking`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation", "cell"], Categorical]
-        state_spec: TypedComposite[Literal["cell"], Categorical]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    CliffWalkingNextData = TensorDict
-    CliffWalkingData = TensorDict
+    CliffWalkingNextData = CliffWalkingData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bc77763857dc4070a668140065132a19c1ee711870e88e35db1b874169b6903b
+# specgen: sha256=f4ea085d6fc07ab69e96b43fa6607934156f1aba64122ce5816ffaaca27a5fa2
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations
@@ -21,23 +21,12 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
-    "FrozenLake",
-    "FrozenLake8x8",
-    "FrozenLake8x8Consts",
-    "FrozenLake8x8Data",
-    "FrozenLake8x8Next",
-    "FrozenLake8x8NextData",
-    "FrozenLake8x8Params",
-    "FrozenLake8x8Root",
-    "FrozenLakeConsts",
-    "FrozenLakeData",
-    "FrozenLakeNext",
-    "FrozenLakeNextData",
-    "FrozenLakeParams",
-    "FrozenLakeRoot",
+    "FrozenLake", "FrozenLake8x8", "FrozenLake8x8Consts", "FrozenLake8x8Data", "FrozenLake8x8Next",
+    "FrozenLake8x8NextData", "FrozenLake8x8Params", "FrozenLake8x8Root", "FrozenLakeConsts", "FrozenLakeData",
+    "FrozenLakeNext", "FrozenLakeNextData", "FrozenLakeParams", "FrozenLakeRoot",
 ]
 
 
@@ -62,27 +51,15 @@ class FrozenLakeConsts(NamedTuple):
 class FrozenLakeRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    cell: Tensor
-    """int64 [*batch]: row by row, from the north-west corner."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    cell: Int64[Tensor, "*batch"]
+    """row by row, from the north-west corner"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class FrozenLakeNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    cell: Tensor
-    """int64 [*batch]: row by row, from the north-west corner."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+FrozenLakeNext = FrozenLakeRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def frozen_lake_reset(not_done: Tensor) -> FrozenLakeRoot:
@@ -91,7 +68,7 @@ def frozen_lake_reset(not_done: Tensor) -> FrozenLakeRoot:
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
     """
-    # envs.FrozenLake.reset.cell
+    # envs.FrozenLake.reset
     cell = torch.zeros(not_done.shape[:-1], dtype=torch.int64, device=not_done.device)
     return FrozenLakeRoot(cell=cell, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -104,31 +81,23 @@ def frozen_lake_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLakeRoot`.
         action: int64 [*batch]: left, down, right, up.
         draw_luck: float32 [*batch], uniform in [0, 1).
     """
-    # envs.FrozenLake.step.luck
+    # envs.FrozenLake.step
     luck = draw_luck
-    # envs.FrozenLake.step.slip
     slip = torch.where(luck < (1 + params.success_rate) / 2, 3, 1)
-    # envs.FrozenLake.step.turn
     turn = (
         torch.where(luck < params.success_rate, 0, slip)
         if params.is_slippery
         else torch.zeros_like(luck, dtype=torch.int64)
     )
-    # envs.FrozenLake.step.heading
     heading = (action + turn) % 4
-    # envs.FrozenLake.step.row
     row = torch.clamp(cell // 4 + consts.moves[heading, 0], 0, 3)
-    # envs.FrozenLake.step.column
     column = torch.clamp(cell % 4 + consts.moves[heading, 1], 0, 3)
-    # envs.FrozenLake.step.over
     over = consts.tiles[cell] > 0
-    # envs.FrozenLake.step.next.cell
     next_cell = torch.where(over, cell, row * 4 + column)
-    # envs.FrozenLake.step.terminated
     terminated = (consts.tiles[next_cell] > 0).unsqueeze(-1)
     return FrozenLakeNext(
         cell=next_cell, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated)
@@ -140,15 +109,14 @@ def frozen_lake_reward(consts: FrozenLakeConsts, cell: Tensor, next_cell: Tensor
 
     Args:
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
-        next_cell: int64 [*batch]: row by row, from the north-west corner, after the step.
+        cell: as in `FrozenLakeRoot`.
+        next_cell: as in `FrozenLakeNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.FrozenLake.step.over
+    # envs.FrozenLake.step
     over = consts.tiles[cell] > 0
-    # envs.FrozenLake.step.reward
     return ((consts.tiles[next_cell] == 2) & ~over).to(torch.float32).unsqueeze(-1)
 
 
@@ -156,12 +124,12 @@ def frozen_lake_observe(cell: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLakeRoot`.
 
     Returns:
         int64 [*batch]: the cell.
     """
-    # envs.FrozenLake.observe.observation
+    # envs.FrozenLake.observe
     return cell
 
 
@@ -174,9 +142,7 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
     Keys:
         observation: int64 [*batch] in 0..15; the cell
         cell: int64 [*batch] in 0..15; row by row, from the north-west corner
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3; left, down, right, up
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -217,33 +183,21 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(4, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Categorical(16, shape=(), dtype=torch.int64, device=device),
-                cell=Categorical(16, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(cell=Categorical(16, shape=(), dtype=torch.int64, device=device), device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Categorical(16, shape=(), dtype=torch.int64),
+            cell=Categorical(16, shape=(), dtype=torch.int64),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("cell"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> FrozenLakeRoot:
-        return FrozenLakeRoot(
-            cell=tensordict.get("cell"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return FrozenLakeRoot(*[tensordict.get(name) for name in FrozenLakeRoot._fields])
 
     def _fresh(self) -> FrozenLakeRoot:
         return frozen_lake_reset(torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device))
@@ -254,23 +208,14 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
         )
 
     def _root_entries(self, root: FrozenLakeRoot) -> dict[str, Any]:
-        return {
-            "observation": frozen_lake_observe(root.cell),
-            "cell": root.cell,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return {"observation": frozen_lake_observe(root.cell), **root._asdict()}
 
     def _next_entries(
         self, root: FrozenLakeRoot, actions: tuple[Tensor, ...], next_: FrozenLakeNext
     ) -> dict[str, Any]:
         return {
             "observation": frozen_lake_observe(next_.cell),
-            "cell": next_.cell,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": frozen_lake_reward(self.consts, root.cell, next_.cell),
         }
 
@@ -296,27 +241,15 @@ class FrozenLake8x8Consts(NamedTuple):
 class FrozenLake8x8Root(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    cell: Tensor
-    """int64 [*batch]: row by row, from the north-west corner."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    cell: Int64[Tensor, "*batch"]
+    """row by row, from the north-west corner"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class FrozenLake8x8Next(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    cell: Tensor
-    """int64 [*batch]: row by row, from the north-west corner."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+FrozenLake8x8Next = FrozenLake8x8Root
+"""What a step computes for the step after it: the same fields."""
 
 
 def frozen_lake8x8_reset(not_done: Tensor) -> FrozenLake8x8Root:
@@ -325,7 +258,7 @@ def frozen_lake8x8_reset(not_done: Tensor) -> FrozenLake8x8Root:
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
     """
-    # envs.FrozenLake8x8.reset.cell
+    # envs.FrozenLake8x8.reset
     cell = torch.zeros(not_done.shape[:-1], dtype=torch.int64, device=not_done.device)
     return FrozenLake8x8Root(
         cell=cell, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
@@ -340,31 +273,23 @@ def frozen_lake8x8_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLake8x8Root`.
         action: int64 [*batch]: left, down, right, up.
         draw_luck: float32 [*batch], uniform in [0, 1).
     """
-    # envs.FrozenLake8x8.step.luck
+    # envs.FrozenLake8x8.step
     luck = draw_luck
-    # envs.FrozenLake8x8.step.slip
     slip = torch.where(luck < (1 + params.success_rate) / 2, 3, 1)
-    # envs.FrozenLake8x8.step.turn
     turn = (
         torch.where(luck < params.success_rate, 0, slip)
         if params.is_slippery
         else torch.zeros_like(luck, dtype=torch.int64)
     )
-    # envs.FrozenLake8x8.step.heading
     heading = (action + turn) % 4
-    # envs.FrozenLake8x8.step.row
     row = torch.clamp(cell // 8 + consts.moves[heading, 0], 0, 7)
-    # envs.FrozenLake8x8.step.column
     column = torch.clamp(cell % 8 + consts.moves[heading, 1], 0, 7)
-    # envs.FrozenLake8x8.step.over
     over = consts.tiles[cell] > 0
-    # envs.FrozenLake8x8.step.next.cell
     next_cell = torch.where(over, cell, row * 8 + column)
-    # envs.FrozenLake8x8.step.terminated
     terminated = (consts.tiles[next_cell] > 0).unsqueeze(-1)
     return FrozenLake8x8Next(
         cell=next_cell, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated)
@@ -376,15 +301,14 @@ def frozen_lake8x8_reward(consts: FrozenLake8x8Consts, cell: Tensor, next_cell: 
 
     Args:
         consts: constant tables of the environment.
-        cell: int64 [*batch]: row by row, from the north-west corner.
-        next_cell: int64 [*batch]: row by row, from the north-west corner, after the step.
+        cell: as in `FrozenLake8x8Root`.
+        next_cell: as in `FrozenLake8x8Next`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.FrozenLake8x8.step.over
+    # envs.FrozenLake8x8.step
     over = consts.tiles[cell] > 0
-    # envs.FrozenLake8x8.step.reward
     return ((consts.tiles[next_cell] == 2) & ~over).to(torch.float32).unsqueeze(-1)
 
 
@@ -392,12 +316,12 @@ def frozen_lake8x8_observe(cell: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        cell: int64 [*batch]: row by row, from the north-west corner.
+        cell: as in `FrozenLake8x8Root`.
 
     Returns:
         int64 [*batch]: the cell.
     """
-    # envs.FrozenLake8x8.observe.observation
+    # envs.FrozenLake8x8.observe
     return cell
 
 
@@ -409,9 +333,7 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
     Keys:
         observation: int64 [*batch] in 0..63; the cell
         cell: int64 [*batch] in 0..63; row by row, from the north-west corner
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..3; left, down, right, up
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -519,33 +441,21 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(4, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Categorical(64, shape=(), dtype=torch.int64, device=device),
-                cell=Categorical(64, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(cell=Categorical(64, shape=(), dtype=torch.int64, device=device), device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Categorical(64, shape=(), dtype=torch.int64),
+            cell=Categorical(64, shape=(), dtype=torch.int64),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("cell"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> FrozenLake8x8Root:
-        return FrozenLake8x8Root(
-            cell=tensordict.get("cell"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return FrozenLake8x8Root(*[tensordict.get(name) for name in FrozenLake8x8Root._fields])
 
     def _fresh(self) -> FrozenLake8x8Root:
         return frozen_lake8x8_reset(torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device))
@@ -556,113 +466,77 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
         )
 
     def _root_entries(self, root: FrozenLake8x8Root) -> dict[str, Any]:
-        return {
-            "observation": frozen_lake8x8_observe(root.cell),
-            "cell": root.cell,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return {"observation": frozen_lake8x8_observe(root.cell), **root._asdict()}
 
     def _next_entries(
         self, root: FrozenLake8x8Root, actions: tuple[Tensor, ...], next_: FrozenLake8x8Next
     ) -> dict[str, Any]:
         return {
             "observation": frozen_lake8x8_observe(next_.cell),
-            "cell": next_.cell,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": frozen_lake8x8_reward(self.consts, root.cell, next_.cell),
         }
 
 
 if TYPE_CHECKING:
 
-    class FrozenLakeNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation", "cell"],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class FrozenLakeNextData(TypedTensorDict[
+        Never,
+        Literal["observation", "cell"], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `FrozenLakeData`."""
 
-    class FrozenLakeData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation", "cell", "action"] | tuple[Literal["next"], Literal["observation", "cell"]],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            FrozenLakeNextData,
-        ]
-    ):
+    class FrozenLakeData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation", "cell", "action"]
+        | tuple[Literal["next"], Literal["observation", "cell"]], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], FrozenLakeNextData,
+    ]):
         """The tensordicts of `FrozenLake`, with their keys."""
 
-    class FrozenLakeSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class FrozenLakeSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation", "cell"], Categorical],
+        States[Literal["cell"], Categorical],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `FrozenLake`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation", "cell"], Categorical]
-        state_spec: TypedComposite[Literal["cell"], Categorical]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class FrozenLake8x8NextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation", "cell"],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class FrozenLake8x8NextData(TypedTensorDict[
+        Never,
+        Literal["observation", "cell"], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `FrozenLake8x8Data`."""
 
-    class FrozenLake8x8Data(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation", "cell", "action"] | tuple[Literal["next"], Literal["observation", "cell"]],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            FrozenLake8x8NextData,
-        ]
-    ):
+    class FrozenLake8x8Data(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation", "cell", "action"]
+        | tuple[Literal["next"], Literal["observation", "cell"]], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], FrozenLake8x8NextData,
+    ]):
         """The tensordicts of `FrozenLake8x8`, with their keys."""
 
-    class FrozenLake8x8Specs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class FrozenLake8x8Specs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation", "cell"], Categorical],
+        States[Literal["cell"], Categorical],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `FrozenLake8x8`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation", "cell"], Categorical]
-        state_spec: TypedComposite[Literal["cell"], Categorical]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    FrozenLakeNextData = TensorDict
-    FrozenLakeData = TensorDict
-    FrozenLake8x8NextData = TensorDict
-    FrozenLake8x8Data = TensorDict
+    FrozenLakeNextData = FrozenLakeData = FrozenLake8x8NextData = FrozenLake8x8Data = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=94135e360c8da54ea5532393cb6c416faebae91cea55a0f48907746fa9b6d0b0
+# specgen: sha256=dcbf5cd43684577a87ac669ab1676fd7e4b56a8a0b9ea28459eb2f3844a821ec
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
@@ -21,31 +21,17 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import (
+        Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+    )
 
 __all__ = [
-    "MountainCar",
-    "MountainCarContinuous",
-    "MountainCarContinuousData",
-    "MountainCarContinuousGym",
-    "MountainCarContinuousGymData",
-    "MountainCarContinuousGymNext",
-    "MountainCarContinuousGymNextData",
-    "MountainCarContinuousGymRoot",
-    "MountainCarContinuousNext",
-    "MountainCarContinuousNextData",
-    "MountainCarContinuousParams",
-    "MountainCarContinuousRoot",
-    "MountainCarData",
-    "MountainCarGym",
-    "MountainCarGymData",
-    "MountainCarGymNext",
-    "MountainCarGymNextData",
-    "MountainCarGymRoot",
-    "MountainCarNext",
-    "MountainCarNextData",
-    "MountainCarParams",
-    "MountainCarRoot",
+    "MountainCar", "MountainCarContinuous", "MountainCarContinuousData", "MountainCarContinuousGym",
+    "MountainCarContinuousGymData", "MountainCarContinuousGymNext", "MountainCarContinuousGymNextData",
+    "MountainCarContinuousGymRoot", "MountainCarContinuousNext", "MountainCarContinuousNextData",
+    "MountainCarContinuousParams", "MountainCarContinuousRoot", "MountainCarData", "MountainCarGym",
+    "MountainCarGymData", "MountainCarGymNext", "MountainCarGymNextData", "MountainCarGymRoot",
+    "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarRoot",
 ]
 
 
@@ -65,31 +51,15 @@ class MountainCarParams(NamedTuple):
 class MountainCarRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class MountainCarNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+MountainCarNext = MountainCarRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def mountain_car_reset(not_done: Tensor, draw_position: Tensor) -> MountainCarRoot:
@@ -99,9 +69,8 @@ def mountain_car_reset(not_done: Tensor, draw_position: Tensor) -> MountainCarRo
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_position: float32 [*batch], uniform in [0, 1).
     """
-    # envs.MountainCar.reset.position
+    # envs.MountainCar.reset
     position = -0.6 + 0.2 * draw_position
-    # envs.MountainCar.reset.velocity
     velocity = torch.zeros(not_done.shape[:-1], dtype=torch.float32, device=not_done.device)
     return MountainCarRoot(
         position=position,
@@ -119,21 +88,17 @@ def mountain_car_advance(
 
     Args:
         params: constructor keywords of the environment.
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarRoot`.
         action: int64 [*batch].
     """
-    # envs.MountainCar.step.speed
+    # envs.MountainCar.step
     speed = torch.clamp(
         velocity + (action.to(torch.float32) - 1) * params.force - torch.cos(3 * position) * params.gravity,
         -0.07,
         0.07,
     )
-    # envs.MountainCar.step.next.position
     next_position = torch.clamp(position + speed, -1.2, 0.6)
-    # envs.MountainCar.step.next.velocity
     next_velocity = torch.where((next_position == -1.2) & (speed < 0), 0.0, speed)
-    # envs.MountainCar.step.terminated
     terminated = (
         (next_position >= params.goal_position) & (next_velocity >= params.goal_velocity)
     ).unsqueeze(-1)
@@ -150,12 +115,12 @@ def mountain_car_reward(terminated: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `MountainCarNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.MountainCar.step.reward
+    # envs.MountainCar.step
     return torch.full_like(terminated, -1.0, dtype=torch.float32)
 
 
@@ -163,13 +128,12 @@ def mountain_car_observe(position: Tensor, velocity: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarRoot`.
 
     Returns:
         float32 [*batch, 2].
     """
-    # envs.MountainCar.observe.observation
+    # envs.MountainCar.observe
     return torch.stack((position, velocity), dim=-1)
 
 
@@ -182,9 +146,7 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
         observation: float32 [*batch, 2] in [[-1.2, -0.07], [0.6, 0.07]]
         position: float32 [*batch] in [-1.2, 0.6]
         velocity: float32 [*batch] in [-0.07, 0.07]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..2
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -221,41 +183,22 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32, device=device
-                ),
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
+            position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
+            velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("position", "velocity"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> MountainCarRoot:
-        return MountainCarRoot(
-            position=tensordict.get("position"),
-            velocity=tensordict.get("velocity"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return MountainCarRoot(*[tensordict.get(name) for name in MountainCarRoot._fields])
 
     def _fresh(self) -> MountainCarRoot:
         return mountain_car_reset(
@@ -267,25 +210,14 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
         return mountain_car_advance(self.params, root.position, root.velocity, actions[0])
 
     def _root_entries(self, root: MountainCarRoot) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_observe(root.position, root.velocity),
-            "position": root.position,
-            "velocity": root.velocity,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return {"observation": mountain_car_observe(root.position, root.velocity), **root._asdict()}
 
     def _next_entries(
         self, root: MountainCarRoot, actions: tuple[Tensor, ...], next_: MountainCarNext
     ) -> dict[str, Any]:
         return {
             "observation": mountain_car_observe(next_.position, next_.velocity),
-            "position": next_.position,
-            "velocity": next_.velocity,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": mountain_car_reward(next_.terminated),
         }
 
@@ -304,31 +236,15 @@ class MountainCarContinuousParams(NamedTuple):
 class MountainCarContinuousRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class MountainCarContinuousNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    position: Tensor
-    """float32 [*batch]."""
-    velocity: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+MountainCarContinuousNext = MountainCarContinuousRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def mountain_car_continuous_reset(not_done: Tensor, draw_position: Tensor) -> MountainCarContinuousRoot:
@@ -338,9 +254,8 @@ def mountain_car_continuous_reset(not_done: Tensor, draw_position: Tensor) -> Mo
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_position: float32 [*batch], uniform in [0, 1).
     """
-    # envs.MountainCarContinuous.reset.position
+    # envs.MountainCarContinuous.reset
     position = -0.6 + 0.2 * draw_position
-    # envs.MountainCarContinuous.reset.velocity
     velocity = torch.zeros(not_done.shape[:-1], dtype=torch.float32, device=not_done.device)
     return MountainCarContinuousRoot(
         position=position,
@@ -358,19 +273,14 @@ def mountain_car_continuous_advance(
 
     Args:
         params: constructor keywords of the environment.
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarContinuousRoot`.
         action: float32 [*batch, 1].
     """
-    # envs.MountainCarContinuous.step.force
+    # envs.MountainCarContinuous.step
     force = torch.clamp(action[..., 0], -1.0, 1.0)
-    # envs.MountainCarContinuous.step.speed
     speed = torch.clamp(velocity + force * params.power - 0.0025 * torch.cos(3 * position), -0.07, 0.07)
-    # envs.MountainCarContinuous.step.next.position
     next_position = torch.clamp(position + speed, -1.2, 0.6)
-    # envs.MountainCarContinuous.step.next.velocity
     next_velocity = torch.where((next_position == -1.2) & (speed < 0), 0.0, speed)
-    # envs.MountainCarContinuous.step.terminated
     terminated = (
         (next_position >= params.goal_position) & (next_velocity >= params.goal_velocity)
     ).unsqueeze(-1)
@@ -388,12 +298,12 @@ def mountain_car_continuous_reward(action: Tensor, terminated: Tensor) -> Tensor
 
     Args:
         action: float32 [*batch, 1].
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `MountainCarContinuousNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.MountainCarContinuous.step.reward
+    # envs.MountainCarContinuous.step
     return (
         torch.where(terminated, 100.0, torch.zeros_like(terminated, dtype=torch.float32)).squeeze(-1)
         - 0.1 * action[..., 0] ** 2
@@ -404,13 +314,12 @@ def mountain_car_continuous_observe(position: Tensor, velocity: Tensor) -> Tenso
     """The observation of a state, for any leading dimensions.
 
     Args:
-        position: float32 [*batch].
-        velocity: float32 [*batch].
+        position, velocity: as in `MountainCarContinuousRoot`.
 
     Returns:
         float32 [*batch, 2].
     """
-    # envs.MountainCarContinuous.observe.observation
+    # envs.MountainCarContinuous.observe
     return torch.stack((position, velocity), dim=-1)
 
 
@@ -423,9 +332,7 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
         observation: float32 [*batch, 2] in [[-1.2, -0.07], [0.6, 0.07]]
         position: float32 [*batch] in [-1.2, 0.6]
         velocity: float32 [*batch] in [-0.07, 0.07]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -459,41 +366,23 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32, device=device
-                ),
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32, device=device),
-                velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
+            position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
+            velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("position", "velocity"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> MountainCarContinuousRoot:
         return MountainCarContinuousRoot(
-            position=tensordict.get("position"),
-            velocity=tensordict.get("velocity"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
+            *[tensordict.get(name) for name in MountainCarContinuousRoot._fields]
         )
 
     def _fresh(self) -> MountainCarContinuousRoot:
@@ -510,11 +399,7 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
     def _root_entries(self, root: MountainCarContinuousRoot) -> dict[str, Any]:
         return {
             "observation": mountain_car_continuous_observe(root.position, root.velocity),
-            "position": root.position,
-            "velocity": root.velocity,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
+            **root._asdict(),
         }
 
     def _next_entries(
@@ -522,11 +407,7 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
     ) -> dict[str, Any]:
         return {
             "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
-            "position": next_.position,
-            "velocity": next_.velocity,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": mountain_car_continuous_reward(actions[0], next_.terminated),
         }
 
@@ -534,29 +415,20 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
 class MountainCarGymRoot(NamedTuple):
     """What an episode stands at."""
 
-    observation: Tensor
-    """float32 [*batch, 2]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    observation: Float32[Tensor, "*batch 2"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class MountainCarGymNext(NamedTuple):
-    """What a step returned."""
+    """What a step returned: the fields of `MountainCarGymRoot`, and more."""
 
-    observation: Tensor
-    """float32 [*batch, 2]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    observation: Float32[Tensor, "*batch 2"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"]):
@@ -564,9 +436,7 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
 
     Keys:
         observation: float32 [2]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
     """
@@ -586,38 +456,24 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(3, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.2000000476837158, -0.07000000029802322],
-                    high=[0.6000000238418579, 0.07000000029802322],
-                    shape=(2,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.2000000476837158, -0.07000000029802322],
+                high=[0.6000000238418579, 0.07000000029802322],
+                shape=(2,),
+                dtype=torch.float32,
+            )
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> MountainCarGymRoot:
-        return MountainCarGymRoot(
-            observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return MountainCarGymRoot(*[tensordict.get(name) for name in MountainCarGymRoot._fields])
 
     def _fresh(self) -> MountainCarGymRoot:
         observation = self._gym_reset()
@@ -654,51 +510,31 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
         )
 
     def _root_entries(self, root: MountainCarGymRoot) -> dict[str, Any]:
-        return {
-            "observation": root.observation,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: MountainCarGymRoot, actions: tuple[Tensor, ...], next_: MountainCarGymNext
     ) -> dict[str, Any]:
-        return {
-            "observation": next_.observation,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 class MountainCarContinuousGymRoot(NamedTuple):
     """What an episode stands at."""
 
-    observation: Tensor
-    """float32 [*batch, 2]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    observation: Float32[Tensor, "*batch 2"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class MountainCarContinuousGymNext(NamedTuple):
-    """What a step returned."""
+    """What a step returned: the fields of `MountainCarContinuousGymRoot`, and more."""
 
-    observation: Tensor
-    """float32 [*batch, 2]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    observation: Float32[Tensor, "*batch 2"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 class MountainCarContinuousGym(
@@ -708,9 +544,7 @@ class MountainCarContinuousGym(
 
     Keys:
         observation: float32 [2]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-1, 1]
         ("next", "reward"): float32 [1]
     """
@@ -730,38 +564,25 @@ class MountainCarContinuousGym(
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.2000000476837158, -0.07000000029802322],
-                    high=[0.6000000238418579, 0.07000000029802322],
-                    shape=(2,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.2000000476837158, -0.07000000029802322],
+                high=[0.6000000238418579, 0.07000000029802322],
+                shape=(2,),
+                dtype=torch.float32,
+            )
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> MountainCarContinuousGymRoot:
         return MountainCarContinuousGymRoot(
-            observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
+            *[tensordict.get(name) for name in MountainCarContinuousGymRoot._fields]
         )
 
     def _fresh(self) -> MountainCarContinuousGymRoot:
@@ -801,12 +622,7 @@ class MountainCarContinuousGym(
         )
 
     def _root_entries(self, root: MountainCarContinuousGymRoot) -> dict[str, Any]:
-        return {
-            "observation": root.observation,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(
         self,
@@ -814,199 +630,132 @@ class MountainCarContinuousGym(
         actions: tuple[Tensor, ...],
         next_: MountainCarContinuousGymNext,
     ) -> dict[str, Any]:
-        return {
-            "observation": next_.observation,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 if TYPE_CHECKING:
 
-    class MountainCarNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class MountainCarNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `MountainCarData`."""
 
-    class MountainCarData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"] | tuple[Literal["next"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            MountainCarNextData,
-        ]
-    ):
+    class MountainCarData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"]
+        | tuple[Literal["next"], Literal["position", "velocity"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], MountainCarNextData,
+    ]):
         """The tensordicts of `MountainCar`, with their keys."""
 
-    class MountainCarSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class MountainCarSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation", "position", "velocity"], Bounded],
+        States[Literal["position", "velocity"], Bounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `MountainCar`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation", "position", "velocity"], Bounded]
-        state_spec: TypedComposite[Literal["position", "velocity"], Bounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class MountainCarContinuousNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class MountainCarContinuousNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `MountainCarContinuousData`."""
 
-    class MountainCarContinuousData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["position", "velocity"] | tuple[Literal["next"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"] | tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            MountainCarContinuousNextData,
-        ]
-    ):
+    class MountainCarContinuousData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"]
+        | tuple[Literal["next"], Literal["position", "velocity"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], MountainCarContinuousNextData,
+    ]):
         """The tensordicts of `MountainCarContinuous`, with their keys."""
 
-    class MountainCarContinuousSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class MountainCarContinuousSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["observation", "position", "velocity"], Bounded],
+        States[Literal["position", "velocity"], Bounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `MountainCarContinuous`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[Literal["observation", "position", "velocity"], Bounded]
-        state_spec: TypedComposite[Literal["position", "velocity"], Bounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class MountainCarGymNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 2"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class MountainCarGymNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `MountainCarGymData`."""
 
-    class MountainCarGymData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"],
-            Int64[Tensor, "*batch"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            MountainCarGymNextData,
-        ]
-    ):
+    class MountainCarGymData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], MountainCarGymNextData,
+    ]):
         """The tensordicts of `MountainCarGym`, with their keys."""
 
-    class MountainCarGymSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class MountainCarGymSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[Literal["observation"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `MountainCarGym`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[Literal["observation"], Bounded]
-        state_spec: Composite
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class MountainCarContinuousGymNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 2"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class MountainCarContinuousGymNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `MountainCarContinuousGymData`."""
 
-    class MountainCarContinuousGymData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 2"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"] | tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            MountainCarContinuousGymNextData,
-        ]
-    ):
+    class MountainCarContinuousGymData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], MountainCarContinuousGymNextData,
+    ]):
         """The tensordicts of `MountainCarContinuousGym`, with their keys."""
 
-    class MountainCarContinuousGymSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class MountainCarContinuousGymSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["observation"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `MountainCarContinuousGym`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[Literal["observation"], Bounded]
-        state_spec: Composite
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    MountainCarNextData = TensorDict
-    MountainCarData = TensorDict
-    MountainCarContinuousNextData = TensorDict
-    MountainCarContinuousData = TensorDict
-    MountainCarGymNextData = TensorDict
-    MountainCarGymData = TensorDict
-    MountainCarContinuousGymNextData = TensorDict
-    MountainCarContinuousGymData = TensorDict
+    MountainCarNextData = MountainCarData = MountainCarContinuousNextData = TensorDict
+    MountainCarContinuousData = MountainCarGymNextData = MountainCarGymData = TensorDict
+    MountainCarContinuousGymNextData = MountainCarContinuousGymData = TensorDict

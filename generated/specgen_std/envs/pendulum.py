@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e4a9f52d6794cc3f60c626750b747d9f91ad7ca98c813d363d78b5a7cb52291b
+# specgen: sha256=e114244b3050bca50211441155a98d5703197820a076c2678d9c3d132dd577ab
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
@@ -22,20 +22,13 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import (
+        Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+    )
 
 __all__ = [
-    "Pendulum",
-    "PendulumData",
-    "PendulumGym",
-    "PendulumGymData",
-    "PendulumGymNext",
-    "PendulumGymNextData",
-    "PendulumGymRoot",
-    "PendulumNext",
-    "PendulumNextData",
-    "PendulumParams",
-    "PendulumRoot",
+    "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext", "PendulumGymNextData",
+    "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams", "PendulumRoot",
 ]
 
 
@@ -55,31 +48,17 @@ class PendulumParams(NamedTuple):
 class PendulumRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    th: Tensor
-    """float32 [*batch]: angle from upright in rad."""
-    thdot: Tensor
-    """float32 [*batch]: angular velocity in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    th: Float32[Tensor, "*batch"]
+    """angle from upright in rad"""
+    thdot: Float32[Tensor, "*batch"]
+    """angular velocity in rad/s"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class PendulumNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    th: Tensor
-    """float32 [*batch]: angle from upright in rad."""
-    thdot: Tensor
-    """float32 [*batch]: angular velocity in rad/s."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+PendulumNext = PendulumRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def pendulum_reset(not_done: Tensor, draw_th: Tensor, draw_thdot: Tensor) -> PendulumRoot:
@@ -87,12 +66,10 @@ def pendulum_reset(not_done: Tensor, draw_th: Tensor, draw_thdot: Tensor) -> Pen
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_th: float32 [*batch], uniform in [0, 1).
-        draw_thdot: float32 [*batch], uniform in [0, 1).
+        draw_th, draw_thdot: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Pendulum.reset.th
+    # envs.Pendulum.reset
     th = -math.pi + 2 * math.pi * draw_th
-    # envs.Pendulum.reset.thdot
     thdot = -1 + 2 * draw_thdot
     return PendulumRoot(
         th=th, thdot=thdot, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
@@ -106,21 +83,17 @@ def pendulum_advance(
 
     Args:
         params: constructor keywords of the environment.
-        th: float32 [*batch]: angle from upright in rad.
-        thdot: float32 [*batch]: angular velocity in rad/s.
-        done: bool [*batch, 1]: the episode is over.
+        th, thdot, done: as in `PendulumRoot`.
         action: float32 [*batch, 1].
     """
-    # envs.Pendulum.step.u
+    # envs.Pendulum.step
     u = torch.clamp(action[..., 0], -2.0, 2.0)
-    # envs.Pendulum.step.next.thdot
     next_thdot = torch.clamp(
         thdot
         + (3 * params.g / (2 * params.l) * torch.sin(th) + 3 / (params.m * params.l**2) * u) * params.dt,
         -8.0,
         8.0,
     )
-    # envs.Pendulum.step.next.th
     next_th = th + next_thdot * params.dt
     return PendulumNext(
         th=next_th,
@@ -135,18 +108,15 @@ def pendulum_reward(th: Tensor, thdot: Tensor, action: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        th: float32 [*batch]: angle from upright in rad.
-        thdot: float32 [*batch]: angular velocity in rad/s.
+        th, thdot: as in `PendulumRoot`.
         action: float32 [*batch, 1].
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Pendulum.step.u
+    # envs.Pendulum.step
     u = torch.clamp(action[..., 0], -2.0, 2.0)
-    # envs.Pendulum.step.angle
     angle = (th + math.pi) % (2 * math.pi) - math.pi
-    # envs.Pendulum.step.reward
     return (-(angle**2 + 0.1 * thdot**2 + 0.001 * u**2)).unsqueeze(-1)
 
 
@@ -154,13 +124,12 @@ def pendulum_observe(th: Tensor, thdot: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        th: float32 [*batch]: angle from upright in rad.
-        thdot: float32 [*batch]: angular velocity in rad/s.
+        th, thdot: as in `PendulumRoot`.
 
     Returns:
         float32 [*batch, 3].
     """
-    # envs.Pendulum.observe.observation
+    # envs.Pendulum.observe
     return torch.stack((torch.cos(th), torch.sin(th), thdot), dim=-1)
 
 
@@ -174,9 +143,7 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
         observation: float32 [*batch, 3] in [[-1, -1, -8], [1, 1, 8]]
         th: float32 [*batch]; angle from upright in rad
         thdot: float32 [*batch] in [-8, 8]; angular velocity in rad/s
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-2, 2]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -213,46 +180,24 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
             ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -8.0],
-                    high=[1.0, 1.0, 8.0],
-                    shape=(3,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                th=Unbounded(shape=(), dtype=torch.float32, device=device),
-                thdot=Bounded(low=-8.0, high=8.0, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                th=Unbounded(shape=(), dtype=torch.float32, device=device),
-                thdot=Bounded(low=-8.0, high=8.0, shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+            th=Unbounded(shape=(), dtype=torch.float32),
+            thdot=Bounded(low=-8.0, high=8.0, shape=(), dtype=torch.float32),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("th", "thdot"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> PendulumRoot:
-        return PendulumRoot(
-            th=tensordict.get("th"),
-            thdot=tensordict.get("thdot"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return PendulumRoot(*[tensordict.get(name) for name in PendulumRoot._fields])
 
     def _fresh(self) -> PendulumRoot:
         return pendulum_reset(
@@ -265,25 +210,14 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
         return pendulum_advance(self.params, root.th, root.thdot, root.done, actions[0])
 
     def _root_entries(self, root: PendulumRoot) -> dict[str, Any]:
-        return {
-            "observation": pendulum_observe(root.th, root.thdot),
-            "th": root.th,
-            "thdot": root.thdot,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return {"observation": pendulum_observe(root.th, root.thdot), **root._asdict()}
 
     def _next_entries(
         self, root: PendulumRoot, actions: tuple[Tensor, ...], next_: PendulumNext
     ) -> dict[str, Any]:
         return {
             "observation": pendulum_observe(next_.th, next_.thdot),
-            "th": next_.th,
-            "thdot": next_.thdot,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": pendulum_reward(root.th, root.thdot, actions[0]),
         }
 
@@ -291,29 +225,20 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
 class PendulumGymRoot(NamedTuple):
     """What an episode stands at."""
 
-    observation: Tensor
-    """float32 [*batch, 3]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
 class PendulumGymNext(NamedTuple):
-    """What a step returned."""
+    """What a step returned: the fields of `PendulumGymRoot`, and more."""
 
-    observation: Tensor
-    """float32 [*batch, 3]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
 
 
 class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
@@ -321,9 +246,7 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
 
     Keys:
         observation: float32 [3]
-        done: bool [1]; the episode is over
-        terminated: bool [1]; it ended
-        truncated: bool [1]; it was cut off
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-2, 2]
         ("next", "reward"): float32 [1]
     """
@@ -343,39 +266,19 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Bounded(
-                    low=[-1.0, -1.0, -8.0],
-                    high=[1.0, 1.0, 8.0],
-                    shape=(3,),
-                    dtype=torch.float32,
-                    device=device,
-                ),
-                device=device,
-            ),
-            state=Composite(device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32)
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> PendulumGymRoot:
-        return PendulumGymRoot(
-            observation=tensordict.get("observation"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return PendulumGymRoot(*[tensordict.get(name) for name in PendulumGymRoot._fields])
 
     def _fresh(self) -> PendulumGymRoot:
         observation = self._gym_reset()
@@ -412,115 +315,73 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
         )
 
     def _root_entries(self, root: PendulumGymRoot) -> dict[str, Any]:
-        return {
-            "observation": root.observation,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return root._asdict()
 
     def _next_entries(
         self, root: PendulumGymRoot, actions: tuple[Tensor, ...], next_: PendulumGymNext
     ) -> dict[str, Any]:
-        return {
-            "observation": next_.observation,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": next_.reward,
-        }
+        return next_._asdict()
 
 
 if TYPE_CHECKING:
 
-    class PendulumNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 3"],
-            Literal["th", "thdot"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class PendulumNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 3"],
+        Literal["th", "thdot"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `PendulumData`."""
 
-    class PendulumData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 3"],
-            Literal["th", "thdot"] | tuple[Literal["next"], Literal["th", "thdot"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"] | tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            PendulumNextData,
-        ]
-    ):
+    class PendulumData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 3"],
+        Literal["th", "thdot"] | tuple[Literal["next"], Literal["th", "thdot"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], PendulumNextData,
+    ]):
         """The tensordicts of `Pendulum`, with their keys."""
 
-    class PendulumSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class PendulumSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["observation", "thdot"], Bounded, Literal["th"], Unbounded],
+        States[Literal["th"], Unbounded, Literal["thdot"], Bounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `Pendulum`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[Literal["observation", "thdot"], Bounded, Literal["th"], Unbounded]
-        state_spec: TypedComposite[Literal["th"], Unbounded, Literal["thdot"], Bounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class PendulumGymNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation"],
-            Float32[Tensor, "*batch 3"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class PendulumGymNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `PendulumGymData`."""
 
-    class PendulumGymData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation"] | tuple[Literal["next"], Literal["observation"]],
-            Float32[Tensor, "*batch 3"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["action"] | tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            PendulumGymNextData,
-        ]
-    ):
+    class PendulumGymData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], PendulumGymNextData,
+    ]):
         """The tensordicts of `PendulumGym`, with their keys."""
 
-    class PendulumGymSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class PendulumGymSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["observation"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `PendulumGym`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[Literal["observation"], Bounded]
-        state_spec: Composite
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    PendulumNextData = TensorDict
-    PendulumData = TensorDict
-    PendulumGymNextData = TensorDict
-    PendulumGymData = TensorDict
+    PendulumNextData = PendulumData = PendulumGymNextData = PendulumGymData = TensorDict

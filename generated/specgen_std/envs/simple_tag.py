@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ef350bd3ac684fefe9649ce916f9ceb13cd3e34988b01573524d2df82a795880
+# specgen: sha256=014e4a6d12cc35c5018eac2d8fa65196f29ae51afe326d15e0d46a571e73cd65
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Actions, Dones, Observations, Rewards, States, TypedTensorDict
     from specgen_runtime.typing import NestedKey
 
 __all__ = [
-    "SimpleTag",
-    "SimpleTagConsts",
-    "SimpleTagData",
-    "SimpleTagNext",
-    "SimpleTagNextData",
-    "SimpleTagObservation",
-    "SimpleTagParams",
-    "SimpleTagReward",
-    "SimpleTagRoot",
+    "SimpleTag", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData",
+    "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot",
 ]
 
 
@@ -72,67 +65,25 @@ class SimpleTagConsts(NamedTuple):
 class SimpleTagRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    adversary_position: Tensor
-    """float32 [*batch, 3, 2]."""
-    adversary_velocity: Tensor
-    """float32 [*batch, 3, 2]."""
-    agent_position: Tensor
-    """float32 [*batch, 1, 2]."""
-    agent_velocity: Tensor
-    """float32 [*batch, 1, 2]."""
-    obstacle: Tensor
-    """float32 [*batch, 2, 2]: positions; they never move."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    adversary_done: Tensor
-    """bool [*batch, 3, 1]: the episode is over."""
-    adversary_terminated: Tensor
-    """bool [*batch, 3, 1]: it ended."""
-    adversary_truncated: Tensor
-    """bool [*batch, 3, 1]: it was cut off."""
-    agent_done: Tensor
-    """bool [*batch, 1, 1]: the episode is over."""
-    agent_terminated: Tensor
-    """bool [*batch, 1, 1]: it ended."""
-    agent_truncated: Tensor
-    """bool [*batch, 1, 1]: it was cut off."""
+    adversary_position: Float32[Tensor, "*batch 3 2"]
+    adversary_velocity: Float32[Tensor, "*batch 3 2"]
+    agent_position: Float32[Tensor, "*batch 1 2"]
+    agent_velocity: Float32[Tensor, "*batch 1 2"]
+    obstacle: Float32[Tensor, "*batch 2 2"]
+    """positions; they never move"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    adversary_done: Bool[Tensor, "*batch 3 1"]
+    adversary_terminated: Bool[Tensor, "*batch 3 1"]
+    adversary_truncated: Bool[Tensor, "*batch 3 1"]
+    agent_done: Bool[Tensor, "*batch 1 1"]
+    agent_terminated: Bool[Tensor, "*batch 1 1"]
+    agent_truncated: Bool[Tensor, "*batch 1 1"]
 
 
-class SimpleTagNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    adversary_position: Tensor
-    """float32 [*batch, 3, 2]."""
-    adversary_velocity: Tensor
-    """float32 [*batch, 3, 2]."""
-    agent_position: Tensor
-    """float32 [*batch, 1, 2]."""
-    agent_velocity: Tensor
-    """float32 [*batch, 1, 2]."""
-    obstacle: Tensor
-    """float32 [*batch, 2, 2]: positions; they never move."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    adversary_done: Tensor
-    """bool [*batch, 3, 1]: the episode is over."""
-    adversary_terminated: Tensor
-    """bool [*batch, 3, 1]: it ended."""
-    adversary_truncated: Tensor
-    """bool [*batch, 3, 1]: it was cut off."""
-    agent_done: Tensor
-    """bool [*batch, 1, 1]: the episode is over."""
-    agent_terminated: Tensor
-    """bool [*batch, 1, 1]: it ended."""
-    agent_truncated: Tensor
-    """bool [*batch, 1, 1]: it was cut off."""
+SimpleTagNext = SimpleTagRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def simple_tag_reset(
@@ -147,15 +98,11 @@ def simple_tag_reset(
         draw_obstacle: float32 [*batch, 2, 2], uniform in [0, 1).
     """
     batch = not_done.shape[:-1]
-    # envs.SimpleTag.reset.adversary.position
+    # envs.SimpleTag.reset
     adversary_position = -1 + 2 * draw_adversary_position
-    # envs.SimpleTag.reset.adversary.velocity
     adversary_velocity = torch.zeros((*batch, 3, 2), dtype=torch.float32, device=not_done.device)
-    # envs.SimpleTag.reset.agent.position
     agent_position = -1 + 2 * draw_agent_position
-    # envs.SimpleTag.reset.agent.velocity
     agent_velocity = torch.zeros((*batch, 1, 2), dtype=torch.float32, device=not_done.device)
-    # envs.SimpleTag.reset.obstacle
     obstacle = -0.9 + 1.8 * draw_obstacle
     adversary_done = torch.zeros((*batch, 3, 1), dtype=torch.bool, device=not_done.device)
     agent_done = torch.zeros((*batch, 1, 1), dtype=torch.bool, device=not_done.device)
@@ -196,54 +143,32 @@ def simple_tag_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
-        adversary_position: float32 [*batch, 3, 2].
-        adversary_velocity: float32 [*batch, 3, 2].
-        agent_position: float32 [*batch, 1, 2].
-        agent_velocity: float32 [*batch, 1, 2].
-        obstacle: float32 [*batch, 2, 2]: positions; they never move.
-        done: bool [*batch, 1]: the episode is over.
-        adversary_done: bool [*batch, 3, 1]: the episode is over.
-        agent_done: bool [*batch, 1, 1]: the episode is over.
+        adversary_position, adversary_velocity, agent_position, agent_velocity, obstacle, done,
+            adversary_done, agent_done: as in `SimpleTagRoot`.
         adversary_action: int64 [*batch, 3]: nothing, left, right, down, up.
         agent_action: int64 [*batch, 1]: nothing, left, right, down, up.
     """
-    # envs.SimpleTag.step.position
+    # envs.SimpleTag.step
     position = torch.cat((adversary_position, agent_position), dim=-2)
-    # envs.SimpleTag.step.velocity
     velocity = torch.cat((adversary_velocity, agent_velocity), dim=-2)
-    # envs.SimpleTag.step.push
     push = consts.pushes[torch.cat((adversary_action, agent_action), dim=-1)] * consts.acceleration[:, None]
-    # envs.SimpleTag.step.others
     others = torch.cat((position, obstacle), dim=-2)
-    # envs.SimpleTag.step.away
     away = position[..., None, :] - others[..., None, :, :]
-    # envs.SimpleTag.step.distance
     distance = vector_norm(away, dim=-1)
-    # envs.SimpleTag.step.overlap
     overlap = (consts.radius[:4, None] + consts.radius[None, :] - distance) / params.contact_margin
-    # envs.SimpleTag.step.penetration
     penetration = params.contact_margin * (
         torch.clamp(overlap, min=0.0) + torch.log(1 + torch.exp(-torch.abs(overlap)))
     )
-    # envs.SimpleTag.step.strength
     strength = params.contact_force * penetration / torch.where(distance > 0, distance, 1.0)
-    # envs.SimpleTag.step.contact
     contact = (strength.unsqueeze(-1) * away).sum(dim=-2)
-    # envs.SimpleTag.step.faster
     faster = velocity * (1 - params.damping) + (push + contact) * params.dt
-    # envs.SimpleTag.step.limited
     limited = faster * (
         consts.top_speed / torch.maximum(vector_norm(faster, dim=-1), consts.top_speed)
     ).unsqueeze(-1)
-    # envs.SimpleTag.step.moved
     moved = position + velocity * params.dt
-    # envs.SimpleTag.step.next.adversary.position
     next_adversary_position = moved[..., :3, :]
-    # envs.SimpleTag.step.next.adversary.velocity
     next_adversary_velocity = limited[..., :3, :]
-    # envs.SimpleTag.step.next.agent.position
     next_agent_position = moved[..., 3:, :]
-    # envs.SimpleTag.step.next.agent.velocity
     next_agent_velocity = limited[..., 3:, :]
     return SimpleTagNext(
         adversary_position=next_adversary_position,
@@ -266,10 +191,8 @@ def simple_tag_advance(
 class SimpleTagReward(NamedTuple):
     """What `simple_tag_reward` returns."""
 
-    adversary_reward: Tensor
-    """float32 [*batch, 3, 1]."""
-    agent_reward: Tensor
-    """float32 [*batch, 1, 1]."""
+    adversary_reward: Float32[Tensor, "*batch 3 1"]
+    agent_reward: Float32[Tensor, "*batch 1 1"]
 
 
 def simple_tag_reward(
@@ -279,28 +202,22 @@ def simple_tag_reward(
 
     Args:
         consts: constant tables of the environment.
-        next_adversary_position: float32 [*batch, 3, 2], after the step.
-        next_agent_position: float32 [*batch, 1, 2], after the step.
+        next_adversary_position, next_agent_position: as in `SimpleTagNext`, after the step.
 
     Returns:
         adversary_reward: float32 [*batch, 3, 1].
         agent_reward: float32 [*batch, 1, 1].
     """
-    # envs.SimpleTag.step.gap
+    # envs.SimpleTag.step
     gap = vector_norm(next_adversary_position[..., None, :] - next_agent_position[..., None, :, :], dim=-1)
-    # envs.SimpleTag.step.touch
     touch = (gap < consts.radius[:3, None] + consts.radius[None, 3:4]).to(torch.float32)
-    # envs.SimpleTag.step.x
     x = torch.abs(next_agent_position)
-    # envs.SimpleTag.step.far
     far = torch.where(
         x < 0.9, 0.0, torch.where(x < 1, (x - 0.9) * 10, torch.clamp(torch.exp(2 * x - 2), max=10.0))
     )
-    # envs.SimpleTag.step.adversary.reward
     adversary_reward = (
         (10 * touch.sum(dim=(-2, -1))).unsqueeze(-1).expand(*touch.shape[:-2], 3).unsqueeze(-1).clone()
     )
-    # envs.SimpleTag.step.agent.reward
     agent_reward = (-10 * touch.sum(dim=-2) - far.sum(dim=-1)).unsqueeze(-1)
     return SimpleTagReward(adversary_reward=adversary_reward, agent_reward=agent_reward)
 
@@ -308,14 +225,10 @@ def simple_tag_reward(
 class SimpleTagObservation(NamedTuple):
     """What `simple_tag_observe` returns."""
 
-    adversary_observation: Tensor
-    """float32 [*batch, 3, 16]: own velocity and position; from there to the obstacles and to the others;
-    velocity of the agent.
-    """
-    agent_observation: Tensor
-    """float32 [*batch, 1, 14]: own velocity and position; from there to the obstacles and to the
-    adversaries.
-    """
+    adversary_observation: Float32[Tensor, "*batch 3 16"]
+    """own velocity and position; from there to the obstacles and to the others; velocity of the agent"""
+    agent_observation: Float32[Tensor, "*batch 1 14"]
+    """own velocity and position; from there to the obstacles and to the adversaries"""
 
 
 def simple_tag_observe(
@@ -328,11 +241,8 @@ def simple_tag_observe(
     """The observation of a state, for any leading dimensions.
 
     Args:
-        adversary_position: float32 [*batch, 3, 2].
-        adversary_velocity: float32 [*batch, 3, 2].
-        agent_position: float32 [*batch, 1, 2].
-        agent_velocity: float32 [*batch, 1, 2].
-        obstacle: float32 [*batch, 2, 2]: positions; they never move.
+        adversary_position, adversary_velocity, agent_position, agent_velocity, obstacle: as in
+            `SimpleTagRoot`.
 
     Returns:
         adversary_observation: float32 [*batch, 3, 16]: own velocity and position; from there to the
@@ -340,19 +250,14 @@ def simple_tag_observe(
         agent_observation: float32 [*batch, 1, 14]: own velocity and position; from there to the
             obstacles and to the adversaries.
     """
-    # envs.SimpleTag.observe.particles
+    # envs.SimpleTag.observe
     particles = torch.cat((adversary_position, agent_position), dim=-2)
-    # envs.SimpleTag.observe.to_obstacle
     to_obstacle = obstacle[..., None, :, :] - adversary_position[..., None, :]
-    # envs.SimpleTag.observe.k
     k = torch.arange(3, dtype=torch.int64, device=adversary_position.device)
-    # envs.SimpleTag.observe.all_but_one
     all_but_one = k[None, :] + (
         k[None, :] >= torch.arange(3, dtype=torch.int64, device=k.device)[:, None]
     ).to(torch.int64)
-    # envs.SimpleTag.observe.to_other
     to_other = particles[..., all_but_one, :] - adversary_position[..., None, :]
-    # envs.SimpleTag.observe.adversary.observation
     adversary_observation = torch.cat(
         (
             adversary_velocity,
@@ -366,11 +271,8 @@ def simple_tag_observe(
         ),
         dim=-1,
     )
-    # envs.SimpleTag.observe.obstacle_seen
     obstacle_seen = obstacle[..., None, :, :] - agent_position[..., None, :]
-    # envs.SimpleTag.observe.adversary_seen
     adversary_seen = adversary_position[..., None, :, :] - agent_position[..., None, :]
-    # envs.SimpleTag.observe.agent.observation
     agent_observation = torch.cat(
         (
             agent_velocity,
@@ -410,15 +312,11 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         ("agent", "position"): float32 [*batch, 1, 2]
         ("agent", "velocity"): float32 [*batch, 1, 2]
         obstacle: float32 [*batch, 2, 2]; positions; they never move
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        ("adversary", "done"): bool [*batch, 3, 1]; the episode is over
-        ("adversary", "terminated"): bool [*batch, 3, 1]; it ended
-        ("adversary", "truncated"): bool [*batch, 3, 1]; it was cut off
-        ("agent", "done"): bool [*batch, 1, 1]; the episode is over
-        ("agent", "terminated"): bool [*batch, 1, 1]; it ended
-        ("agent", "truncated"): bool [*batch, 1, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        ("adversary", "done"), ("adversary", "terminated"), ("adversary", "truncated"): bool [*batch, 3,
+            1]; the episode is over; it ended; it was cut off
+        ("agent", "done"), ("agent", "terminated"), ("agent", "truncated"): bool [*batch, 1, 1]; the
+            episode is over; it ended; it was cut off
         ("adversary", "action"): int64 [*batch, 3] in 0..4; nothing, left, right, down, up
         ("agent", "action"): int64 [*batch, 1] in 0..4; nothing, left, right, down, up
         ("next", "adversary", "reward"): float32 [*batch, 3, 1]
@@ -475,107 +373,70 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        adversary_flag = Categorical(2, shape=(3, 1), dtype=torch.bool)
+        agent_flag = Categorical(2, shape=(1, 1), dtype=torch.bool)
+        observation = Composite(
+            adversary=Composite(
+                observation=Unbounded(shape=(3, 16), dtype=torch.float32),
+                position=Unbounded(shape=(3, 2), dtype=torch.float32),
+                velocity=Unbounded(shape=(3, 2), dtype=torch.float32),
+                shape=(3,),
+            ),
+            agent=Composite(
+                observation=Unbounded(shape=(1, 14), dtype=torch.float32),
+                position=Unbounded(shape=(1, 2), dtype=torch.float32),
+                velocity=Unbounded(shape=(1, 2), dtype=torch.float32),
+                shape=(1,),
+            ),
+            obstacle=Unbounded(shape=(2, 2), dtype=torch.float32),
+        )
         return EnvSpecs(
             action=Composite(
-                adversary=Composite(
-                    action=Categorical(5, shape=(3,), dtype=torch.int64, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    action=Categorical(5, shape=(1,), dtype=torch.int64, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                adversary=Composite(action=Categorical(5, shape=(3,), dtype=torch.int64), shape=(3,)),
+                agent=Composite(action=Categorical(5, shape=(1,), dtype=torch.int64), shape=(1,)),
             ),
-            observation=Composite(
-                adversary=Composite(
-                    observation=Unbounded(shape=(3, 16), dtype=torch.float32, device=device),
-                    position=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    observation=Unbounded(shape=(1, 14), dtype=torch.float32, device=device),
-                    position=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                obstacle=Unbounded(shape=(2, 2), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(
-                adversary=Composite(
-                    position=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(3, 2), dtype=torch.float32, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    position=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    velocity=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                obstacle=Unbounded(shape=(2, 2), dtype=torch.float32, device=device),
-                device=device,
+            observation=observation,
+            state=observation.select(
+                ("adversary", "position"),
+                ("adversary", "velocity"),
+                ("agent", "position"),
+                ("agent", "velocity"),
+                "obstacle",
             ),
             reward=Composite(
-                adversary=Composite(
-                    reward=Unbounded(shape=(3, 1), dtype=torch.float32, device=device),
-                    shape=(3,),
-                    device=device,
-                ),
-                agent=Composite(
-                    reward=Unbounded(shape=(1, 1), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                adversary=Composite(reward=Unbounded(shape=(3, 1), dtype=torch.float32), shape=(3,)),
+                agent=Composite(reward=Unbounded(shape=(1, 1), dtype=torch.float32), shape=(1,)),
             ),
             done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
+                done=flag,
+                terminated=flag,
+                truncated=flag,
                 adversary=Composite(
-                    done=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(3, 1), dtype=torch.bool, device=device),
-                    shape=(3,),
-                    device=device,
+                    done=adversary_flag, terminated=adversary_flag, truncated=adversary_flag, shape=(3,)
                 ),
-                agent=Composite(
-                    done=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                agent=Composite(done=agent_flag, terminated=agent_flag, truncated=agent_flag, shape=(1,)),
             ),
-        )
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> SimpleTagRoot:
-        return SimpleTagRoot(
-            adversary_position=tensordict.get(("adversary", "position")),
-            adversary_velocity=tensordict.get(("adversary", "velocity")),
-            agent_position=tensordict.get(("agent", "position")),
-            agent_velocity=tensordict.get(("agent", "velocity")),
-            obstacle=tensordict.get("obstacle"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            adversary_done=tensordict.get(("adversary", "done")),
-            adversary_terminated=tensordict.get(("adversary", "terminated")),
-            adversary_truncated=tensordict.get(("adversary", "truncated")),
-            agent_done=tensordict.get(("agent", "done")),
-            agent_terminated=tensordict.get(("agent", "terminated")),
-            agent_truncated=tensordict.get(("agent", "truncated")),
+        keys = (
+            ("adversary", "position"),
+            ("adversary", "velocity"),
+            ("agent", "position"),
+            ("agent", "velocity"),
+            "obstacle",
+            "done",
+            "terminated",
+            "truncated",
+            ("adversary", "done"),
+            ("adversary", "terminated"),
+            ("adversary", "truncated"),
+            ("agent", "done"),
+            ("agent", "terminated"),
+            ("agent", "truncated"),
         )
+        return SimpleTagRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> SimpleTagRoot:
         return simple_tag_reset(
@@ -671,137 +532,80 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
 
 if TYPE_CHECKING:
 
-    class SimpleTagNextData(
-        TypedTensorDict[
-            Literal["observation", "position", "velocity", "reward"],
-            tuple[Literal["adversary"], Literal["observation"]],
-            Float32[Tensor, "*batch 3 16"],
-            tuple[Literal["agent"], Literal["observation"]],
-            Float32[Tensor, "*batch 1 14"],
-            tuple[Literal["adversary"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 3 2"],
-            tuple[Literal["agent"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 1 2"],
-            Literal["obstacle"],
-            Float32[Tensor, "*batch 2 2"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1 1"],
-            tuple[Literal["adversary"], Literal["reward"]],
-            Float32[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["reward"]],
-            Float32[Tensor, "*batch 1 1"],
-            Literal["adversary", "agent"],
-            TensorDict,
-        ]
-    ):
+    class SimpleTagNextData(TypedTensorDict[
+        Literal["observation", "position", "velocity", "reward"],
+        tuple[Literal["adversary"], Literal["observation"]], Float32[Tensor, "*batch 3 16"],
+        tuple[Literal["agent"], Literal["observation"]], Float32[Tensor, "*batch 1 14"],
+        tuple[Literal["adversary"], Literal["position", "velocity"]], Float32[Tensor, "*batch 3 2"],
+        tuple[Literal["agent"], Literal["position", "velocity"]], Float32[Tensor, "*batch 1 2"],
+        Literal["obstacle"], Float32[Tensor, "*batch 2 2"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1 1"],
+        tuple[Literal["adversary"], Literal["reward"]], Float32[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
+        Literal["adversary", "agent"], TensorDict,
+    ]):
         """The `"next"` part of `SimpleTagData`."""
 
-    class SimpleTagData(
-        TypedTensorDict[
-            Literal["observation", "position", "velocity", "action", "reward"],
-            tuple[Literal["adversary"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["observation"]],
-            Float32[Tensor, "*batch 3 16"],
-            tuple[Literal["agent"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["observation"]],
-            Float32[Tensor, "*batch 1 14"],
-            tuple[Literal["adversary"], Literal["position", "velocity"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 3 2"],
-            tuple[Literal["agent"], Literal["position", "velocity"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["position", "velocity"]],
-            Float32[Tensor, "*batch 1 2"],
-            Literal["obstacle"] | tuple[Literal["next"], Literal["obstacle"]],
-            Float32[Tensor, "*batch 2 2"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["adversary"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 3 1"],
-            tuple[Literal["agent"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1 1"],
-            tuple[Literal["adversary"], Literal["action"]],
-            Int64[Tensor, "*batch 3"],
-            tuple[Literal["agent"], Literal["action"]],
-            Int64[Tensor, "*batch 1"],
-            tuple[Literal["next"], Literal["adversary"], Literal["reward"]],
-            Float32[Tensor, "*batch 3 1"],
-            tuple[Literal["next"], Literal["agent"], Literal["reward"]],
-            Float32[Tensor, "*batch 1 1"],
-            Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]],
-            TensorDict,
-            Literal["next"],
-            SimpleTagNextData,
-        ]
-    ):
+    class SimpleTagData(TypedTensorDict[
+        Literal["observation", "position", "velocity", "action", "reward"],
+        tuple[Literal["adversary"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["observation"]],
+        Float32[Tensor, "*batch 3 16"],
+        tuple[Literal["agent"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["observation"]], Float32[Tensor, "*batch 1 14"],
+        tuple[Literal["adversary"], Literal["position", "velocity"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["position", "velocity"]],
+        Float32[Tensor, "*batch 3 2"],
+        tuple[Literal["agent"], Literal["position", "velocity"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["position", "velocity"]],
+        Float32[Tensor, "*batch 1 2"],
+        Literal["obstacle"] | tuple[Literal["next"], Literal["obstacle"]], Float32[Tensor, "*batch 2 2"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["adversary"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 3 1"],
+        tuple[Literal["agent"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["agent"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 1 1"],
+        tuple[Literal["adversary"], Literal["action"]], Int64[Tensor, "*batch 3"],
+        tuple[Literal["agent"], Literal["action"]], Int64[Tensor, "*batch 1"],
+        tuple[Literal["next"], Literal["adversary"], Literal["reward"]], Float32[Tensor, "*batch 3 1"],
+        tuple[Literal["next"], Literal["agent"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
+        Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]], TensorDict,
+        Literal["next"], SimpleTagNextData,
+    ]):
         """The tensordicts of `SimpleTag`, with their keys."""
 
-    class SimpleTagSpecs(KeyTypes[NestedKey, NestedKey, NestedKey]):
+    class SimpleTagSpecs(
+        KeyTypes[NestedKey, NestedKey, NestedKey],
+        Actions[
+            tuple[Literal["adversary", "agent"], Literal["action"]], Categorical,
+            Literal["adversary", "agent"], Composite,
+        ],
+        Observations[
+            tuple[Literal["adversary", "agent"], Literal["observation", "position", "velocity"]]
+            | Literal["obstacle"], Unbounded,
+            Literal["adversary", "agent"], Composite,
+        ],
+        States[
+            tuple[Literal["adversary", "agent"], Literal["position", "velocity"]]
+            | Literal["obstacle"], Unbounded,
+            Literal["adversary", "agent"], Composite,
+        ],
+        Rewards[
+            tuple[Literal["adversary", "agent"], Literal["reward"]], Unbounded,
+            Literal["adversary", "agent"], Composite,
+        ],
+        Dones[
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["adversary", "agent"], Literal["done", "terminated", "truncated"]], Categorical,
+            Literal["adversary", "agent"], Composite,
+        ],
+    ):
         """The types of the specs and keys of `SimpleTag`."""
 
-        action_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["action"]] | tuple[Literal["agent"], Literal["action"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        full_action_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["action"]] | tuple[Literal["agent"], Literal["action"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        observation_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["observation", "position", "velocity"]]
-            | tuple[Literal["agent"], Literal["observation", "position", "velocity"]]
-            | Literal["obstacle"],
-            Unbounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        state_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["position", "velocity"]]
-            | tuple[Literal["agent"], Literal["position", "velocity"]]
-            | Literal["obstacle"],
-            Unbounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        reward_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["reward"]] | tuple[Literal["agent"], Literal["reward"]],
-            Unbounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        full_reward_spec: TypedComposite[
-            tuple[Literal["adversary"], Literal["reward"]] | tuple[Literal["agent"], Literal["reward"]],
-            Unbounded,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        done_spec: TypedComposite[
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-        full_done_spec: TypedComposite[
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["adversary"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["agent"], Literal["done", "terminated", "truncated"]],
-            Categorical,
-            Literal["adversary", "agent"],
-            Composite,
-        ]
-
 else:
-    SimpleTagNextData = TensorDict
-    SimpleTagData = TensorDict
+    SimpleTagNextData = SimpleTagData = TensorDict

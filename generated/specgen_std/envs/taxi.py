@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=73d9888bd0ce0b140fde2ce62bfe06c2b5785af2743330dd32b95a2a7bb1cc8d
+# specgen: sha256=dcd5067b4b32722f33bcd86fbba27f2d876e574de6adb3ad50d3edc9c2f8afbf
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
@@ -21,16 +21,9 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
-__all__ = [
-    "Taxi",
-    "TaxiConsts",
-    "TaxiData",
-    "TaxiNext",
-    "TaxiNextData",
-    "TaxiRoot",
-]
+__all__ = ["Taxi", "TaxiConsts", "TaxiData", "TaxiNext", "TaxiNextData", "TaxiRoot"]
 
 
 class TaxiConsts(NamedTuple):
@@ -47,39 +40,19 @@ class TaxiConsts(NamedTuple):
 class TaxiRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    row: Tensor
-    """int64 [*batch]."""
-    column: Tensor
-    """int64 [*batch]."""
-    passenger: Tensor
-    """int64 [*batch]: the stand, or 4 in the taxi."""
-    destination: Tensor
-    """int64 [*batch]: the stand to go to."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    row: Int64[Tensor, "*batch"]
+    column: Int64[Tensor, "*batch"]
+    passenger: Int64[Tensor, "*batch"]
+    """the stand, or 4 in the taxi"""
+    destination: Int64[Tensor, "*batch"]
+    """the stand to go to"""
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class TaxiNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    row: Tensor
-    """int64 [*batch]."""
-    column: Tensor
-    """int64 [*batch]."""
-    passenger: Tensor
-    """int64 [*batch]: the stand, or 4 in the taxi."""
-    destination: Tensor
-    """int64 [*batch]: the stand to go to."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+TaxiNext = TaxiRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def taxi_reset(
@@ -89,18 +62,14 @@ def taxi_reset(
 
     Args:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
-        draw_row: int64 [*batch], uniform in 0..4.
-        draw_column: int64 [*batch], uniform in 0..4.
+        draw_row, draw_column: int64 [*batch], uniform in 0..4.
         draw_passenger: int64 [*batch], uniform in 0..3.
         draw_destination: int64 [*batch], uniform in 1..3.
     """
-    # envs.Taxi.reset.row
+    # envs.Taxi.reset
     row = draw_row
-    # envs.Taxi.reset.column
     column = draw_column
-    # envs.Taxi.reset.passenger
     passenger = draw_passenger
-    # envs.Taxi.reset.destination
     destination = (passenger + draw_destination) % 4
     return TaxiRoot(
         row=row,
@@ -120,31 +89,20 @@ def taxi_advance(
 
     Args:
         consts: constant tables of the environment.
-        row: int64 [*batch].
-        column: int64 [*batch].
-        passenger: int64 [*batch]: the stand, or 4 in the taxi.
-        destination: int64 [*batch]: the stand to go to.
+        row, column, passenger, destination: as in `TaxiRoot`.
         action: int64 [*batch]: south, north, east, west, pick up, put down.
     """
-    # envs.Taxi.step.south
+    # envs.Taxi.step
     south = (action == 0).to(torch.int64) - (action == 1).to(torch.int64)
-    # envs.Taxi.step.east
     east = ((action == 2) & consts.open_east[row, column]).to(torch.int64) - (
         (action == 3) & consts.open_west[row, column]
     ).to(torch.int64)
-    # envs.Taxi.step.stand
     stand = consts.stand_at[row, column].clone()
-    # envs.Taxi.step.boards
     boards = (action == 4) & (passenger < 4) & (stand == passenger)
-    # envs.Taxi.step.alights
     alights = (action == 5) & (passenger == 4) & (stand < 4)
-    # envs.Taxi.step.next.row
     next_row = torch.clamp(row + south, 0, 4)
-    # envs.Taxi.step.next.column
     next_column = torch.clamp(column + east, 0, 4)
-    # envs.Taxi.step.next.passenger
     next_passenger = torch.where(boards, 4, torch.where(alights, stand, passenger))
-    # envs.Taxi.step.terminated
     terminated = (alights & (stand == destination)).unsqueeze(-1)
     return TaxiNext(
         row=next_row,
@@ -164,24 +122,18 @@ def taxi_reward(
 
     Args:
         consts: constant tables of the environment.
-        row: int64 [*batch].
-        column: int64 [*batch].
-        passenger: int64 [*batch]: the stand, or 4 in the taxi.
+        row, column, passenger: as in `TaxiRoot`.
         action: int64 [*batch]: south, north, east, west, pick up, put down.
-        terminated: bool [*batch, 1]: it ended, after the step.
+        terminated: as in `TaxiNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Taxi.step.stand
+    # envs.Taxi.step
     stand = consts.stand_at[row, column].clone()
-    # envs.Taxi.step.boards
     boards = (action == 4) & (passenger < 4) & (stand == passenger)
-    # envs.Taxi.step.alights
     alights = (action == 5) & (passenger == 4) & (stand < 4)
-    # envs.Taxi.step.refused
     refused = (action == 4) & ~boards | (action == 5) & ~alights
-    # envs.Taxi.step.reward
     return torch.where(
         terminated.squeeze(-1),
         20.0,
@@ -193,15 +145,12 @@ def taxi_observe(row: Tensor, column: Tensor, passenger: Tensor, destination: Te
     """The observation of a state, for any leading dimensions.
 
     Args:
-        row: int64 [*batch].
-        column: int64 [*batch].
-        passenger: int64 [*batch]: the stand, or 4 in the taxi.
-        destination: int64 [*batch]: the stand to go to.
+        row, column, passenger, destination: as in `TaxiRoot`.
 
     Returns:
         int64 [*batch]: row, column, passenger and destination in one.
     """
-    # envs.Taxi.observe.observation
+    # envs.Taxi.observe
     return ((row * 5 + column) * 5 + passenger) * 4 + destination
 
 
@@ -216,9 +165,7 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
         column: int64 [*batch] in [0, 4]
         passenger: int64 [*batch] in 0..4; the stand, or 4 in the taxi
         destination: int64 [*batch] in 0..3; the stand to go to
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: int64 [*batch] in 0..5; south, north, east, west, pick up, put down
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -268,45 +215,24 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Categorical(6, shape=(), dtype=torch.int64, device=device), device=device
-            ),
-            observation=Composite(
-                observation=Categorical(500, shape=(), dtype=torch.int64, device=device),
-                row=Bounded(low=0, high=4, shape=(), dtype=torch.int64, device=device),
-                column=Bounded(low=0, high=4, shape=(), dtype=torch.int64, device=device),
-                passenger=Categorical(5, shape=(), dtype=torch.int64, device=device),
-                destination=Categorical(4, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(
-                row=Bounded(low=0, high=4, shape=(), dtype=torch.int64, device=device),
-                column=Bounded(low=0, high=4, shape=(), dtype=torch.int64, device=device),
-                passenger=Categorical(5, shape=(), dtype=torch.int64, device=device),
-                destination=Categorical(4, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Categorical(500, shape=(), dtype=torch.int64),
+            row=Bounded(low=0, high=4, shape=(), dtype=torch.int64),
+            column=Bounded(low=0, high=4, shape=(), dtype=torch.int64),
+            passenger=Categorical(5, shape=(), dtype=torch.int64),
+            destination=Categorical(4, shape=(), dtype=torch.int64),
         )
+        return EnvSpecs(
+            action=Composite(action=Categorical(6, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("row", "column", "passenger", "destination"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> TaxiRoot:
-        return TaxiRoot(
-            row=tensordict.get("row"),
-            column=tensordict.get("column"),
-            passenger=tensordict.get("passenger"),
-            destination=tensordict.get("destination"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return TaxiRoot(*[tensordict.get(name) for name in TaxiRoot._fields])
 
     def _fresh(self) -> TaxiRoot:
         return taxi_reset(
@@ -323,25 +249,13 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
     def _root_entries(self, root: TaxiRoot) -> dict[str, Any]:
         return {
             "observation": taxi_observe(root.row, root.column, root.passenger, root.destination),
-            "row": root.row,
-            "column": root.column,
-            "passenger": root.passenger,
-            "destination": root.destination,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
+            **root._asdict(),
         }
 
     def _next_entries(self, root: TaxiRoot, actions: tuple[Tensor, ...], next_: TaxiNext) -> dict[str, Any]:
         return {
             "observation": taxi_observe(next_.row, next_.column, next_.passenger, next_.destination),
-            "row": next_.row,
-            "column": next_.column,
-            "passenger": next_.passenger,
-            "destination": next_.destination,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
+            **next_._asdict(),
             "reward": taxi_reward(
                 self.consts, root.row, root.column, root.passenger, actions[0], next_.terminated
             ),
@@ -350,52 +264,38 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
 
 if TYPE_CHECKING:
 
-    class TaxiNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation", "row", "column", "passenger", "destination"],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            Literal["reward"],
-            Float32[Tensor, "*batch 1"],
-        ]
-    ):
+    class TaxiNextData(TypedTensorDict[
+        Never,
+        Literal["observation", "row", "column", "passenger", "destination"], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `TaxiData`."""
 
-    class TaxiData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation", "row", "column", "passenger", "destination", "action"]
-            | tuple[Literal["next"], Literal["observation", "row", "column", "passenger", "destination"]],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["next"], Literal["reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["next"],
-            TaxiNextData,
-        ]
-    ):
+    class TaxiData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation", "row", "column", "passenger", "destination", "action"]
+        | tuple[Literal["next"], Literal["observation", "row", "column", "passenger", "destination"]],
+        Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], TaxiNextData,
+    ]):
         """The tensordicts of `Taxi`, with their keys."""
 
-    class TaxiSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class TaxiSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["observation", "passenger", "destination"], Categorical,
+            Literal["row", "column"], Bounded,
+        ],
+        States[Literal["row", "column"], Bounded, Literal["passenger", "destination"], Categorical],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `Taxi`."""
 
-        action_spec: Categorical
-        full_action_spec: TypedComposite[Literal["action"], Categorical]
-        observation_spec: TypedComposite[
-            Literal["observation", "passenger", "destination"], Categorical, Literal["row", "column"], Bounded
-        ]
-        state_spec: TypedComposite[
-            Literal["row", "column"], Bounded, Literal["passenger", "destination"], Categorical
-        ]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
 else:
-    TaxiNextData = TensorDict
-    TaxiData = TensorDict
+    TaxiNextData = TaxiData = TensorDict

@@ -7,8 +7,4 @@
 
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 
-__all__ = [
-    "DQNLoss",
-    "DQNLossOutput",
-    "DQNLossTerms",
-]
+__all__ = ["DQNLoss", "DQNLossOutput", "DQNLossTerms"]

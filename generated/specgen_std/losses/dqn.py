@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a63cf77933ba04b62cceffedc31101a21202b3903790ff602dc1efb1d8bdf999
+# specgen: sha256=2712382f8cdc27ddf2f718064a67784ee564e85b52bb774588d3dfebb59922cd
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = [
-    "DQNLoss",
-    "DQNLossOutput",
-    "DQNLossTerms",
-]
+__all__ = ["DQNLoss", "DQNLossOutput", "DQNLossTerms"]
 
 
 class DQNLossTerms(NamedTuple):
@@ -60,13 +56,11 @@ def dqn_loss(
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
     """
-    # losses.DQNLoss.let.chosen
+    # losses.DQNLoss.let
     chosen = torch.gather(q, -1, action.unsqueeze(-1)).squeeze(-1)
-    # losses.DQNLoss.let.next_value
     next_value = torch.gather(next_q, -1, choosing_q.argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
-    # losses.DQNLoss.let.target
     target = value_estimate(next_value).detach()
-    # losses.DQNLoss.terms.loss
+    # losses.DQNLoss.terms
     loss = distance_loss(chosen, target, loss_function)
     # losses.DQNLoss.writes
     with torch.no_grad():
@@ -184,11 +178,9 @@ class DQNLoss(LossModule):
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
         value_network = self.functional_network("value_network")
-        # losses.DQNLoss.let.q
+        # losses.DQNLoss.let
         q = value_network.live(tensordict, keys.action_value)
-        # losses.DQNLoss.let.next_q
         next_q = value_network.target(next_tensordict, keys.action_value)
-        # losses.DQNLoss.let.choosing_q
         choosing_q = value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else next_q
         terms = dqn_loss(
             q,
@@ -228,9 +220,11 @@ class DQNLoss(LossModule):
 
 if TYPE_CHECKING:
 
-    class DQNLossOutput(TypedTensorDict[Never, Literal["loss"], Float[Tensor, "*batch"]]):
+    class DQNLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss"], Float[Tensor, "*batch"],
+    ]):
         """What `DQNLoss` returns."""
-
 
 else:
     DQNLossOutput = TensorDict

@@ -13,17 +13,7 @@ from .reward_sum import RewardSum, RewardSumKeys
 from .step_counter import StepCounter, StepCounterKeys
 
 __all__ = [
-    "DoubleToFloat",
-    "DoubleToFloatInverseKeys",
-    "DoubleToFloatKeys",
-    "InitTracker",
-    "InitTrackerKeys",
-    "ObservationNorm",
-    "ObservationNormKeys",
-    "RewardScaling",
-    "RewardScalingKeys",
-    "RewardSum",
-    "RewardSumKeys",
-    "StepCounter",
-    "StepCounterKeys",
+    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
+    "ObservationNorm", "ObservationNormKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
+    "RewardSumKeys", "StepCounter", "StepCounterKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=35e6fa721ccc0f6868d3f4ad373a4c3fabdfa7a9d0961607aaa4024fcc1fcd6f
+# specgen: sha256=1904b6dfb19d2eb05c1af0f3d877b8a9a5fc449d7da3e623c914f341b672244e
 """Casts between float64 and float32."""
 
 from __future__ import annotations
@@ -18,11 +18,7 @@ from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.like import cast_like, mapped_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = [
-    "DoubleToFloat",
-    "DoubleToFloatInverseKeys",
-    "DoubleToFloatKeys",
-]
+__all__ = ["DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys"]
 
 
 class DoubleToFloatKeys(NamedTuple):
@@ -45,7 +41,7 @@ def double_to_float_map(double: Tensor) -> Tensor:
     Args:
         double: float64 [*batch, ...].
     """
-    # transforms.DoubleToFloat.map.single
+    # transforms.DoubleToFloat.map
     return double.to(torch.float32)
 
 
@@ -55,7 +51,7 @@ def double_to_float_inverse(single_in: Tensor) -> Tensor:
     Args:
         single_in: float32 [*batch, ...].
     """
-    # transforms.DoubleToFloat.inverse.double_in
+    # transforms.DoubleToFloat.inverse
     return single_in.to(torch.float64)
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=efe651bfea58a0c504cd6d92ba032659b4b9e6539ad864e857718bbb0d78f365
+# specgen: sha256=00c48e808886fcf80c963bf0391b701ce13b422c9521d49ebc06984507b3c6fc
 """Mark the first step of each episode."""
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from specgen_runtime.transforms.keys import leaf_name, sibling
 from specgen_runtime.transforms.like import flag_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = [
-    "InitTracker",
-    "InitTrackerKeys",
-]
+__all__ = ["InitTracker", "InitTrackerKeys"]
 
 
 class InitTrackerKeys(NamedTuple):
@@ -38,7 +35,7 @@ def init_tracker_reset(done: Tensor) -> Tensor:
     Args:
         done: bool [*batch, ...].
     """
-    # transforms.InitTracker.reset.is_init
+    # transforms.InitTracker.reset
     return torch.ones_like(done)
 
 
@@ -48,7 +45,7 @@ def init_tracker_step(next_done: Tensor) -> Tensor:
     Args:
         next_done: bool [*batch, ...], after the step.
     """
-    # transforms.InitTracker.step.next.is_init
+    # transforms.InitTracker.step
     return torch.zeros_like(next_done)
 
 

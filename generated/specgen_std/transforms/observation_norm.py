@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=806240aa11415c7b0baae8e07bab016c360034115ff7e3b914f2384c1085b4d6
+# specgen: sha256=dba9a291abd9a44d31bb4663776fbe26cc2346681e0d5ff4fd935cc8804ae02e
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.like import mapped_like
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
-__all__ = [
-    "ObservationNorm",
-    "ObservationNormKeys",
-]
+__all__ = ["ObservationNorm", "ObservationNormKeys"]
 
 
 class ObservationNormKeys(NamedTuple):
@@ -41,7 +38,7 @@ def observation_norm_map(loc: Tensor, scale: Tensor, standard_normal: bool, obse
         standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
         observation: floats [*batch, ...].
     """
-    # transforms.ObservationNorm.map.normed
+    # transforms.ObservationNorm.map
     return (observation - loc) / scale if standard_normal else observation * scale + loc
 
 

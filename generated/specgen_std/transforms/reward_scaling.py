@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6eee46fd1f130a5f9db82c87c7ea3ab4370d95f0f16d5f1b24bf0dd4e0cf8329
+# specgen: sha256=3c4b16294e433ba175aacc26a81eeb0bd8f29309ceae259bdc7c9fbf2b551fc0
 """Affine transforms of rewards."""
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.like import mapped_like
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
-__all__ = [
-    "RewardScaling",
-    "RewardScalingKeys",
-]
+__all__ = ["RewardScaling", "RewardScalingKeys"]
 
 
 class RewardScalingKeys(NamedTuple):
@@ -41,7 +38,7 @@ def reward_scaling_map(loc: Tensor, scale: Tensor, standard_normal: bool, reward
         standard_normal: compute `(reward - loc) / scale` instead of `reward * scale + loc`.
         reward: floats [*batch, ...].
     """
-    # transforms.RewardScaling.map.scaled
+    # transforms.RewardScaling.map
     return (reward - loc) / scale if standard_normal else reward * scale + loc
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e7ce7753f98560bb45d300714362ddac346e82c3d1828f57ed2e42c8ca43860d
+# specgen: sha256=8f9059870fecbb3337bf3769d670c937534020a867cfede3ec2828cfea4b8187
 """Returns of the episodes so far."""
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from specgen_runtime.transforms.keys import rename_leaf
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = [
-    "RewardSum",
-    "RewardSumKeys",
-]
+__all__ = ["RewardSum", "RewardSumKeys"]
 
 
 class RewardSumKeys(NamedTuple):
@@ -39,7 +36,7 @@ def reward_sum_reset(total: Tensor) -> Tensor:
     Args:
         total: floats [*batch, ...], read for its shape and dtype only.
     """
-    # transforms.RewardSum.reset.total
+    # transforms.RewardSum.reset
     return torch.zeros_like(total)
 
 
@@ -50,7 +47,7 @@ def reward_sum_step(total: Tensor, next_reward: Tensor) -> Tensor:
         total: floats [*batch, ...], before the step.
         next_reward: floats [*batch, ...], after the step.
     """
-    # transforms.RewardSum.step.next.total
+    # transforms.RewardSum.step
     return total + next_reward
 
 

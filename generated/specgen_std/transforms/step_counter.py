@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fc03ede58b0567a98c01a206b886016cc1b10deebc87a4bd93382e23f47354c9
+# specgen: sha256=0cd1679aa1b2be3eb1c042ce61ad2cd5fdf2a21c0a9b519e111ff713bd49ab72
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from specgen_runtime.transforms.keys import leaf_name, sibling
 from specgen_runtime.transforms.like import bounded_like, flag_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = [
-    "StepCounter",
-    "StepCounterKeys",
-]
+__all__ = ["StepCounter", "StepCounterKeys"]
 
 
 class StepCounterKeys(NamedTuple):
@@ -40,7 +37,7 @@ def step_counter_reset(step_count: Tensor) -> Tensor:
     Args:
         step_count: int64 [*batch, ...], read for its shape and dtype only.
     """
-    # transforms.StepCounter.reset.step_count
+    # transforms.StepCounter.reset
     return torch.zeros_like(step_count)
 
 
@@ -50,7 +47,7 @@ def step_counter_step(step_count: Tensor) -> Tensor:
     Args:
         step_count: int64 [*batch, ...], before the step.
     """
-    # transforms.StepCounter.step.next.step_count
+    # transforms.StepCounter.step
     return step_count + 1
 
 
@@ -62,7 +59,7 @@ def step_counter_step_truncated(max_steps: int, next_step_count: Tensor, next_tr
         next_step_count: int64 [*batch, ...], after the step.
         next_truncated: bool [*batch, ...], so far.
     """
-    # transforms.StepCounter.step.next.truncated
+    # transforms.StepCounter.step
     return next_truncated | (next_step_count >= max_steps)
 
 

@@ -12,10 +12,10 @@ from typing_extensions import TypeVar
 from specgen_runtime.envs import stepping
 from specgen_runtime.envs.check_specs import check_env_specs
 from specgen_runtime.envs.collector import Collector
-from specgen_runtime.envs.compiling import compiled
 from specgen_runtime.envs.descriptors import Flag
 from specgen_runtime.envs.env_meta import EnvMeta
 from specgen_runtime.envs.mdp import following_root
+from specgen_runtime.envs.module_methods import compiled
 from specgen_runtime.envs.random_actions import draw_actions
 from specgen_runtime.envs.replay import replay_policy
 from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["D", "EnvBase", "S"]
 
 D = TypeVar("D", bound=TensorDictBase, default=Any)
-Policy = Callable[..., Any]
-Callback = Callable[..., Any]
 
 
 class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
@@ -265,8 +263,8 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     def rollout(
         self,
         max_steps: int,
-        policy: Policy | None = None,
-        callback: Callback | None = None,
+        policy: Callable[..., Any] | None = None,
+        callback: Callable[..., Any] | None = None,
         *,
         actions: Iterable[Any] | None = None,
         auto_reset: bool = True,

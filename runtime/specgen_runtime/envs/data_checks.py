@@ -172,7 +172,7 @@ def _lacks_last(value: torch.Tensor, size: torch.Size, e: Entry) -> bool:
 def cast_actions(layout: Layout, tensordict: TensorDictBase) -> None:
     """Give actions of whole numbers the declared dtype where that holds the same numbers; refuses nothing.
 
-    `check_entries` does the same; this is for those who leave its errors to the environments inside.
+    `check_entries` does the same; this is for batches, which leave its errors to their environments.
     """
     for e in layout.action.entries:
         value = None if e.leaf.items else peek(tensordict, e.leaf.key)

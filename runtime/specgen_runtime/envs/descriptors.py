@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from specgen_runtime.envs.spec_types import (
-    Group,
-    HasAction,
-    HasDone,
-    HasFullAction,
-    HasFullDone,
-    HasFullReward,
-    HasObservation,
-    HasReward,
-    HasState,
-    Leaf,
-)
+from typing_extensions import TypeVar
+
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -35,6 +25,9 @@ __all__ = [
     "RewardSpec",
     "StateSpec",
 ]
+
+Leaf = TypeVar("Leaf", bound=TensorSpec, covariant=True)
+Group = TypeVar("Group", bound=Composite, covariant=True)
 
 
 class SpecProperty:
@@ -84,12 +77,26 @@ class SpecProperty:
         setattr(env, self.batched_name, env._batched(spec))
 
 
+class HasAction(Protocol[Leaf]):
+    """The type of `action_spec`."""
+
+    @property
+    def action_spec(self) -> Leaf: ...
+
+
 class ActionSpec(SpecProperty):
     """`action_spec`."""
 
     def __get__(self, env: SpecProperties[HasAction[Leaf]], owner: type | None = None) -> Leaf:
         spec: Leaf = self.read(env)
         return spec
+
+
+class HasFullAction(Protocol[Group]):
+    """The type of `full_action_spec`."""
+
+    @property
+    def full_action_spec(self) -> Group: ...
 
 
 class FullActionSpec(SpecProperty):
@@ -100,12 +107,26 @@ class FullActionSpec(SpecProperty):
         return spec
 
 
+class HasObservation(Protocol[Group]):
+    """The type of `observation_spec` and `full_observation_spec`."""
+
+    @property
+    def observation_spec(self) -> Group: ...
+
+
 class ObservationSpec(SpecProperty):
     """`observation_spec` and `full_observation_spec`."""
 
     def __get__(self, env: SpecProperties[HasObservation[Group]], owner: type | None = None) -> Group:
         spec: Group = self.read(env)
         return spec
+
+
+class HasState(Protocol[Group]):
+    """The type of `state_spec` and `full_state_spec`."""
+
+    @property
+    def state_spec(self) -> Group: ...
 
 
 class StateSpec(SpecProperty):
@@ -116,12 +137,26 @@ class StateSpec(SpecProperty):
         return spec
 
 
+class HasReward(Protocol[Leaf]):
+    """The type of `reward_spec`."""
+
+    @property
+    def reward_spec(self) -> Leaf: ...
+
+
 class RewardSpec(SpecProperty):
     """`reward_spec`."""
 
     def __get__(self, env: SpecProperties[HasReward[Leaf]], owner: type | None = None) -> Leaf:
         spec: Leaf = self.read(env)
         return spec
+
+
+class HasFullReward(Protocol[Group]):
+    """The type of `full_reward_spec`."""
+
+    @property
+    def full_reward_spec(self) -> Group: ...
 
 
 class FullRewardSpec(SpecProperty):
@@ -132,12 +167,26 @@ class FullRewardSpec(SpecProperty):
         return spec
 
 
+class HasDone(Protocol[Leaf]):
+    """The type of `done_spec`."""
+
+    @property
+    def done_spec(self) -> Leaf: ...
+
+
 class DoneSpec(SpecProperty):
     """`done_spec`."""
 
     def __get__(self, env: SpecProperties[HasDone[Leaf]], owner: type | None = None) -> Leaf:
         spec: Leaf = self.read(env)
         return spec
+
+
+class HasFullDone(Protocol[Group]):
+    """The type of `full_done_spec`."""
+
+    @property
+    def full_done_spec(self) -> Group: ...
 
 
 class FullDoneSpec(SpecProperty):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from specgen_runtime.envs.done import DoneSet, done_sets, rootmost_sets
-from specgen_runtime.envs.mdp import StepPlan, step_plan
+from specgen_runtime.envs.done import done_sets, rootmost_sets
+from specgen_runtime.envs.mdp import step_plan
 from specgen_runtime.envs.spec_groups import (
     INPUT_GROUPS,
     OUTPUT_GROUPS,
+    SPEC_GROUPS,
     check_group,
     check_meanings,
     group_keys,
@@ -22,11 +22,13 @@ from specgen_runtime.envs.spec_leaves import Leaf, leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Entry", "Group", "Layout", "TensorKeys", "make_layout"]
+if TYPE_CHECKING:
+    from specgen_runtime.envs.spec_properties import SpecProperties
+
+__all__ = ["Entry", "Group", "Layout", "TensorKeys"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What a spec says about an entry before its values are looked at.
 
     Attributes:
@@ -53,8 +55,7 @@ class Entry:
         return all(want in (-1, found) for want, found in zip(self.shape, shape[n:], strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """One of the five groups of specs.
 
     Attributes:
@@ -84,45 +85,73 @@ class TensorKeys(NamedTuple):
     stacked: list[Leaf]
 
 
-@dataclass(frozen=True, eq=False)
 class Layout:
-    """The specs of an environment at one time, and all that follows from them.
+    """The specs of an environment at one time, checked, and all that follows from them; it never changes.
+
+    Args:
+        env: an environment; its specs are locked, unless they are to stay open.
 
     Attributes:
         env: the name of the environment's class, for messages.
         batch_size: of the environment.
         batch_locked: whether tensordicts must have that batch size.
         device: None if it is left open.
+        specs: the five composites by the names of their attributes, such as `full_action_spec`.
         action: what `step` reads as actions.
         state: what `step` reads besides.
         observation: what `reset` and `step` give, the state included.
         reward: what `step` gives as rewards.
         done: all done flags.
-        specs: the five composites by the names of their attributes, such as `full_action_spec`.
-        locked: whether `input_spec` and `output_spec` are locked.
         done_sets: the flags that end together, the root-most first.
         root_sets: those that stand under no other one.
         root_tensors: the tensors of a root, but for its actions.
         reward_tensors: the tensors of the rewards.
         step_plan: what `step_mdp` leaves out.
+
+    Raises:
+        RuntimeError: a reward or a flag has no dimension behind the batch, or a key has two meanings.
+        ValueError: the done flags cannot work together.
     """
 
-    env: str
-    batch_size: torch.Size
-    batch_locked: bool
-    device: torch.device | None
-    action: Group
-    state: Group
-    observation: Group
-    reward: Group
-    done: Group
-    specs: Mapping[str, Composite]
-    locked: bool
-    done_sets: tuple[DoneSet, ...]
-    root_sets: tuple[DoneSet, ...]
-    root_tensors: TensorKeys
-    reward_tensors: TensorKeys
-    step_plan: StepPlan
+    def __init__(self, env: SpecProperties[Any]) -> None:
+        self.env = type(env).__name__
+        self.batch_size, self.batch_locked, self.device = env._batch_size, env._batch_locked, env._device
+        self.specs: dict[str, Composite] = {name: env._group(name) for name in SPEC_GROUPS}
+        self._locked = env._spec_locked
+        unlocked = {name: spec for name, spec in sorted(self.specs.items()) if not spec.is_locked}
+        for name, spec in unlocked.items():
+            check_group(name, spec, self.batch_size, self.device)
+        keys = {name: group_keys(spec) for name, spec in self.specs.items()}
+        for name in unlocked:
+            check_meanings(name, keys[name], keys)
+        for spec in unlocked.values() if self._locked else ():
+            spec.lock_()
+        groups = {
+            name: Group(spec, keys[name], tuple(self._entries(name)), name in env._unstated)
+            for name, spec in self.specs.items()
+        }
+        self.action, self.state = groups["full_action_spec"], groups["full_state_spec"]
+        self.observation, self.reward = groups["full_observation_spec"], groups["full_reward_spec"]
+        self.done = groups["full_done_spec"]
+        self.done_sets = done_sets(self.done.spec, len(self.batch_size))
+        self.root_sets = rootmost_sets(self.done_sets)
+        root = self.observation.entries + self.done.entries + self.state.entries
+        self.root_tensors, self.reward_tensors = _tensor_keys(root), _tensor_keys(self.reward.entries)
+        self.step_plan = step_plan(self.reward.keys, self.done.keys)
+
+    def _entries(self, name: str) -> Iterator[Entry]:
+        for leaf in leaves_of(self.specs[name]):
+            spec = leaf.spec
+            shape = tuple(spec.shape[len(leaf.batch_of(self.batch_size)) :])
+            single = not leaf.items and spec.dtype is not None and -1 not in shape
+            yield Entry(
+                leaf,
+                shape,
+                spec.dtype,
+                device=spec.device if self.device is not None else None,
+                source=name.removeprefix("full_"),
+                whole=torch.Size((*self.batch_size, *shape)) if single else None,
+            )
 
     @cached_property
     def input_spec(self) -> Composite:
@@ -137,94 +166,7 @@ class Layout:
     def _joined(self, names: tuple[str, ...]) -> Composite:
         parts = {name: self.specs[name] for name in names}
         whole = Composite(parts, shape=self.batch_size, device=self.device)
-        return whole.lock_() if self.locked else whole
-
-
-def make_layout(
-    env: str,
-    groups: Mapping[str, Composite],
-    defaults: Collection[str],
-    *,
-    batch_size: torch.Size,
-    batch_locked: bool,
-    device: torch.device | None,
-    locked: bool,
-) -> Layout:
-    """Check the five groups of specs, lock them if they are to be, and derive the layout.
-
-    Args:
-        env: the name of the environment's class.
-        groups: the five composites, by the names of their attributes.
-        defaults: the names of those that nobody has set.
-        batch_size: of the environment.
-        batch_locked: whether tensordicts must have that batch size.
-        device: of the environment's data; None if it is left open.
-        locked: whether specs are locked from now on.
-
-    Raises:
-        RuntimeError: a reward or a flag has no dimension behind the batch, or a key has two meanings.
-        ValueError: the done flags cannot work together.
-    """
-    unlocked = {name: spec for name, spec in sorted(groups.items()) if not spec.is_locked}
-    for name, spec in unlocked.items():
-        check_group(name, spec, batch_size, device)
-    keys = {name: group_keys(spec) for name, spec in groups.items()}
-    for name in unlocked:
-        check_meanings(name, keys[name], keys)
-    if locked:
-        for spec in unlocked.values():
-            spec.lock_()
-    action, state, observation, reward, done = (
-        Group(
-            groups[name],
-            keys[name],
-            tuple(
-                _entry(leaf, name.removeprefix("full_"), batch_size, device)
-                for leaf in leaves_of(groups[name])
-            ),
-            name in defaults,
-        )
-        for name in (
-            "full_action_spec",
-            "full_state_spec",
-            "full_observation_spec",
-            "full_reward_spec",
-            "full_done_spec",
-        )
-    )
-    sets = done_sets(done.spec, len(batch_size))
-    return Layout(
-        env=env,
-        batch_size=batch_size,
-        batch_locked=batch_locked,
-        device=device,
-        action=action,
-        state=state,
-        observation=observation,
-        reward=reward,
-        done=done,
-        specs=groups,
-        locked=locked,
-        done_sets=sets,
-        root_sets=rootmost_sets(sets),
-        root_tensors=_tensor_keys((*observation.entries, *done.entries, *state.entries)),
-        reward_tensors=_tensor_keys(reward.entries),
-        step_plan=step_plan(reward.keys, done.keys),
-    )
-
-
-def _entry(leaf: Leaf, source: str, batch_size: torch.Size, device: torch.device | None) -> Entry:
-    spec = leaf.spec
-    shape = tuple(spec.shape[len(leaf.batch_of(batch_size)) :])
-    single = not leaf.items and spec.dtype is not None and -1 not in shape
-    return Entry(
-        leaf=leaf,
-        shape=shape,
-        dtype=spec.dtype,
-        device=spec.device if device is not None else None,
-        source=source,
-        whole=torch.Size((*batch_size, *shape)) if single else None,
-    )
+        return whole.lock_() if self._locked else whole
 
 
 def _tensor_keys(entries: Iterable[Entry]) -> TensorKeys:

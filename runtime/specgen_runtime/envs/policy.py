@@ -16,7 +16,7 @@ from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.specs.classes.categorical import Categorical
 from specgen_runtime.specs.classes.vectors import VectorSpec
 from specgen_runtime.specs.non_tensors.data import data_text, plain
-from specgen_runtime.typing import NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.layout import Layout
@@ -128,7 +128,7 @@ def on_policy_device(
 
 
 def check_actions(
-    layout: Layout, rollout: TensorDictBase, device: torch.device | None = None, *, zeros: bool = False
+    layout: Layout, rollout: TensorDictBase, device: DEVICE_TYPING | None = None, *, zeros: bool = False
 ) -> None:
     """Refuse actions outside their spec, for all steps of a rollout `[*batch, T]` at once.
 

@@ -22,11 +22,10 @@ from specgen_runtime.envs.descriptors import (
 )
 from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.keys import as_tuple, only_key
-from specgen_runtime.envs.layout import Layout, make_layout
-from specgen_runtime.envs.moving import device_of, refuse_casts
+from specgen_runtime.envs.layout import Layout
+from specgen_runtime.envs.module_methods import device_of, refuse_casts
 from specgen_runtime.envs.spec_groups import (
     RIVALS,
-    SPEC_GROUPS,
     as_group,
     check_group,
     check_meanings,
@@ -263,21 +262,11 @@ class SpecProperties(nn.Module, Generic[Some]):
     @property
     def _env_layout(self) -> Layout:
         """The specs and all that follows from them, checked, and locked unless they are to stay open."""
-        return self._known_layout or self._make_layout()
-
-    def _make_layout(self) -> Layout:
-        groups: dict[str, Composite] = {name: self._group(name) for name in SPEC_GROUPS}
-        layout = make_layout(
-            type(self).__name__,
-            groups,
-            self._unstated,
-            batch_size=self._batch_size,
-            batch_locked=self._batch_locked,
-            device=self._device,
-            locked=self._spec_locked,
-        )
-        if self._spec_locked:
-            self._known_layout = layout
+        layout = self._known_layout
+        if layout is None:
+            layout = Layout(self)
+            if self._spec_locked:
+                self._known_layout = layout
         return layout
 
     input_spec: JoinedSpec = JoinedSpec("The specs of actions and of the state.", _INPUTS)

@@ -18,8 +18,6 @@ from specgen_runtime.typing import NestedKey
 __all__ = ["KeyTypes", "SpecTypes"]
 
 
-Leaf = TypeVar("Leaf", bound=TensorSpec, covariant=True)
-Group = TypeVar("Group", bound=Composite, covariant=True)
 ActionKey = TypeVar("ActionKey", bound=NestedKey, covariant=True)
 RewardKey = TypeVar("RewardKey", bound=NestedKey, covariant=True)
 DoneKey = TypeVar("DoneKey", bound=NestedKey, covariant=True)
@@ -62,59 +60,3 @@ S = TypeVar("S", bound=SpecTypes, default=SpecTypes, covariant=True)
 
 Some = TypeVar("Some", default=SpecTypes, covariant=True)
 """The types of some of them: what one attribute needs to know."""
-
-
-class HasAction(Protocol[Leaf]):
-    """The type of `action_spec`."""
-
-    @property
-    def action_spec(self) -> Leaf: ...
-
-
-class HasFullAction(Protocol[Group]):
-    """The type of `full_action_spec`."""
-
-    @property
-    def full_action_spec(self) -> Group: ...
-
-
-class HasObservation(Protocol[Group]):
-    """The type of `observation_spec` and `full_observation_spec`."""
-
-    @property
-    def observation_spec(self) -> Group: ...
-
-
-class HasState(Protocol[Group]):
-    """The type of `state_spec` and `full_state_spec`."""
-
-    @property
-    def state_spec(self) -> Group: ...
-
-
-class HasReward(Protocol[Leaf]):
-    """The type of `reward_spec`."""
-
-    @property
-    def reward_spec(self) -> Leaf: ...
-
-
-class HasFullReward(Protocol[Group]):
-    """The type of `full_reward_spec`."""
-
-    @property
-    def full_reward_spec(self) -> Group: ...
-
-
-class HasDone(Protocol[Leaf]):
-    """The type of `done_spec`."""
-
-    @property
-    def done_spec(self) -> Leaf: ...
-
-
-class HasFullDone(Protocol[Group]):
-    """The type of `full_done_spec`."""
-
-    @property
-    def full_done_spec(self) -> Group: ...

@@ -1,4 +1,4 @@
-"""`TransformedEnv`: an environment seen through transforms."""
+"""`TransformedEnv`: an environment with transforms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from specgen_runtime.envs.partial_steps import begin_partial, keep_others
 from specgen_runtime.envs.stepping import complete_step
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
-from specgen_runtime.transforms.flags import FlagSet, flag_sets, hand_down
+from specgen_runtime.transforms.flags import FlagSet, flag_sets, raise_done
 from specgen_runtime.transforms.function import TransformLike, as_transform
-from specgen_runtime.transforms.inner_actions import Masks, drawn_inside, inner_masks
 from specgen_runtime.transforms.keys import is_private, private_key, subspec
 from specgen_runtime.typing import NestedKey
 
@@ -50,8 +50,8 @@ class TransformedEnv(EnvBase[TensorDict]):
         - At a reset, everything is computed for all rows; rows that are not being reset keep their old entries.
         - A transform that raises `terminated` or `truncated` raises `done` with it, and what is raised at the root
           holds for every nested group.
-        - Where a transform carries an entry that a later one rewrites, or the base environment reads a state entry
-          that a transform rewrites, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
+        - Where a transform carries an entry that a later one class_overrides, or the base environment reads a state entry
+          that a transform class_overrides, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
           what is shown to the policy feed back into what is carried.
         - Specs are transformed once; `empty_cache` forgets them. Other public attributes are those of `base_env`.
 
@@ -243,7 +243,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     @property
     def _first_index(self) -> int:
-        """How many transforms there are further inside: places of private carries never meet."""
+        """How many transforms wrapped environments have: counted on from there, private keys never collide."""
         inner = self.base_env
         return inner._first_index + len(leaves(inner.transform)) if isinstance(inner, TransformedEnv) else 0
 
@@ -292,7 +292,7 @@ class TransformedEnv(EnvBase[TensorDict]):
             if entry._derives_done():
                 before = [each.read(following) for each in self._flag_sets]
                 following = entry._step(tensordict, following)
-                hand_down(following, self._flag_sets, before)
+                raise_done(following, self._flag_sets, before)
             else:
                 following = entry._step(tensordict, following)
         if mask is not None:
@@ -305,7 +305,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     @property
     def _action_masks(self) -> Masks:
-        return inner_masks(self)
+        return base_action_masks(self)
 
     def rand_action(self, tensordict: TensorDict | None = None) -> TensorDict:
         """Write random actions, as the base environment draws them; see `EnvBase.rand_action`.
@@ -313,7 +313,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         Raises:
             RuntimeError: the base environment has a `rand_action` of its own, and transforms change the actions.
         """
-        drawn = drawn_inside(self, tensordict)
+        drawn = base_rand_action(self, tensordict)
         return super().rand_action(tensordict) if drawn is None else drawn
 
     def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:

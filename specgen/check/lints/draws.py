@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from specgen.check.model import Statement, identifier
+from specgen.check.model import Statement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expression_lints as rules
-from specgen.expr import Typed
+from specgen.expr import Symbol, Typed
 
 _SUMS = ("+", "-")
 _PASSED_ON = ("+", "-", "*", "/", "neg", "cast", "clip", "sqrt", "exp", "tanh", "uniform", "normal", "site")
 """What keeps a noise a noise; a comparison or a choice does not."""
 
 
-def warn_one_noise(statements: Iterable[Statement], trees: Mapping[str, Typed], sink: Sink) -> None:
+def warn_one_noise(statements: Iterable[Statement], sink: Sink) -> None:
     """Warn of sums of a vector and a random number without dimensions.
 
     A vector of the declaration (a formation, the angles of a ring) may be moved as a whole by a uniform draw.
     """
-    noises: dict[str, str] = {}
+    noises: dict[Symbol, str] = {}
     for statement in statements:
-        tree = trees[statement.target]
+        tree = statement.typed
         for node in tree.nodes():
             found = _noise_on_vector(node, noises)
             if found is None:
@@ -40,10 +40,10 @@ def warn_one_noise(statements: Iterable[Statement], trees: Mapping[str, Typed], 
             )
         kind = _kind(tree, noises)
         if kind is not None and tree.type.dims == ():
-            noises[identifier(statement.target)] = kind
+            noises[statement.symbol] = kind
 
 
-def _noise_on_vector(node: Typed, noises: Mapping[str, str]) -> tuple[Typed, Typed] | None:
+def _noise_on_vector(node: Typed, noises: Mapping[Symbol, str]) -> tuple[Typed, Typed] | None:
     """The two sides of a sum of a vector and one random number."""
     if node.op not in _SUMS or len(node.args) != 2:
         return None
@@ -57,10 +57,10 @@ def _noise_on_vector(node: Typed, noises: Mapping[str, str]) -> tuple[Typed, Typ
     return None
 
 
-def _kind(node: Typed, noises: Mapping[str, str]) -> str | None:
+def _kind(node: Typed, noises: Mapping[Symbol, str]) -> str | None:
     """What a value is drawn from if it is a draw, or such moved and scaled."""
     if node.op == "name":
-        return noises.get(node.text)
+        return None if node.symbol is None else noises.get(node.symbol)
     if node.op == "site" and node.site is not None:
         return node.site.kind if node.site.kind != "randint" else None
     if node.op not in _PASSED_ON:

@@ -68,9 +68,12 @@ def lint_env(parts: EnvToLint, sink: Sink) -> None:
     lint.old_state()
     lint.same_flags()
     for section in (parts.reset, parts.step):
-        warn_one_noise(section.statements, section.trees, sink)
-    functions = [tree for function in parts.functions for tree in function.trees]
-    warn_whole_numbers(parts.file, parts.path, parts.env.params, sections, functions, sink)
+        warn_one_noise(section.statements, sink)
+    assigned = [(s, "") for function in parts.functions for s in function.let]
+    assigned += [(f.returns, f.returns.typed.type.dtype) for f in parts.functions]
+    for section in sections:
+        assigned += section.assigned
+    warn_whole_numbers(parts.file, parts.path, parts.env.params, assigned, sink)
 
 
 def _without_effect(parts: EnvToLint) -> set[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from specgen.check.model import identifier
-from specgen.check.statements import SectionResult
+from specgen.check.model import Statement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expression_lints as rules
 from specgen.expr import Typed
@@ -16,18 +15,16 @@ from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 
 Use = Literal["float", "int", "either"]
-Tree = tuple[Typed, str]
-"""A typed expression, and what it is assigned to: the dtype of a key, or the name of a local value."""
+Assigned = tuple[Statement, str]
+"""A statement, and the dtype of what it stores; "" for a local value."""
 
 
 def warn_whole_numbers(
     file: SchemaFile,
     path: tuple[str, ...],
     params: Mapping[str, Any],
-    sections: Iterable[SectionResult],
-    others: Iterable[Tree],
+    statements: Iterable[Assigned],
     sink: Sink,
-    prefix: str = "params.",
 ) -> None:
     """Warn of parameters without a type whose default is a whole number, where all that they meet are floats.
 
@@ -35,24 +32,19 @@ def warn_whole_numbers(
         file: where they are declared.
         path: the declaration.
         params: all its parameters.
-        sections: the expressions that may read them.
-        others: more such expressions.
+        statements: what may read them.
         sink: takes the warnings.
-        prefix: what their printed text has in front of the name.
     """
     written = {name for name, given in params.items() if _untyped_int(given)}
     if not written:
         return
-    trees = [*others]
-    for section in sections:
-        for name, tree in section.trees.items():
-            target = section.targets.get(name)
-            trees.append((tree, identifier(name) if target is None else target.spec.dtype))
+    assigned = [*statements]
     for name in params:
         if name not in written:
             continue
         per_env = isinstance(params[name], Param) and params[name].per_env
-        if set(_uses(name if per_env else f"{prefix}{name}", trees)) - {"either"} == {"float"}:
+        places = [".".join((*path, one, name)) for one in (("reset", "state") if per_env else ("params",))]
+        if {use for place in places for use in _uses(place, assigned)} - {"either"} == {"float"}:
             node = find(file.root, (*path, "params", name))
             default = node.get("default") if isinstance(node, MappingNode) else node
             span = default.span if default is not None else file.span(*path, "params", name)
@@ -76,24 +68,24 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _uses(text: str, trees: list[Tree], followed: frozenset[str] = frozenset()) -> Iterator[Use]:
-    """How the value that is printed as `text` is used."""
-    for tree, target in trees:
-        for above in _paths(tree, text, ()):
+def _uses(path: str, assigned: list[Assigned], followed: frozenset[str] = frozenset()) -> Iterator[Use]:
+    """How the value that is defined at `path` is used."""
+    for statement, dtype in assigned:
+        for above in _paths(statement.typed, path, ()):
             use = _use(above)
-            if use is not None or target in CONCRETE:
-                yield use or ("float" if is_float(target) else "int")
-            elif target not in followed:
-                yield from _uses(target, trees, followed | {target})
+            if use is not None or dtype in CONCRETE:
+                yield use or ("float" if is_float(dtype) else "int")
+            elif (behind := statement.symbol.path) not in followed:
+                yield from _uses(behind, assigned, followed | {behind})
 
 
-def _paths(node: Typed, text: str, above: tuple[Typed, ...]) -> Iterator[tuple[Typed, ...]]:
-    """For each place where a name is read, the nodes from the whole expression down to it."""
+def _paths(node: Typed, path: str, above: tuple[Typed, ...]) -> Iterator[tuple[Typed, ...]]:
+    """For each place where a value is read, the nodes from the whole expression down to it."""
     here = (*above, node)
-    if node.op == "name" and node.text == text:
+    if node.symbol is not None and node.symbol.path == path:
         yield here
     for part in node.parts:
-        yield from _paths(part, text, here)
+        yield from _paths(part, path, here)
 
 
 def _use(path: tuple[Typed, ...]) -> Use | None:

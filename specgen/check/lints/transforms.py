@@ -49,7 +49,8 @@ def lint_transform(
             help = f"read `{name}` under `step`, where it is the value before the step, or carry nothing"
             warn_unread(file.span(*path, "carry", index), "carried output", name, sink, help)
     _read_too_late(roles, step, recalled, sink)
-    warn_whole_numbers(file, path, transform.params, sections.values(), (), sink, prefix="")
+    assigned = [one for section in sections.values() for one in section.assigned]
+    warn_whole_numbers(file, path, transform.params, assigned, sink)
 
 
 def _read_too_late(

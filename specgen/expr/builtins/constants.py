@@ -112,6 +112,7 @@ def _like(name: str, value: float) -> Builtin:
         interval=lambda args, node: Interval(value, value),
         torch=show,
         reference=lambda np, x: np.full_like(x, value),
+        layout=lambda args: args,
     )
 
 
@@ -235,6 +236,7 @@ CONSTANTS: tuple[Builtin, ...] = (
         interval=lambda args, node: args[1],
         torch=_show_full_like,
         reference=lambda np, x, value: np.full_like(x, value),
+        layout=lambda args: args[:1],
     ),
     Builtin(
         name="arange",
@@ -257,6 +259,7 @@ CONSTANTS: tuple[Builtin, ...] = (
         interval=ranges.same,
         torch=lambda node, printer: method(printer.show(node.args[0]), "detach"),
         reference=lambda np, x: x,
+        layout=lambda args: args,
     ),
     *(_cast(dtype) for dtype in CONCRETE),
 )

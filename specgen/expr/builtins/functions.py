@@ -174,7 +174,7 @@ def infer_where(site: Site) -> Typed | None:
         chosen = then if condition.static else otherwise
         if chosen.type.dims == shape.dims:
             return chosen if chosen.type.python else convert(chosen, dtype)
-        shape = replace(shape, level=chosen.type.level if not chosen.type.python else "const", col=False)
+        shape = replace(shape, level=chosen.type.level if not chosen.type.python else "const")
     if dtype == "str":
         site.fail(rules.WRONG_DTYPE, "`where` does not choose between words")
         return None
@@ -343,5 +343,7 @@ FUNCTIONS: tuple[Builtin, ...] = (
         interval=ranges.choose,
         torch=_show_where,
         reference=lambda np, condition, then, otherwise: np.where(condition, then, otherwise),
+        # Known at build, it leaves a number or a smaller value, which is spread.
+        layout=lambda args: () if isinstance(args[0].static, bool) else args,
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
@@ -102,7 +101,7 @@ def _infer_flip(site: Site) -> Typed | None:
         return None
     given = site.options["axis"]
     axes = tuple(range(x.type.rank)) if given is None else given
-    return site.node(replace(x.type, col=False), axis=axes)
+    return site.node(x.type, axis=axes)
 
 
 def _show_flip(node: Typed, printer: Printer) -> Printed:
@@ -116,7 +115,7 @@ def _infer_roll(site: Site) -> Typed | None:
     axis = axis_of(site, x)
     if axis is None:
         return None
-    return site.node(replace(x.type, col=False), axis=axis, shift=site.options["shift"])
+    return site.node(x.type, axis=axis, shift=site.options["shift"])
 
 
 def _show_roll(node: Typed, printer: Printer) -> Printed:

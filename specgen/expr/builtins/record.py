@@ -18,7 +18,7 @@ ParamKind = Literal[
 ]  # fmt: skip
 Family = Literal[
     "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast",
-    "draw", "integrator",
+    "draw", "integrator", "loss",
 ]  # fmt: skip
 Agreement = Literal["bit", "ulp", "statistical"]
 
@@ -58,6 +58,8 @@ class Builtin:
         torch: Prints a node of it.
         reference: What it means for one environment, `reference(np, *args, **options)`.
         python: The same for Python numbers, to fold what is known at build.
+        layout: From its operands to those whose layout (`Type.col`) its result has, none for a result without a
+            trailing 1; None for what its family does.
         agreement: How exactly printed code and reference agree: `bit`, `ulp` (the last digits may
             differ) or `statistical` (draws).
 
@@ -73,4 +75,16 @@ class Builtin:
     torch: Callable[[Typed, Printer], Printed]
     reference: Callable[..., Any]
     python: Callable[..., Static] | None = None
+    layout: Callable[[tuple[Typed, ...]], tuple[Typed, ...]] | None = None
     agreement: Agreement = "bit"
+
+    def __reduce__(self) -> tuple[Callable[[str], Builtin], tuple[str]]:
+        """A built-in is kept, and sent to other processes, by its name."""
+        return _by_name, (self.name,)
+
+
+def _by_name(name: str) -> Builtin:
+    from specgen.expr.builtins.integrators import CALL
+    from specgen.expr.builtins.table import TABLE
+
+    return CALL if name == CALL.name else TABLE[name]

@@ -33,7 +33,6 @@ def reduced(site: Site, x: Typed) -> Type | None:
     given = cast("tuple[int, ...] | None", site.options.get("axis"))
     axes = tuple(range(x.type.rank)) if given is None else given
     kept = tuple(size for axis, size in enumerate(x.type.dims) if axis not in axes)
-    # A reduction has no trailing 1: `col` is a layout of what is stored.
     return Type(x.type.dtype, kept, x.type.level)
 
 
@@ -255,6 +254,7 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
         torch=show,
         reference=reference,
         python=lambda *args: python(args),
+        layout=lambda args: args if len(args) > 1 else (),
     )
 
 

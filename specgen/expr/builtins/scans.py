@@ -60,7 +60,7 @@ def _rule(
         if axis is None:
             return None
         # Stored with a trailing 1 or not, the axis counts those of the declaration.
-        kind = replace(x.type, dtype=dtype, col=False)
+        kind = replace(x.type, dtype=dtype)
         return site.node(kind, (convert(x, operand(x.type.dtype)),), axis=axis)
 
     return infer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -117,7 +116,7 @@ def _infer_tile(site: Site) -> Typed | None:
     axis, count = site.options["axis"], site.options["count"]
     assert isinstance(count, Typed)
     if x.type.dims is None:
-        return site.node(replace(x.type, col=False), axis=axis, count=count)
+        return site.node(x.type, axis=axis, count=count)
     assert isinstance(axis, int)
     if not isinstance(count.static, int) or count.static < 1:
         site.fail(
@@ -148,7 +147,7 @@ def _infer_narrow(site: Site) -> Typed | None:
     axis, start, length = site.options["axis"], site.options["start"], site.options["length"]
     assert isinstance(start, Typed)
     if x.type.dims is None:
-        return site.node(replace(x.type, col=False), axis=axis, start=start, length=length)
+        return site.node(x.type, axis=axis, start=start, length=length)
     assert isinstance(axis, int)
     size = x.type.dims[axis]
     first = start.static

@@ -14,6 +14,7 @@ from specgen.expr.interval import Interval, full, store
 from specgen.expr.printer import cast_to
 from specgen.expr.types import (
     LEVELS,
+    NO_OPTIONS,
     Dims,
     DrawKind,
     DrawSite,
@@ -83,26 +84,31 @@ class Site:
     ) -> Typed:
         """The typed node of this call; its interval follows from the interval rule and the dtype."""
         operands = self.values if args is None else tuple(args)
-        shell = Typed(
-            self.builtin.name,
-            type_,
-            full(type_.dtype),
-            operands,
-            options,
-            self.start,
-            self.end,
-            static=static,
-            builtin=self.builtin,
-            function=self.function,
-            site=draw,
-        )
+
+        def made(values: Interval) -> Typed:
+            return Typed(
+                self.builtin.name,
+                type_,
+                values,
+                operands,
+                options or NO_OPTIONS,
+                self.start,
+                self.end,
+                static=static,
+                builtin=self.builtin,
+                function=self.function,
+                site=draw,
+            )
+
         if static is not None and not isinstance(static, str):
             interval = Interval(static, static)
         else:
-            interval = self.builtin.interval(tuple(arg.interval for arg in operands), shell)
+            interval = self.builtin.interval(
+                tuple([arg.interval for arg in operands]), made(full(type_.dtype))
+            )
         # Numbers of Python are float64 whatever dtype they will take.
         stored = "float64" if type_.python and type_.dtype == "float32" else type_.dtype
-        return replace(shell, interval=store(interval, stored))
+        return made(store(interval, stored))
 
     def draw(
         self, kind: DrawKind, dims: Dims, dtype: str, low: int | None = None, high: int | None = None
@@ -138,7 +144,8 @@ class Site:
 
     def _not_a_number(self, value: Typed) -> None:
         text = self.written(value)
-        kind = {"bool": "a truth value", "str": "a word", "any": "of any dtype"}[value.type.dtype]
+        kinds = {"bool": "a truth value", "str": "a word", "any": "of any dtype"}
+        kind = kinds.get(value.type.dtype, f"a {value.type.dtype}")
         verb = "compared" if self.builtin.name in ("<", "<=", ">", ">=", "==", "!=") else "calculated with"
         help = f"write where({text}, 1.0, 0.0)" if value.type.dtype == "bool" else None
         if help is not None and value.type.dims:
@@ -171,7 +178,7 @@ class Site:
         return tuple(value if value.type.python else convert(value, dtype) for value in values)
 
     def unified(self, values: Sequence[Typed]) -> Type | None:
-        """The shape, level and layout of an elementwise operation; its dtype is left `bool`.
+        """The shape and level of an elementwise operation; its dtype is left `bool`.
 
         A scalar goes with everything. Shapes with dimensions must be equal but for dimensions that
         a `None` made. Reports shapes that do not fit.
@@ -179,8 +186,7 @@ class Site:
         level = highest(values)
         ranked = [value for value in values if value.type.dims != ()]
         if not ranked:
-            batched = [value for value in values if value.type.level == "batch"]
-            return Type("bool", (), level, bool(batched) and all(value.type.col for value in batched))
+            return Type("bool", (), level)
         if any(value.type.dims is None for value in ranked):
             return self._unified_patterns(ranked, level)
         first = ranked[0]
@@ -200,8 +206,7 @@ class Site:
                 elif here != there:
                     self._mismatch(first, value)
                     return None
-        col = level == "batch" and all(value.type.level == "batch" and value.type.col for value in ranked)
-        return Type("bool", tuple(dims), level, col, frozenset(stretch))
+        return Type("bool", tuple(dims), level, stretch=frozenset(stretch))
 
     def _unified_patterns(self, ranked: Sequence[Typed], level: Level) -> Type | None:
         known = next((value for value in ranked if value.type.dims is not None), None)

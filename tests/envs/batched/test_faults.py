@@ -6,8 +6,6 @@ import gc
 import multiprocessing as mp
 import os
 import signal
-import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -19,6 +17,7 @@ from specgen_runtime.envs.batched.messages import Failure, dumps, loads
 
 from tests.envs.batched.conftest import Make
 from tests.envs.batched.faulty import ChattyError, Faulty, StuckError
+from tests.python_processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -222,15 +221,7 @@ print(*env.worker_pids, flush=True)
     ],
 )
 def test_processes_end_with_their_parent(end: str, code: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(end=end)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
+    done = run_python("-c", SCRIPT.format(end=end), cwd=ROOT)
     pids = [int(word) for word in done.stdout.split()]
     assert len(pids) == 2, done.stderr
     assert done.returncode == code, done.stderr

@@ -28,6 +28,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture
 def make(cluster: None) -> Iterator[Any]:
+    """Makes environments, which are closed after the test. An actor takes seconds to start: make few."""
     made: list[RayEnv[Any]] = []
 
     def make(*args: Any, **kwargs: Any) -> RayEnv[Any]:
@@ -39,45 +40,40 @@ def make(cluster: None) -> Iterator[Any]:
         env.close(raise_if_closed=False)
 
 
-def test_results(make: Any) -> None:
+def test_results_and_partial_steps(make: Any) -> None:
     rollouts = []
-    for env in (make(2, cartpole), SerialEnv(2, cartpole)):
+    actors = make(2, cartpole)
+    for env in (actors, SerialEnv(2, cartpole)):
         assert env.set_seed(4) == 6
         torch.manual_seed(0)
         rollouts.append(env.rollout(40, break_when_any_done=False))
     same(*rollouts)
 
+    root = actors.rand_action(actors.reset()).set("_step", torch.tensor([False, True]))
+    after = actors.step(root)["next"]
+    assert torch.equal(after["observation"][0], root["observation"][0])
+    assert after["reward"].flatten().tolist() == [0, 1]
 
-def test_life(make: Any) -> None:
-    env = make(2, Faulty)
+
+def test_exceptions_then_closed_then_opened_then_killed(make: Any) -> None:
+    env = make(2, [Faulty, partial(Faulty, 2, "chatty")])
     assert not env.is_closed
     assert env.plus(2) == [2, 2]
-    env.close()
-    assert env.reset()["observation"].shape == (2, 1)
-
-
-def test_exceptions(make: Any) -> None:
-    env = make(2, [Faulty, partial(Faulty, 2, "chatty")])
     with pytest.raises(ChattyError) as caught:
         env.rollout(2)
     assert "in environment 1 of 2" in caught.value.__notes__[0]
     assert env.rollout(1).shape == (2, 1)
-    with pytest.raises(ZeroDivisionError):
-        make(1, partial(Faulty, "construct"))
 
+    env.close()
+    root = env.reset()
+    assert root["observation"].shape == (2, 1)
 
-def test_deaths(make: Any) -> None:
-    env = make(2, Faulty)
-    root = env.rand_action(env.reset())
     os.kill(env.pid()[1], signal.SIGKILL)
     with pytest.raises(RuntimeError, match="environment 1 of 2: its actor is gone"):
-        env.step(root)
+        env.step(env.rand_action(root))
     assert env.is_closed
 
 
-def test_partial_steps(make: Any) -> None:
-    env = make(2, cartpole)
-    root = env.rand_action(env.reset()).set("_step", torch.tensor([False, True]))
-    after = env.step(root)["next"]
-    assert torch.equal(after["observation"][0], root["observation"][0])
-    assert after["reward"].flatten().tolist() == [0, 1]
+def test_an_environment_that_cannot_be_made(make: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        make(1, partial(Faulty, "construct"))

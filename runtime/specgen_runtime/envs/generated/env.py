@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -24,9 +24,14 @@ from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.data_checks import check_entries
 from specgen_runtime.envs.generated.collector import RecordBlocks, RecordCollector
-from specgen_runtime.envs.generated.draws import Draws
-from specgen_runtime.envs.generated.parameters import Parameters
-from specgen_runtime.envs.generated.per_env import moved_params
+from specgen_runtime.envs.generated.parameters import (
+    Limits,
+    bool_param,
+    float_param,
+    int_param,
+    moved_params,
+    per_env_param,
+)
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import (
@@ -42,12 +47,12 @@ from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.traced import is_traced
-from specgen_runtime.typing import DEVICE_TYPING, Entries, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
 __all__ = ["GeneratedEnv"]
 
 
-class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
+class GeneratedEnv(EnvBase[D, S]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
@@ -135,6 +140,46 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
     def _next_entries(self, root: Any, actions: tuple[Tensor, ...], next_: Any) -> dict[str, Any]:
         """All entries of `"next"`, for any leading dimensions; nested keys as dicts."""
 
+    # what a generated class is written with: parameters, and random numbers
+
+    _float = staticmethod(float_param)
+    _int = staticmethod(int_param)
+    _bool = staticmethod(bool_param)
+
+    def _per_env(
+        self, name: str, value: ArrayLike, dims: Sequence[int], dtype: torch.dtype, **limits: Unpack[Limits]
+    ) -> Tensor:
+        """A parameter that differs between environments, `(*batch_size, *dims)`; see `per_env_param`."""
+        return per_env_param(name, value, (*self._batch_size, *dims), dtype, self._device, **limits)
+
+    def _begin_draws(self, seed: int, device: torch.device | None) -> None:
+        """Make the environment's own generator, for numbers on a device."""
+        self._draws_on = device if device is not None else torch.get_default_device()
+        # the meta device has no generator, and needs none
+        place = torch.device("cpu") if self._draws_on.type == "meta" else self._draws_on
+        self._generator = torch.Generator(device=place).manual_seed(seed)
+
+    def _source(self) -> torch.Generator | None:
+        """The generator to draw from; compiled code draws from torch's, as `torch.compile` knows no other."""
+        return None if torch.compiler.is_compiling() else self._generator
+
+    def _uniform(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
+        """Uniform numbers in [0, 1) of shape `(*batch_size, *dims)`."""
+        shape = (*self._batch_size, *dims)
+        return torch.rand(shape, dtype=dtype, device=self._draws_on, generator=self._source())
+
+    def _normal(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
+        """Standard normal numbers of shape `(*batch_size, *dims)`."""
+        shape = (*self._batch_size, *dims)
+        return torch.randn(shape, dtype=dtype, device=self._draws_on, generator=self._source())
+
+    def _randint(
+        self, low: int, high: int, dims: Sequence[int] = (), dtype: torch.dtype = torch.int64
+    ) -> Tensor:
+        """Integers from `low` to `high - 1` of shape `(*batch_size, *dims)`."""
+        shape = (*self._batch_size, *dims)
+        return torch.randint(low, high, shape, dtype=dtype, device=self._draws_on, generator=self._source())
+
     # specs and seeds
 
     def _build(self) -> None:
@@ -171,10 +216,15 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         )
 
     def _move_specs(self, device: torch.device) -> None:
-        self._move_draws(device)
+        seed = torch.randint(2**62, (), generator=self._generator, device=self._generator.device)
+        self._begin_draws(int(seed.item()), device)
         if self.params is not None:
             self.params = moved_params(self.params, device)
         self._build()
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is not None:
+            self._generator.manual_seed(seed)
 
     # the general machinery of EnvBase, on top of the hooks
 

@@ -1,7 +1,8 @@
 """Counters and running sums over many steps at once, bit by bit as step after step would give them.
 
-A step function takes what it carries from the step before. Over a stretch of steps it can be called once, on
-tensors with time in front, if the carried values are known beforehand: for counters and running sums they are.
+A step function takes what it carries from the step before. Over several steps it can be called once, on
+tensors with time in front, if the carried values are known beforehand: for counters, running sums and extremes,
+flags that stay raised and affine recurrences they are.
 Time may hold several episodes, one after another; each begins with a value of its own.
 """
 
@@ -13,7 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["counts_before", "sums_before"]
+__all__ = [
+    "affine_before",
+    "all_before",
+    "any_before",
+    "counts_before",
+    "kept_before",
+    "maxima_before",
+    "minima_before",
+    "products_before",
+    "shifted_before",
+    "sums_before",
+]
 
 
 def counts_before(firsts: Tensor, lengths: Sequence[int], by: int = 1) -> Tensor:
@@ -47,12 +59,79 @@ def sums_before(firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor
     Returns:
         `(steps, ...)`; an episode's last term is not in it.
     """
-    begin, sums = firsts.cpu().numpy(), terms.cpu().numpy().copy()
+    return _accumulated(np.add, firsts, terms, lengths)
+
+
+def maxima_before(firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """The largest value so far as each step finds it; shapes as in `sums_before`. NaN stays NaN."""
+    return _accumulated(np.maximum, firsts, terms, lengths)
+
+
+def minima_before(firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """The smallest value so far as each step finds it; shapes as in `sums_before`. NaN stays NaN."""
+    return _accumulated(np.minimum, firsts, terms, lengths)
+
+
+def any_before(firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Whether a flag was raised so far, as each step finds it; shapes as in `sums_before`, dtype bool."""
+    return _accumulated(np.logical_or, firsts, terms, lengths)
+
+
+def all_before(firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Whether a flag held at every step so far, as each step finds it; shapes as in `sums_before`, dtype bool."""
+    return _accumulated(np.logical_and, firsts, terms, lengths)
+
+
+def shifted_before(firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """What the step before gave, as each step finds it: `first`, `t0`, `t1`, ...; shapes as in `sums_before`."""
+    return _accumulated(None, firsts, terms, lengths)
+
+
+def kept_before(firsts: Tensor, lengths: Sequence[int]) -> Tensor:
+    """What never changes in an episode, for each of its steps: `(sum of lengths, ...)`."""
+    return firsts.repeat_interleave(torch.tensor(lengths, device=firsts.device), dim=0)
+
+
+def products_before(firsts: Tensor, factors: Tensor, lengths: Sequence[int]) -> Tensor:
+    """A running product as each step finds it; shapes as in `sums_before`."""
+    return _accumulated(np.multiply, firsts, factors, lengths)
+
+
+def affine_before(firsts: Tensor, factors: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """`c` as each step finds it, where a step makes it `factor * c + term`.
+
+    Products are rounded before the sum, as two operations of torch do.
+
+    Args:
+        firsts: `(episodes, ...)`, the value when each episode begins.
+        factors: `(steps, ...)`, of the same dtype.
+        terms: `(steps, ...)`, of the same dtype.
+        lengths: how many steps each episode has; `steps` in all.
+
+    Returns:
+        `(steps, ...)`.
+    """
+    begin, factor, term = (tensor.cpu().numpy() for tensor in (firsts, factors, terms))
+    values = np.empty_like(term)
     at = 0
     for first, length in zip(begin, lengths, strict=True):
-        episode = sums[at : at + length]
+        value = first
+        for step in range(at, at + length):
+            values[step] = value
+            value = factor[step] * value + term[step]
+        at += length
+    return torch.from_numpy(values).to(terms.device)
+
+
+def _accumulated(join: np.ufunc | None, firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
+    """The terms so far as each step finds them, each episode's first value in front; joined one by one."""
+    begin, values = firsts.cpu().numpy(), terms.cpu().numpy().copy()
+    at = 0
+    for first, length in zip(begin, lengths, strict=True):
+        episode = values[at : at + length]
         episode[1:] = episode[:-1].copy()
         episode[0] = first
-        np.add.accumulate(episode, axis=0, out=episode)
+        if join is not None:
+            join.accumulate(episode, axis=0, out=episode)
         at += length
-    return torch.from_numpy(sums).to(terms.device)
+    return torch.from_numpy(values).to(terms.device)

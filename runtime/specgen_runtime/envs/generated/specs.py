@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from specgen_runtime.specs import Composite
+from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["EnvSpecs"]
 
@@ -26,6 +27,18 @@ class EnvSpecs:
     reward: Composite
     done: Composite
     state: Composite = field(default_factory=Composite)
+
+    def to(self, device: DEVICE_TYPING | None) -> EnvSpecs:
+        """Return the specs on a device; themselves where it is None."""
+        if device is None:
+            return self
+        return EnvSpecs(
+            self.action.to(device),
+            self.observation.to(device),
+            self.reward.to(device),
+            self.done.to(device),
+            self.state.to(device),
+        )
 
     def check(self, name: str) -> None:
         """Refuse specs that no generated environment can have.

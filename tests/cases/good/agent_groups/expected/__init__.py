@@ -7,13 +7,4 @@
 
 from .main import Tag, TagData, TagNext, TagNextData, TagObservation, TagParams, TagReward, TagRoot
 
-__all__ = [
-    "Tag",
-    "TagData",
-    "TagNext",
-    "TagNextData",
-    "TagObservation",
-    "TagParams",
-    "TagReward",
-    "TagRoot",
-]
+__all__ = ["Tag", "TagData", "TagNext", "TagNextData", "TagObservation", "TagParams", "TagReward", "TagRoot"]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=baa98ab163ccb7c838cad11f578aee921cd4d55b471b7b676e08d502409741cc
+# specgen: sha256=efa1a6d29100b732dc9767079b3d763d3896cc80ad360d8c3500e3a879bdfb8d
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -21,19 +21,10 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import Actions, Dones, Observations, Rewards, States, TypedTensorDict
     from specgen_runtime.typing import NestedKey
 
-__all__ = [
-    "Tag",
-    "TagData",
-    "TagNext",
-    "TagNextData",
-    "TagObservation",
-    "TagParams",
-    "TagReward",
-    "TagRoot",
-]
+__all__ = ["Tag", "TagData", "TagNext", "TagNextData", "TagObservation", "TagParams", "TagReward", "TagRoot"]
 
 
 class TagParams(NamedTuple):
@@ -45,59 +36,22 @@ class TagParams(NamedTuple):
 class TagRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    hunter_x: Tensor
-    """float32 [*batch, 2]."""
-    hare_x: Tensor
-    """float32 [*batch, 1]."""
-    time: Tensor
-    """int64 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    hunter_done: Tensor
-    """bool [*batch, 2, 1]: the episode is over."""
-    hunter_terminated: Tensor
-    """bool [*batch, 2, 1]: it ended."""
-    hunter_truncated: Tensor
-    """bool [*batch, 2, 1]: it was cut off."""
-    hare_done: Tensor
-    """bool [*batch, 1, 1]: the episode is over."""
-    hare_terminated: Tensor
-    """bool [*batch, 1, 1]: it ended."""
-    hare_truncated: Tensor
-    """bool [*batch, 1, 1]: it was cut off."""
+    hunter_x: Float32[Tensor, "*batch 2"]
+    hare_x: Float32[Tensor, "*batch 1"]
+    time: Int64[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    hunter_done: Bool[Tensor, "*batch 2 1"]
+    hunter_terminated: Bool[Tensor, "*batch 2 1"]
+    hunter_truncated: Bool[Tensor, "*batch 2 1"]
+    hare_done: Bool[Tensor, "*batch 1 1"]
+    hare_terminated: Bool[Tensor, "*batch 1 1"]
+    hare_truncated: Bool[Tensor, "*batch 1 1"]
 
 
-class TagNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    hunter_x: Tensor
-    """float32 [*batch, 2]."""
-    hare_x: Tensor
-    """float32 [*batch, 1]."""
-    time: Tensor
-    """int64 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    hunter_done: Tensor
-    """bool [*batch, 2, 1]: the episode is over."""
-    hunter_terminated: Tensor
-    """bool [*batch, 2, 1]: it ended."""
-    hunter_truncated: Tensor
-    """bool [*batch, 2, 1]: it was cut off."""
-    hare_done: Tensor
-    """bool [*batch, 1, 1]: the episode is over."""
-    hare_terminated: Tensor
-    """bool [*batch, 1, 1]: it ended."""
-    hare_truncated: Tensor
-    """bool [*batch, 1, 1]: it was cut off."""
+TagNext = TagRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def tag_reset(not_done: Tensor, draw_hunter_x: Tensor) -> TagRoot:
@@ -108,11 +62,9 @@ def tag_reset(not_done: Tensor, draw_hunter_x: Tensor) -> TagRoot:
         draw_hunter_x: float32 [*batch, 2], uniform in [0, 1).
     """
     batch = not_done.shape[:-1]
-    # envs.Tag.reset.hunter.x
+    # envs.Tag.reset
     hunter_x = -10 + 20 * draw_hunter_x
-    # envs.Tag.reset.hare.x
     hare_x = torch.zeros((*batch, 1), dtype=torch.float32, device=not_done.device)
-    # envs.Tag.reset.time
     time = torch.zeros(batch, dtype=torch.int64, device=not_done.device)
     hunter_done = torch.zeros((*batch, 2, 1), dtype=torch.bool, device=not_done.device)
     hare_done = torch.zeros((*batch, 1, 1), dtype=torch.bool, device=not_done.device)
@@ -144,29 +96,20 @@ def tag_advance(
 
     Args:
         params: constructor keywords of the environment.
-        hunter_x: float32 [*batch, 2].
-        hare_x: float32 [*batch, 1].
-        time: int64 [*batch].
+        hunter_x, hare_x, time: as in `TagRoot`.
         hunter_action: int64 [*batch, 2].
         hare_action: float32 [*batch, 1, 1].
     """
-    # envs.Tag.step.next.hunter.x
+    # envs.Tag.step
     next_hunter_x = torch.clamp(hunter_x + hunter_action.to(torch.float32) - 1, -10.0, 10.0)
-    # envs.Tag.step.next.hare.x
     next_hare_x = torch.clamp(hare_x + 2 * hare_action[..., 0], -10.0, 10.0)
-    # envs.Tag.step.next.time
     next_time = torch.clamp(time + 1, 0, 1000)
-    # envs.Tag.step.near
     near = torch.abs(next_hunter_x.unsqueeze(-1) - next_hare_x[..., None, :]) < 0.5
-    # envs.Tag.step.hare.terminated
     hare_terminated = near.any(dim=-2)
-    # envs.Tag.step.terminated
     terminated = hare_terminated.all(dim=-1).unsqueeze(-1)
-    # envs.Tag.step.truncated
     truncated = (next_time >= params.limit).unsqueeze(-1)
     hunter_terminated = terminated.unsqueeze(-1).expand(*terminated.shape[:-1], 2, 1).clone()
     hunter_truncated = truncated.unsqueeze(-1).expand(*truncated.shape[:-1], 2, 1).clone()
-    # envs.Tag.step.hare.terminated
     hare_terminated = hare_terminated.unsqueeze(-1)
     hare_truncated = truncated.unsqueeze(-1).expand(*truncated.shape[:-1], 1, 1).clone()
     return TagNext(
@@ -188,31 +131,25 @@ def tag_advance(
 class TagReward(NamedTuple):
     """What `tag_reward` returns."""
 
-    hunter_reward: Tensor
-    """float32 [*batch, 2, 1]."""
-    hare_reward: Tensor
-    """float32 [*batch, 1, 1]."""
+    hunter_reward: Float32[Tensor, "*batch 2 1"]
+    hare_reward: Float32[Tensor, "*batch 1 1"]
 
 
 def tag_reward(next_hunter_x: Tensor, next_hare_x: Tensor, hare_terminated: Tensor) -> TagReward:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_hunter_x: float32 [*batch, 2], after the step.
-        next_hare_x: float32 [*batch, 1], after the step.
-        hare_terminated: bool [*batch, 1, 1]: it ended, after the step.
+        next_hunter_x, next_hare_x, hare_terminated: as in `TagNext`, after the step.
 
     Returns:
         hunter_reward: float32 [*batch, 2, 1].
         hare_reward: float32 [*batch, 1, 1].
     """
-    # envs.Tag.step.near
+    # envs.Tag.step
     near = torch.abs(next_hunter_x.unsqueeze(-1) - next_hare_x[..., None, :]) < 0.5
-    # envs.Tag.step.hare.reward
     hare_reward = torch.where(
         hare_terminated, -1.0, torch.full_like(hare_terminated, 0.1, dtype=torch.float32)
     )
-    # envs.Tag.step.hunter.reward
     hunter_reward = (
         near.any(dim=(-2, -1))
         .to(torch.float32)
@@ -227,31 +164,25 @@ def tag_reward(next_hunter_x: Tensor, next_hare_x: Tensor, hare_terminated: Tens
 class TagObservation(NamedTuple):
     """What `tag_observe` returns."""
 
-    hunter_observation: Tensor
-    """float32 [*batch, 2, 1]."""
-    hunter_action_mask: Tensor
-    """bool [*batch, 2, 3]."""
-    hare_observation: Tensor
-    """float32 [*batch, 1, 2]."""
+    hunter_observation: Float32[Tensor, "*batch 2 1"]
+    hunter_action_mask: Bool[Tensor, "*batch 2 3"]
+    hare_observation: Float32[Tensor, "*batch 1 2"]
 
 
 def tag_observe(hunter_x: Tensor, hare_x: Tensor) -> TagObservation:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        hunter_x: float32 [*batch, 2].
-        hare_x: float32 [*batch, 1].
+        hunter_x, hare_x: as in `TagRoot`.
 
     Returns:
         hunter_observation: float32 [*batch, 2, 1].
         hunter_action_mask: bool [*batch, 2, 3].
         hare_observation: float32 [*batch, 1, 2].
     """
-    # envs.Tag.observe.hunter.observation
+    # envs.Tag.observe
     hunter_observation = hare_x[..., None, :] - hunter_x.unsqueeze(-1)
-    # envs.Tag.observe.hunter.action_mask
     hunter_action_mask = torch.stack((hunter_x > -10, hunter_x >= -10, hunter_x < 10), dim=-1)
-    # envs.Tag.observe.hare.observation
     hare_observation = hunter_x[..., None, :] - hare_x.unsqueeze(-1)
     return TagObservation(
         hunter_observation=hunter_observation,
@@ -274,15 +205,11 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
         ("hunter", "x"): float32 [*batch, 2] in [-10, 10]
         ("hare", "x"): float32 [*batch, 1] in [-10, 10]
         time: int64 [*batch] in [0, 1000]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        ("hunter", "done"): bool [*batch, 2, 1]; the episode is over
-        ("hunter", "terminated"): bool [*batch, 2, 1]; it ended
-        ("hunter", "truncated"): bool [*batch, 2, 1]; it was cut off
-        ("hare", "done"): bool [*batch, 1, 1]; the episode is over
-        ("hare", "terminated"): bool [*batch, 1, 1]; it ended
-        ("hare", "truncated"): bool [*batch, 1, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        ("hunter", "done"), ("hunter", "terminated"), ("hunter", "truncated"): bool [*batch, 2, 1]; the
+            episode is over; it ended; it was cut off
+        ("hare", "done"), ("hare", "terminated"), ("hare", "truncated"): bool [*batch, 1, 1]; the
+            episode is over; it ended; it was cut off
         ("hunter", "action"): int64 [*batch, 2] in 0..2
         ("hare", "action"): float32 [*batch, 1, 1] in [-1, 1]
         ("next", "hunter", "reward"): float32 [*batch, 2, 1]
@@ -308,102 +235,61 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        hunter_flag = Categorical(2, shape=(2, 1), dtype=torch.bool)
+        hare_flag = Categorical(2, shape=(1, 1), dtype=torch.bool)
+        observation = Composite(
+            hunter=Composite(
+                observation=Unbounded(shape=(2, 1), dtype=torch.float32),
+                action_mask=Binary(shape=(2, 3), dtype=torch.bool),
+                x=Bounded(low=-10.0, high=10.0, shape=(2,), dtype=torch.float32),
+                shape=(2,),
+            ),
+            hare=Composite(
+                observation=Unbounded(shape=(1, 2), dtype=torch.float32),
+                x=Bounded(low=-10.0, high=10.0, shape=(1,), dtype=torch.float32),
+                shape=(1,),
+            ),
+            time=Bounded(low=0, high=1000, shape=(), dtype=torch.int64),
+        )
         return EnvSpecs(
             action=Composite(
-                hunter=Composite(
-                    action=Categorical(3, shape=(2,), dtype=torch.int64, device=device),
-                    shape=(2,),
-                    device=device,
-                ),
+                hunter=Composite(action=Categorical(3, shape=(2,), dtype=torch.int64), shape=(2,)),
                 hare=Composite(
-                    action=Bounded(low=-1.0, high=1.0, shape=(1, 1), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
+                    action=Bounded(low=-1.0, high=1.0, shape=(1, 1), dtype=torch.float32), shape=(1,)
                 ),
-                device=device,
             ),
-            observation=Composite(
-                hunter=Composite(
-                    observation=Unbounded(shape=(2, 1), dtype=torch.float32, device=device),
-                    action_mask=Binary(shape=(2, 3), dtype=torch.bool, device=device),
-                    x=Bounded(low=-10.0, high=10.0, shape=(2,), dtype=torch.float32, device=device),
-                    shape=(2,),
-                    device=device,
-                ),
-                hare=Composite(
-                    observation=Unbounded(shape=(1, 2), dtype=torch.float32, device=device),
-                    x=Bounded(low=-10.0, high=10.0, shape=(1,), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                time=Bounded(low=0, high=1000, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(
-                hunter=Composite(
-                    x=Bounded(low=-10.0, high=10.0, shape=(2,), dtype=torch.float32, device=device),
-                    shape=(2,),
-                    device=device,
-                ),
-                hare=Composite(
-                    x=Bounded(low=-10.0, high=10.0, shape=(1,), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                time=Bounded(low=0, high=1000, shape=(), dtype=torch.int64, device=device),
-                device=device,
-            ),
+            observation=observation,
+            state=observation.select(("hunter", "x"), ("hare", "x"), "time"),
             reward=Composite(
-                hunter=Composite(
-                    reward=Unbounded(shape=(2, 1), dtype=torch.float32, device=device),
-                    shape=(2,),
-                    device=device,
-                ),
-                hare=Composite(
-                    reward=Unbounded(shape=(1, 1), dtype=torch.float32, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                hunter=Composite(reward=Unbounded(shape=(2, 1), dtype=torch.float32), shape=(2,)),
+                hare=Composite(reward=Unbounded(shape=(1, 1), dtype=torch.float32), shape=(1,)),
             ),
             done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                hunter=Composite(
-                    done=Categorical(2, shape=(2, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(2, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(2, 1), dtype=torch.bool, device=device),
-                    shape=(2,),
-                    device=device,
-                ),
-                hare=Composite(
-                    done=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    terminated=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    truncated=Categorical(2, shape=(1, 1), dtype=torch.bool, device=device),
-                    shape=(1,),
-                    device=device,
-                ),
-                device=device,
+                done=flag,
+                terminated=flag,
+                truncated=flag,
+                hunter=Composite(done=hunter_flag, terminated=hunter_flag, truncated=hunter_flag, shape=(2,)),
+                hare=Composite(done=hare_flag, terminated=hare_flag, truncated=hare_flag, shape=(1,)),
             ),
-        )
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> TagRoot:
-        return TagRoot(
-            hunter_x=tensordict.get(("hunter", "x")),
-            hare_x=tensordict.get(("hare", "x")),
-            time=tensordict.get("time"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            hunter_done=tensordict.get(("hunter", "done")),
-            hunter_terminated=tensordict.get(("hunter", "terminated")),
-            hunter_truncated=tensordict.get(("hunter", "truncated")),
-            hare_done=tensordict.get(("hare", "done")),
-            hare_terminated=tensordict.get(("hare", "terminated")),
-            hare_truncated=tensordict.get(("hare", "truncated")),
+        keys = (
+            ("hunter", "x"),
+            ("hare", "x"),
+            "time",
+            "done",
+            "terminated",
+            "truncated",
+            ("hunter", "done"),
+            ("hunter", "terminated"),
+            ("hunter", "truncated"),
+            ("hare", "done"),
+            ("hare", "terminated"),
+            ("hare", "truncated"),
         )
+        return TagRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> TagRoot:
         return tag_reset(
@@ -468,139 +354,80 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
 
 if TYPE_CHECKING:
 
-    class TagNextData(
-        TypedTensorDict[
-            Literal["observation", "action_mask", "x", "reward"],
-            tuple[Literal["hunter"], Literal["observation", "reward"]],
-            Float32[Tensor, "*batch 2 1"],
-            tuple[Literal["hunter"], Literal["action_mask"]],
-            Bool[Tensor, "*batch 2 3"],
-            tuple[Literal["hare"], Literal["observation"]],
-            Float32[Tensor, "*batch 1 2"],
-            tuple[Literal["hunter"], Literal["x"]],
-            Float32[Tensor, "*batch 2"],
-            tuple[Literal["hare"], Literal["x"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["time"],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["hunter"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 2 1"],
-            tuple[Literal["hare"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1 1"],
-            tuple[Literal["hare"], Literal["reward"]],
-            Float32[Tensor, "*batch 1 1"],
-            Literal["hunter", "hare"],
-            TensorDict,
-        ]
-    ):
+    class TagNextData(TypedTensorDict[
+        Literal["observation", "action_mask", "x", "reward"],
+        tuple[Literal["hunter"], Literal["observation", "reward"]], Float32[Tensor, "*batch 2 1"],
+        tuple[Literal["hunter"], Literal["action_mask"]], Bool[Tensor, "*batch 2 3"],
+        tuple[Literal["hare"], Literal["observation"]], Float32[Tensor, "*batch 1 2"],
+        tuple[Literal["hunter"], Literal["x"]], Float32[Tensor, "*batch 2"],
+        tuple[Literal["hare"], Literal["x"]], Float32[Tensor, "*batch 1"],
+        Literal["time"], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        tuple[Literal["hunter"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 2 1"],
+        tuple[Literal["hare"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1 1"],
+        tuple[Literal["hare"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
+        Literal["hunter", "hare"], TensorDict,
+    ]):
         """The `"next"` part of `TagData`."""
 
-    class TagData(
-        TypedTensorDict[
-            Literal["observation", "action_mask", "x", "action", "reward"],
-            tuple[Literal["hunter"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["hunter"], Literal["observation", "reward"]],
-            Float32[Tensor, "*batch 2 1"],
-            tuple[Literal["hunter"], Literal["action_mask"]]
-            | tuple[Literal["next"], Literal["hunter"], Literal["action_mask"]],
-            Bool[Tensor, "*batch 2 3"],
-            tuple[Literal["hare"], Literal["observation"]]
-            | tuple[Literal["next"], Literal["hare"], Literal["observation"]],
-            Float32[Tensor, "*batch 1 2"],
-            tuple[Literal["hunter"], Literal["x"]] | tuple[Literal["next"], Literal["hunter"], Literal["x"]],
-            Float32[Tensor, "*batch 2"],
-            tuple[Literal["hare"], Literal["x"]] | tuple[Literal["next"], Literal["hare"], Literal["x"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["time"] | tuple[Literal["next"], Literal["time"]],
-            Int64[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            tuple[Literal["hunter"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["hunter"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 2 1"],
-            tuple[Literal["hare"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["next"], Literal["hare"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1 1"],
-            tuple[Literal["hunter"], Literal["action"]],
-            Int64[Tensor, "*batch 2"],
-            tuple[Literal["hare"], Literal["action"]]
-            | tuple[Literal["next"], Literal["hare"], Literal["reward"]],
-            Float32[Tensor, "*batch 1 1"],
-            Literal["hunter", "hare"] | tuple[Literal["next"], Literal["hunter", "hare"]],
-            TensorDict,
-            Literal["next"],
-            TagNextData,
-        ]
-    ):
+    class TagData(TypedTensorDict[
+        Literal["observation", "action_mask", "x", "action", "reward"],
+        tuple[Literal["hunter"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["hunter"], Literal["observation", "reward"]],
+        Float32[Tensor, "*batch 2 1"],
+        tuple[Literal["hunter"], Literal["action_mask"]]
+        | tuple[Literal["next"], Literal["hunter"], Literal["action_mask"]], Bool[Tensor, "*batch 2 3"],
+        tuple[Literal["hare"], Literal["observation"]]
+        | tuple[Literal["next"], Literal["hare"], Literal["observation"]], Float32[Tensor, "*batch 1 2"],
+        tuple[Literal["hunter"], Literal["x"]]
+        | tuple[Literal["next"], Literal["hunter"], Literal["x"]], Float32[Tensor, "*batch 2"],
+        tuple[Literal["hare"], Literal["x"]]
+        | tuple[Literal["next"], Literal["hare"], Literal["x"]], Float32[Tensor, "*batch 1"],
+        Literal["time"] | tuple[Literal["next"], Literal["time"]], Int64[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        tuple[Literal["hunter"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["hunter"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 2 1"],
+        tuple[Literal["hare"], Literal["done", "terminated", "truncated"]]
+        | tuple[Literal["next"], Literal["hare"], Literal["done", "terminated", "truncated"]],
+        Bool[Tensor, "*batch 1 1"],
+        tuple[Literal["hunter"], Literal["action"]], Int64[Tensor, "*batch 2"],
+        tuple[Literal["hare"], Literal["action"]]
+        | tuple[Literal["next"], Literal["hare"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
+        Literal["hunter", "hare"] | tuple[Literal["next"], Literal["hunter", "hare"]], TensorDict,
+        Literal["next"], TagNextData,
+    ]):
         """The tensordicts of `Tag`, with their keys."""
 
-    class TagSpecs(KeyTypes[NestedKey, NestedKey, NestedKey]):
+    class TagSpecs(
+        KeyTypes[NestedKey, NestedKey, NestedKey],
+        Actions[
+            tuple[Literal["hunter"], Literal["action"]], Categorical,
+            tuple[Literal["hare"], Literal["action"]], Bounded,
+            Literal["hunter", "hare"], Composite,
+        ],
+        Observations[
+            tuple[Literal["hunter", "hare"], Literal["observation"]], Unbounded,
+            tuple[Literal["hunter"], Literal["action_mask"]], Binary,
+            tuple[Literal["hunter", "hare"], Literal["x"]] | Literal["time"], Bounded,
+            Literal["hunter", "hare"], Composite,
+        ],
+        States[
+            tuple[Literal["hunter", "hare"], Literal["x"]] | Literal["time"], Bounded,
+            Literal["hunter", "hare"], Composite,
+        ],
+        Rewards[
+            tuple[Literal["hunter", "hare"], Literal["reward"]], Unbounded,
+            Literal["hunter", "hare"], Composite,
+        ],
+        Dones[
+            Literal["done", "terminated", "truncated"]
+            | tuple[Literal["hunter", "hare"], Literal["done", "terminated", "truncated"]], Categorical,
+            Literal["hunter", "hare"], Composite,
+        ],
+    ):
         """The types of the specs and keys of `Tag`."""
 
-        action_spec: TypedComposite[
-            tuple[Literal["hunter"], Literal["action"]],
-            Categorical,
-            tuple[Literal["hare"], Literal["action"]],
-            Bounded,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        full_action_spec: TypedComposite[
-            tuple[Literal["hunter"], Literal["action"]],
-            Categorical,
-            tuple[Literal["hare"], Literal["action"]],
-            Bounded,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        observation_spec: TypedComposite[
-            tuple[Literal["hunter"], Literal["observation"]] | tuple[Literal["hare"], Literal["observation"]],
-            Unbounded,
-            tuple[Literal["hunter"], Literal["action_mask"]],
-            Binary,
-            tuple[Literal["hunter"], Literal["x"]] | tuple[Literal["hare"], Literal["x"]] | Literal["time"],
-            Bounded,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        state_spec: TypedComposite[
-            tuple[Literal["hunter"], Literal["x"]] | tuple[Literal["hare"], Literal["x"]] | Literal["time"],
-            Bounded,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        reward_spec: TypedComposite[
-            tuple[Literal["hunter"], Literal["reward"]] | tuple[Literal["hare"], Literal["reward"]],
-            Unbounded,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        full_reward_spec: TypedComposite[
-            tuple[Literal["hunter"], Literal["reward"]] | tuple[Literal["hare"], Literal["reward"]],
-            Unbounded,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        done_spec: TypedComposite[
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["hunter"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["hare"], Literal["done", "terminated", "truncated"]],
-            Categorical,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-        full_done_spec: TypedComposite[
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["hunter"], Literal["done", "terminated", "truncated"]]
-            | tuple[Literal["hare"], Literal["done", "terminated", "truncated"]],
-            Categorical,
-            Literal["hunter", "hare"],
-            Composite,
-        ]
-
 else:
-    TagNextData = TensorDict
-    TagData = TensorDict
+    TagNextData = TagData = TensorDict

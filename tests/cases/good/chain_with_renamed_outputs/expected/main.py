@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7ec1e63494355d0a307a3542fc480e56db82ff2d693903b22195142180e24e0f
+# specgen: sha256=70f2daa2fc9aa6a84ff114b2bb530998d3a14fdc034441d9e81adae8ffe588f0
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -21,48 +21,28 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import TypedComposite, TypedTensorDict
+    from specgen_runtime.typed import (
+        Dones, Observations, OneAction, OneReward, Rewards, States, TypedTensorDict,
+    )
     from specgen_runtime.typing import NestedKey
 
 __all__ = [
-    "Point",
-    "PointData",
-    "PointNext",
-    "PointNextData",
-    "PointRoot",
-    "Renamed",
-    "RenamedConsts",
-    "RenamedData",
-    "RenamedNext",
-    "RenamedNextData",
-    "RenamedRoot",
+    "Point", "PointData", "PointNext", "PointNextData", "PointRoot", "Renamed", "RenamedConsts",
+    "RenamedData", "RenamedNext", "RenamedNextData", "RenamedRoot",
 ]
 
 
 class PointRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    x: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+    x: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
 
 
-class PointNext(NamedTuple):
-    """What a step computes for the step after it; rewards and observations follow from it."""
-
-    x: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
+PointNext = PointRoot
+"""What a step computes for the step after it: the same fields."""
 
 
 def point_reset(not_done: Tensor, draw_x: Tensor) -> PointRoot:
@@ -72,7 +52,7 @@ def point_reset(not_done: Tensor, draw_x: Tensor) -> PointRoot:
         not_done: bool [*batch, 1], all False; it tells the batch shape and the device.
         draw_x: float32 [*batch], uniform in [0, 1).
     """
-    # envs.Point.reset.x
+    # envs.Point.reset
     x = -5 + 10 * draw_x
     return PointRoot(x=x, done=not_done, terminated=not_done.clone(), truncated=not_done.clone())
 
@@ -81,12 +61,11 @@ def point_advance(x: Tensor, action: Tensor) -> PointNext:
     """One step of the dynamics: all that the step after it depends on.
 
     Args:
-        x: float32 [*batch].
+        x: as in `PointRoot`.
         action: float32 [*batch, 1].
     """
-    # envs.Point.step.next.x
+    # envs.Point.step
     next_x = x + 0.1 * action[..., 0]
-    # envs.Point.step.terminated
     terminated = (torch.abs(next_x) > 9).unsqueeze(-1)
     return PointNext(
         x=next_x, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated)
@@ -97,12 +76,12 @@ def point_reward(next_x: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        next_x: float32 [*batch], after the step.
+        next_x: as in `PointNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Point.step.reward
+    # envs.Point.step
     return (-torch.abs(next_x)).unsqueeze(-1)
 
 
@@ -110,12 +89,12 @@ def point_observe(x: Tensor) -> Tensor:
     """The observation of a state, for any leading dimensions.
 
     Args:
-        x: float32 [*batch].
+        x: as in `PointRoot`.
 
     Returns:
         float32 [*batch, 1].
     """
-    # envs.Point.observe.observation
+    # envs.Point.observe
     return torch.stack((x,), dim=-1)
 
 
@@ -125,9 +104,7 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
     Keys:
         observation: float32 [*batch, 1]
         x: float32 [*batch]
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
     """
@@ -143,34 +120,20 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            state=Composite(x=Unbounded(shape=(), dtype=torch.float32, device=device), device=device),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Unbounded(shape=(1,), dtype=torch.float32), x=Unbounded(shape=(), dtype=torch.float32)
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("x"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> PointRoot:
-        return PointRoot(
-            x=tensordict.get("x"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-        )
+        return PointRoot(*[tensordict.get(name) for name in PointRoot._fields])
 
     def _fresh(self) -> PointRoot:
         return point_reset(
@@ -182,23 +145,10 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         return point_advance(root.x, actions[0])
 
     def _root_entries(self, root: PointRoot) -> dict[str, Any]:
-        return {
-            "observation": point_observe(root.x),
-            "x": root.x,
-            "done": root.done,
-            "terminated": root.terminated,
-            "truncated": root.truncated,
-        }
+        return {"observation": point_observe(root.x), **root._asdict()}
 
     def _next_entries(self, root: PointRoot, actions: tuple[Tensor, ...], next_: PointNext) -> dict[str, Any]:
-        return {
-            "observation": point_observe(next_.x),
-            "x": next_.x,
-            "done": next_.done,
-            "terminated": next_.terminated,
-            "truncated": next_.truncated,
-            "reward": point_reward(next_.x),
-        }
+        return {"observation": point_observe(next_.x), **next_._asdict(), "reward": point_reward(next_.x)}
 
 
 class RenamedConsts(NamedTuple):
@@ -213,53 +163,40 @@ class RenamedConsts(NamedTuple):
 class RenamedRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
 
-    x: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    late: Tensor
-    """bool [*batch, 1]: the episode was cut off."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    stats_episode_scaled: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    age: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
+    x: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    late: Bool[Tensor, "*batch 1"]
+    """the episode was cut off"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
+    stats_episode_scaled: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
+    age: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
 
 
 class RenamedNext(NamedTuple):
-    """What a step computes for the step after it; the rest follows from it."""
+    """What a step computes for the step after it: the fields of `RenamedRoot`, and more."""
 
-    x: Tensor
-    """float32 [*batch]."""
-    done: Tensor
-    """bool [*batch, 1]: the episode is over."""
-    terminated: Tensor
-    """bool [*batch, 1]: it ended."""
-    truncated: Tensor
-    """bool [*batch, 1]: it was cut off."""
-    late: Tensor
-    """bool [*batch, 1]: the episode was cut off."""
-    episode_reward: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    stats_episode_scaled: Tensor
-    """float32 [*batch, 1]: the sum of `reward` since the last reset."""
-    age: Tensor
-    """int64 [*batch, 1]: steps since the last reset."""
-    reward: Tensor
-    """float32 [*batch, 1]."""
-    stats_scaled: Tensor
-    """float32 [*batch, 1]."""
+    x: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    late: Bool[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    stats_episode_scaled: Float32[Tensor, "*batch 1"]
+    age: Int64[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
+    stats_scaled: Float32[Tensor, "*batch 1"]
 
 
 def renamed_reset(not_done: Tensor, draw_x: Tensor) -> RenamedRoot:
     """A fresh episode in every row of the batch."""
     # envs.Point
     base = point_reset(not_done, draw_x)
+    late = not_done.clone()
     # chains.Renamed.transforms[1]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     stats_episode_scaled = torch.zeros_like(not_done, dtype=torch.float32)
@@ -270,7 +207,7 @@ def renamed_reset(not_done: Tensor, draw_x: Tensor) -> RenamedRoot:
         done=base.done,
         terminated=base.terminated,
         truncated=base.truncated,
-        late=not_done.clone(),
+        late=late,
         episode_reward=episode_reward,
         stats_episode_scaled=stats_episode_scaled,
         age=age,
@@ -288,21 +225,18 @@ def renamed_advance(
     """One step: all that the step after it depends on."""
     # envs.Point
     base = point_advance(x, action)
-    # chains.Renamed.transforms[2]
-    next_age = age + 1
-    next_late = next_age >= 20
-    next_done = base.done | next_late
-    # envs.Point
     reward = point_reward(base.x)
-    # chains.Renamed.transforms[1]
-    next_episode_reward = episode_reward + reward
     # chains.Renamed.transforms[0]
     stats_scaled = reward * consts.reward_scaling_0_scale + consts.reward_scaling_0_loc
     # chains.Renamed.transforms[1]
+    next_episode_reward = episode_reward + reward
     next_stats_episode_scaled = stats_episode_scaled + stats_scaled
+    # chains.Renamed.transforms[2]
+    next_age = age + 1
+    next_late = next_age >= 20
     return RenamedNext(
         x=base.x,
-        done=next_done,
+        done=base.done | next_late,
         terminated=base.terminated,
         truncated=base.truncated,
         late=next_late,
@@ -325,10 +259,8 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
         ("stats", "episode_scaled"): float32 [*batch, 1]; the sum of `reward` since the last reset
         age: int64 [*batch, 1]; steps since the last reset
-        done: bool [*batch, 1]; the episode is over
-        terminated: bool [*batch, 1]; it ended
-        truncated: bool [*batch, 1]; it was cut off
-        late: bool [*batch, 1]; the episode was cut off
+        done, terminated, truncated, late: bool [*batch, 1]; the episode is over; it ended; it was cut
+            off; the episode was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
         ("next", "stats", "scaled"): float32 [*batch, 1]
@@ -354,58 +286,37 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        device = self.device
-        return EnvSpecs(
-            action=Composite(
-                action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32, device=device),
-                device=device,
-            ),
-            observation=Composite(
-                observation=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                stats=Composite(
-                    episode_scaled=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device
-                ),
-                age=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            state=Composite(
-                x=Unbounded(shape=(), dtype=torch.float32, device=device),
-                episode_reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                stats=Composite(
-                    episode_scaled=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device
-                ),
-                age=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64, device=device),
-                device=device,
-            ),
-            reward=Composite(
-                reward=Unbounded(shape=(1,), dtype=torch.float32, device=device),
-                stats=Composite(
-                    scaled=Unbounded(shape=(1,), dtype=torch.float32, device=device), device=device
-                ),
-                device=device,
-            ),
-            done=Composite(
-                done=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                terminated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                truncated=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                late=Categorical(2, shape=(1,), dtype=torch.bool, device=device),
-                device=device,
-            ),
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Unbounded(shape=(1,), dtype=torch.float32),
+            x=Unbounded(shape=(), dtype=torch.float32),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
+            stats=Composite(episode_scaled=Unbounded(shape=(1,), dtype=torch.float32)),
+            age=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
         )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("x", "episode_reward", ("stats", "episode_scaled"), "age"),
+            reward=Composite(
+                reward=Unbounded(shape=(1,), dtype=torch.float32),
+                stats=Composite(scaled=Unbounded(shape=(1,), dtype=torch.float32)),
+            ),
+            done=Composite(done=flag, terminated=flag, truncated=flag, late=flag),
+        ).to(self.device)
 
     def _read(self, tensordict: Entries) -> RenamedRoot:
-        return RenamedRoot(
-            x=tensordict.get("x"),
-            done=tensordict.get("done"),
-            terminated=tensordict.get("terminated"),
-            truncated=tensordict.get("truncated"),
-            late=tensordict.get("late"),
-            episode_reward=tensordict.get("episode_reward"),
-            stats_episode_scaled=tensordict.get(("stats", "episode_scaled")),
-            age=tensordict.get("age"),
+        keys = (
+            "x",
+            "done",
+            "terminated",
+            "truncated",
+            "late",
+            "episode_reward",
+            ("stats", "episode_scaled"),
+            "age",
         )
+        return RenamedRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> RenamedRoot:
         return renamed_reset(
@@ -450,127 +361,84 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
 
 if TYPE_CHECKING:
 
-    class PointNextData(
-        TypedTensorDict[
-            Never,
-            Literal["observation", "reward"],
-            Float32[Tensor, "*batch 1"],
-            Literal["x"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"],
-            Bool[Tensor, "*batch 1"],
-        ]
-    ):
+    class PointNextData(TypedTensorDict[
+        Never,
+        Literal["observation", "reward"], Float32[Tensor, "*batch 1"],
+        Literal["x"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+    ]):
         """The `"next"` part of `PointData`."""
 
-    class PointData(
-        TypedTensorDict[
-            Literal["reward"],
-            Literal["observation", "action"] | tuple[Literal["next"], Literal["observation", "reward"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["x"] | tuple[Literal["next"], Literal["x"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["next"],
-            PointNextData,
-        ]
-    ):
+    class PointData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation", "action"]
+        | tuple[Literal["next"], Literal["observation", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["x"] | tuple[Literal["next"], Literal["x"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["next"], PointNextData,
+    ]):
         """The tensordicts of `Point`, with their keys."""
 
-    class PointSpecs(KeyTypes[Literal["action"], Literal["reward"], Literal["done"]]):
+    class PointSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["observation", "x"], Unbounded],
+        States[Literal["x"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
         """The types of the specs and keys of `Point`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[Literal["observation", "x"], Unbounded]
-        state_spec: TypedComposite[Literal["x"], Unbounded]
-        reward_spec: Unbounded
-        full_reward_spec: TypedComposite[Literal["reward"], Unbounded]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated"], Categorical]
-
-    class RenamedNextData(
-        TypedTensorDict[
-            Literal["episode_scaled", "scaled"],
-            Literal["observation", "episode_reward", "reward"]
-            | tuple[Literal["stats"], Literal["episode_scaled", "scaled"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["x"],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "late"],
-            Bool[Tensor, "*batch 1"],
-            Literal["age"],
-            Int64[Tensor, "*batch 1"],
-            Literal["stats"],
-            TensorDict,
-        ]
-    ):
+    class RenamedNextData(TypedTensorDict[
+        Literal["episode_scaled", "scaled"],
+        Literal["observation", "episode_reward", "reward"]
+        | tuple[Literal["stats"], Literal["episode_scaled", "scaled"]], Float32[Tensor, "*batch 1"],
+        Literal["x"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "late"], Bool[Tensor, "*batch 1"],
+        Literal["age"], Int64[Tensor, "*batch 1"],
+        Literal["stats"], TensorDict,
+    ]):
         """The `"next"` part of `RenamedData`."""
 
-    class RenamedData(
-        TypedTensorDict[
-            Literal["episode_scaled", "reward", "scaled"],
-            Literal["observation", "episode_reward", "action"]
-            | tuple[Literal["stats"], Literal["episode_scaled"]]
-            | tuple[Literal["next"], Literal["observation", "episode_reward", "reward"]]
-            | tuple[Literal["next"], Literal["stats"], Literal["episode_scaled", "scaled"]],
-            Float32[Tensor, "*batch 1"],
-            Literal["x"] | tuple[Literal["next"], Literal["x"]],
-            Float32[Tensor, "*batch"],
-            Literal["done", "terminated", "truncated", "late"]
-            | tuple[Literal["next"], Literal["done", "terminated", "truncated", "late"]],
-            Bool[Tensor, "*batch 1"],
-            Literal["age"] | tuple[Literal["next"], Literal["age"]],
-            Int64[Tensor, "*batch 1"],
-            Literal["stats"] | tuple[Literal["next"], Literal["stats"]],
-            TensorDict,
-            Literal["next"],
-            RenamedNextData,
-        ]
-    ):
+    class RenamedData(TypedTensorDict[
+        Literal["episode_scaled", "reward", "scaled"],
+        Literal["observation", "episode_reward", "action"]
+        | tuple[Literal["stats"], Literal["episode_scaled"]]
+        | tuple[Literal["next"], Literal["observation", "episode_reward", "reward"]]
+        | tuple[Literal["next"], Literal["stats"], Literal["episode_scaled", "scaled"]],
+        Float32[Tensor, "*batch 1"],
+        Literal["x"] | tuple[Literal["next"], Literal["x"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "late"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "late"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["age"] | tuple[Literal["next"], Literal["age"]], Int64[Tensor, "*batch 1"],
+        Literal["stats"] | tuple[Literal["next"], Literal["stats"]], TensorDict,
+        Literal["next"], RenamedNextData,
+    ]):
         """The tensordicts of `Renamed`, with their keys."""
 
-    class RenamedSpecs(KeyTypes[Literal["action"], NestedKey, Literal["done"]]):
+    class RenamedSpecs(
+        KeyTypes[Literal["action"], NestedKey, Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[
+            Literal["observation", "x", "episode_reward"]
+            | tuple[Literal["stats"], Literal["episode_scaled"]], Unbounded,
+            Literal["age"], Bounded,
+            Literal["stats"], Composite,
+        ],
+        States[
+            Literal["x", "episode_reward"] | tuple[Literal["stats"], Literal["episode_scaled"]], Unbounded,
+            Literal["age"], Bounded,
+            Literal["stats"], Composite,
+        ],
+        Rewards[
+            Literal["reward"] | tuple[Literal["stats"], Literal["scaled"]], Unbounded,
+            Literal["stats"], Composite,
+        ],
+        Dones[Literal["done", "terminated", "truncated", "late"], Categorical],
+    ):
         """The types of the specs and keys of `Renamed`."""
 
-        action_spec: Bounded
-        full_action_spec: TypedComposite[Literal["action"], Bounded]
-        observation_spec: TypedComposite[
-            Literal["observation", "x", "episode_reward"]
-            | tuple[Literal["stats"], Literal["episode_scaled"]],
-            Unbounded,
-            Literal["age"],
-            Bounded,
-            Literal["stats"],
-            Composite,
-        ]
-        state_spec: TypedComposite[
-            Literal["x", "episode_reward"] | tuple[Literal["stats"], Literal["episode_scaled"]],
-            Unbounded,
-            Literal["age"],
-            Bounded,
-            Literal["stats"],
-            Composite,
-        ]
-        reward_spec: TypedComposite[
-            Literal["reward"] | tuple[Literal["stats"], Literal["scaled"]],
-            Unbounded,
-            Literal["stats"],
-            Composite,
-        ]
-        full_reward_spec: TypedComposite[
-            Literal["reward"] | tuple[Literal["stats"], Literal["scaled"]],
-            Unbounded,
-            Literal["stats"],
-            Composite,
-        ]
-        done_spec: TypedComposite[Literal["done", "terminated", "truncated", "late"], Categorical]
-        full_done_spec: TypedComposite[Literal["done", "terminated", "truncated", "late"], Categorical]
-
 else:
-    PointNextData = TensorDict
-    PointData = TensorDict
-    RenamedNextData = TensorDict
-    RenamedData = TensorDict
+    PointNextData = PointData = RenamedNextData = RenamedData = TensorDict

@@ -11,26 +11,13 @@ import math
 
 import torch
 from specgen_runtime.specs import (
-    Binary,
-    Bounded,
-    Categorical,
-    MultiCategorical,
-    MultiOneHot,
-    OneHot,
-    Unbounded,
+    Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot, Unbounded,
 )
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = [
-    "camera_spec",
-    "counter_spec",
-    "gripper_spec",
-    "grippers_spec",
-    "joints_spec",
-    "powered_spec",
-    "switches_spec",
-    "tool_spec",
-    "tools_spec",
+    "camera_spec", "counter_spec", "gripper_spec", "grippers_spec", "joints_spec", "powered_spec",
+    "switches_spec", "tool_spec", "tools_spec",
 ]
 
 

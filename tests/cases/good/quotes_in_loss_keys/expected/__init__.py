@@ -7,8 +7,4 @@
 
 from .main import Plain, PlainOutput, PlainTerms
 
-__all__ = [
-    "Plain",
-    "PlainOutput",
-    "PlainTerms",
-]
+__all__ = ["Plain", "PlainOutput", "PlainTerms"]

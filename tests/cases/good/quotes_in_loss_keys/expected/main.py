@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e7cb7ad09bfb0916b2d5c1931f14d053c5bb9014bdca471e2b57f92d2dde068f
+# specgen: sha256=82929f32a6cd76d49e4c1645775908a4def9e0ad52b5d3270111988f494ba0dc
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = [
-    "Plain",
-    "PlainOutput",
-    "PlainTerms",
-]
+__all__ = ["Plain", "PlainOutput", "PlainTerms"]
 
 
 class PlainTerms(NamedTuple):
@@ -46,7 +42,7 @@ def plain(guessed: Tensor, reward: Tensor, *, gamma: float) -> PlainTerms:
         reward: float32 [*batch, 1].
         gamma: A \\ and \"\"\".
     """
-    # losses.Plain.terms.loss
+    # losses.Plain.terms
     loss = ((guessed - reward) ** 2 * gamma).squeeze(-1)
     # losses.Plain.writes
     with torch.no_grad():
@@ -122,7 +118,7 @@ class Plain(LossModule):
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
         value = self.functional_network("value")
-        # losses.Plain.let.guessed
+        # losses.Plain.let
         guessed = value.live(tensordict, keys.guess)
         terms = plain(guessed, self._read(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
@@ -148,9 +144,11 @@ class Plain(LossModule):
 
 if TYPE_CHECKING:
 
-    class PlainOutput(TypedTensorDict[Never, Literal["loss"], Float[Tensor, "*batch"]]):
+    class PlainOutput(TypedTensorDict[
+        Never,
+        Literal["loss"], Float[Tensor, "*batch"],
+    ]):
         """What `Plain` returns."""
-
 
 else:
     PlainOutput = TensorDict

@@ -1,0 +1,41 @@
+"""Calls a loss with tensors by keyword instead of a tensordict: `loss(observation=..., action=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.objectives.keys import flat_name
+from specgen_runtime.typing import NestedKey
+
+
+def packed(inputs: Mapping[str, Any], in_keys: Sequence[NestedKey], *, owner: str) -> TensorDict:
+    """A tensordict of keyword inputs, whose names are keys joined by underscores.
+
+    Its batch dimensions are the leading ones that all the tensors share.
+
+    Raises:
+        TypeError: for a keyword that stands for no key of the loss, or a value that is not a tensor.
+    """
+    keys = {flat_name(key): key for key in in_keys}
+    unknown = [name for name in inputs if name not in keys]
+    if unknown:
+        raise TypeError(
+            f"{owner} got unexpected inputs {', '.join(map(repr, unknown))}; it takes {', '.join(sorted(keys))}"
+        )
+    tensordict = TensorDict({}, batch_size=[])
+    for name, value in inputs.items():
+        if not isinstance(value, (Tensor, TensorDictBase)):
+            raise TypeError(f"{owner}: {name} must be a tensor, got {type(value).__name__}")
+        tensordict.set(keys[name], value)
+    tensordict.auto_batch_size_()
+    return tensordict
+
+
+def unpacked(outputs: TensorDictBase, out_keys: Sequence[NestedKey]) -> Any:
+    """The outputs in the order of ``out_keys``: one tensor, or a tuple of them."""
+    values = tuple(outputs.get(key) for key in out_keys)
+    return values[0] if len(values) == 1 else values

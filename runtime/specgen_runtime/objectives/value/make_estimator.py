@@ -1,0 +1,60 @@
+"""Makes a value estimator from the arguments of `LossModule.make_value_estimator`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.kinds import ValueEstimators
+from specgen_runtime.objectives.value.td0 import TD0Estimator
+
+EstimatorType: TypeAlias = ValueEstimators | type[ValueEstimatorBase]
+
+_ESTIMATORS: dict[ValueEstimators, type[ValueEstimatorBase]] = {ValueEstimators.TD0: TD0Estimator}
+_DEFAULTS: dict[type[ValueEstimatorBase], dict[str, Any]] = {
+    TD0Estimator: {"gamma": 0.99, "differentiable": True}
+}
+
+
+def make_estimator(
+    value_type: EstimatorType | ValueEstimatorBase | str | None,
+    hyperparams: Mapping[str, Any],
+    *,
+    supported: Sequence[ValueEstimators],
+    device: torch.device | None,
+    owner: str,
+) -> tuple[ValueEstimatorBase, EstimatorType]:
+    """The estimator and its type; see `LossModule.make_value_estimator` for arguments and errors.
+
+    Args:
+        value_type: what was asked for.
+        hyperparams: over the estimator's defaults.
+        supported: the estimators that the loss supports; empty for all.
+        device: of the hyper-parameters, unless they name one.
+        owner: the name of the loss, for messages.
+    """
+    if isinstance(value_type, str):
+        value_type = ValueEstimators.named(value_type)
+    if isinstance(value_type, ValueEstimatorBase):
+        if hyperparams:
+            raise TypeError("hyper-parameters cannot be given together with an estimator, which has its own")
+        return value_type, type(value_type)
+    if isinstance(value_type, ValueEstimators):
+        kinds = [kind for kind in supported or _ESTIMATORS if kind in _ESTIMATORS]
+        if value_type not in kinds:
+            raise NotImplementedError(
+                f"{owner} does not support {value_type.name}; it supports {', '.join(kind.name for kind in kinds)}"
+            )
+        return _built(_ESTIMATORS[value_type], hyperparams, device), value_type
+    if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):
+        return _built(value_type, hyperparams, device), value_type
+    raise TypeError(f"{owner} has no value estimator of type {value_type!r}")
+
+
+def _built(
+    estimator: type[ValueEstimatorBase], hyperparams: Mapping[str, Any], device: torch.device | None
+) -> ValueEstimatorBase:
+    return estimator(**{"device": device, **_DEFAULTS.get(estimator, {}), **hyperparams})

@@ -1,0 +1,59 @@
+"""Random actions of a `TransformedEnv` whose base environment has action masks or a `rand_action` of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tensordict import TensorDict
+
+from specgen_runtime.envs.overrides import overrides_rand_action
+from specgen_runtime.envs.random_actions import draw_masked_actions
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.transforms.env import TransformedEnv
+
+__all__ = ["Masks", "base_action_masks", "base_rand_action"]
+
+Masks: TypeAlias = tuple[tuple[NestedKey, NestedKey], ...]
+"""Actions, each with the observation that tells its allowed values."""
+
+
+def base_action_masks(env: TransformedEnv) -> Masks:
+    """The action masks of the base environment; none where transforms changed the actions or left the masks out."""
+    masks: Masks = getattr(env.base_env, "_action_masks", ())
+    if not masks or not _keeps_actions(env):
+        return ()
+    return tuple(pair for pair in masks if pair[1] in env.observation_keys)
+
+
+def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDict | None:
+    """Draw an action that the base environment allows, or as its own `rand_action` does; None if neither applies.
+
+    Raises:
+        RuntimeError: it has a `rand_action` of its own, and transforms change the actions.
+    """
+    base: Any = env.base_env
+    masks = env._action_masks
+    if masks:
+        allowed: TensorDict = draw_masked_actions(
+            env._env_layout, env.reset() if tensordict is None else tensordict, masks
+        )
+        return allowed
+    if not overrides_rand_action(base):
+        return None
+    if not _keeps_actions(env):
+        raise RuntimeError(
+            f"{type(base).__name__} has a rand_action of its own, which knows nothing of how the transforms change"
+            " the actions: give a policy"
+        )
+    drawn: TensorDict = base.rand_action(tensordict)
+    return drawn
+
+
+def _keeps_actions(env: TransformedEnv) -> bool:
+    """Whether actions reach the base environment as they are."""
+    env._stages()
+    if env._same_actions is None:
+        env.__dict__["_same_actions"] = bool(env.full_action_spec == env.base_env.full_action_spec)
+    return bool(env._same_actions)

@@ -1,0 +1,130 @@
+"""One schema file: every declaration of it, with what the files that it imports let it know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from specgen.check.allow import apply_allow
+from specgen.check.chain import CheckedChain, check_chain
+from specgen.check.env import check_env
+from specgen.check.model import Checked, CheckedEnv
+from specgen.check.specs import CheckedSpec, NamedSpec, check_named
+from specgen.check.transforms import CheckedTransform, check_transform
+from specgen.diagnostics import Sink
+from specgen.schema.load import SchemaFile
+from specgen.schema.module import Module
+from specgen.source import Mapping as MappingNode
+from specgen.source.spaces import Record
+
+if TYPE_CHECKING:
+    from specgen.check.losses import CheckedLoss
+
+Visible = Mapping[str, Mapping[str, str]]
+"""What a file sees of those that it imports: by section and name the file that declares it."""
+
+
+@dataclass
+class CheckedFile:
+    """The checked declarations of one file, by name, in the order written."""
+
+    path: str
+    module: str
+    doc: str
+    specs: dict[str, CheckedSpec] = field(default_factory=dict)
+    envs: dict[str, Checked[CheckedEnv]] = field(default_factory=dict)
+    transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
+    chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
+    losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What files that import a file may know of it; of its declarations those that are right.
+
+    Attributes:
+        specs: its named specs, each checked where it is used.
+        envs: its environments.
+        transforms: its transforms.
+    """
+
+    specs: Mapping[str, NamedSpec]
+    envs: Mapping[str, Checked[CheckedEnv]]
+    transforms: Mapping[str, Checked[CheckedTransform]]
+
+
+def check_file(
+    file: SchemaFile,
+    module: str,
+    visible: Visible,
+    interfaces: Mapping[str, Interface],
+    records: Mapping[str, Record],
+    sink: Sink,
+) -> tuple[CheckedFile, Interface]:
+    """Check every declaration of a file.
+
+    Args:
+        file: the loaded file.
+        module: its dotted generated module.
+        visible: the declarations of other files that it sees.
+        interfaces: those files.
+        records: recorded Gymnasium environments.
+        sink: what is known to be wrong with the file; takes every mistake. With errors in it the result is not to
+            be planned.
+    """
+    own = {name: NamedSpec(file, spec) for name, spec in file.module.specs.items()}
+    named = {name: interfaces[path].specs[name] for name, path in visible["specs"].items()} | own
+    checked = CheckedFile(file.path, module, file.module.doc, check_named(file, sink))
+    for name, env in file.module.envs.items():
+        if env.gymnasium is not None:
+            from specgen.check.gym_env import (
+                check_gym_env,
+            )  # these are only loaded for files that have such things
+
+            mine = Sink()
+            done = check_gym_env(file, name, module, records, mine)
+            sink.extend(mine.items)
+        elif env.python is not None:
+            from specgen.check.python_env import check_python_env
+
+            done = check_python_env(file, name, module, named, sink)
+        else:
+            done = check_env(file, name, module, named, sink)
+        if done is not None:
+            checked.envs[name] = done
+    for name in file.module.transforms:
+        if (transform := check_transform(file, name, module, sink)) is not None:
+            checked.transforms[name] = transform
+    for name in file.module.losses:
+        from specgen.check.losses import check_loss
+
+        if (loss := check_loss(file, name, module, named, sink)) is not None:
+            checked.losses[name] = loss
+    envs, transforms = dict(checked.envs), dict(checked.transforms)
+    for name, path in visible["envs"].items():
+        if name in interfaces[path].envs:
+            envs[name] = interfaces[path].envs[name]
+    for name, path in visible["transforms"].items():
+        if name in interfaces[path].transforms:
+            transforms[name] = interfaces[path].transforms[name]
+    declared = (
+        {*file.module.envs, *visible["envs"]},
+        {*file.module.transforms, *visible["transforms"]},
+    )
+    for name in file.module.chains:
+        chain = check_chain(file, name, module, envs, transforms, declared=declared, sink=sink)
+        if chain is not None:
+            checked.chains[name] = chain
+    apply_allow(file, checked, sink)
+    return checked, Interface(_named_specs(file), checked.envs, checked.transforms)
+
+
+def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
+    """The named specs of a file, with nothing else of it."""
+    specs = file.module.specs
+    node = file.root.get("specs")
+    key = file.root.key("specs")
+    entries = ((key, node),) if key is not None and node is not None else ()
+    alone = SchemaFile(file.path, Module.model_construct(specs=specs), MappingNode(entries, file.root.span))
+    return {name: NamedSpec(alone, spec) for name, spec in specs.items()}

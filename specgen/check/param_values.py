@@ -1,0 +1,108 @@
+"""The values of parameters: their ranges, and what is wrong with a default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Interval
+from specgen.expr.dtypes import INT_RANGES, is_float
+from specgen.schema.fields import Param
+from specgen.schema.load import SchemaFile, describe
+from specgen.source import Mapping as MappingNode
+from specgen.source import Scalar
+
+
+def misfit(file: SchemaFile, path: tuple[str, ...], kind: str, default: Any) -> tuple[str, str | None]:
+    """What is wrong with a default that is not of its type `kind`, and what to write instead."""
+    outer = file.node(*path)
+    node = outer.get("default") if isinstance(outer, MappingNode) else outer
+    text = node.text if isinstance(node, Scalar) else repr(default)
+    what = f"the default of `{path[-1]}`"
+    if isinstance(default, bool) or kind == "bool":
+        wanted = "true or false" if kind == "bool" else "a number"
+        return f"{what} should be {wanted}, got {describe(None, default)}", None
+    if isinstance(default, int):
+        help = f"write {text}.0 if a float is meant" if text.lstrip("+-").isdecimal() else None
+        return f"{what}, {text}, is outside int64", help
+    if kind == "int" and math.isfinite(default):
+        help = f"write {int(default)}" if default.is_integer() else "write `type: float` if a float is meant"
+        return f"{what} should be a whole number, got {text}", help
+    if math.isnan(default) or "inf" in text.lower():
+        return f"{what} should be a finite number, got {text}", None
+    return f"{what}, {text}, is too large for a float", None
+
+
+def range_of(param: Param) -> tuple[tuple[str, float], ...]:
+    """What must hold of a value, as pairs of a comparison and a bound; infinite ones say nothing."""
+    bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
+    return tuple((sign, bound) for sign, bound in bounds if bound is not None and math.isfinite(bound))
+
+
+def ends(param: Param, dtype: str) -> tuple[float, float]:
+    """The closed bounds of a range; for integers, of the whole numbers in it."""
+    lows = [bound for bound in (param.min, param.above) if bound is not None]
+    highs = [bound for bound in (param.max, param.below) if bound is not None]
+    if dtype not in INT_RANGES:
+        return float(max(lows, default=-math.inf)), float(min(highs, default=math.inf))
+    least, most = INT_RANGES[dtype]
+    if param.min is not None:
+        least = max(least, math.ceil(param.min))
+    if param.above is not None:
+        least = max(least, math.floor(param.above) + 1)
+    if param.max is not None:
+        most = min(most, math.floor(param.max))
+    if param.below is not None:
+        most = min(most, math.ceil(param.below) - 1)
+    return least, most
+
+
+def empty_range(file: SchemaFile, path: tuple[str, ...], param: Param, dtype: str, sink: Sink) -> bool:
+    """Whether no value of `dtype` is in the range of a parameter; it is reported."""
+    if any(math.isinf(bound) or math.isnan(bound) for bound in _bounds(param)):
+        return False
+    low, high = ends(param, dtype)
+    open_ = is_float(dtype) and low == high and (param.above == low or param.below == high)
+    if low <= high and not open_:
+        return False
+    wanted = " and ".join(f"{sign} {bound:g}" for sign, bound in range_of(param))
+    kind = "whole number" if dtype in INT_RANGES else "number"
+    message = f"no {kind} is {wanted}, so `{path[-1]}` has no value"
+    last = "max" if param.max is not None else "below"
+    sink.add(rules.PARAM_OUT_OF_RANGE.at(file.span(*path, last), message))
+    return True
+
+
+def _bounds(param: Param) -> list[float]:
+    return [bound for bound in (param.min, param.max, param.above, param.below) if bound is not None]
+
+
+def param_interval(param: Param, kind: str) -> Interval:
+    """The values that the range of a parameter admits."""
+    if kind == "bool":
+        return Interval(0, 1)
+    low = max(bound for bound in (param.min, param.above, -math.inf) if bound is not None)
+    high = min(bound for bound in (param.max, param.below, math.inf) if bound is not None)
+    return Interval(low, high)
+
+
+def flatten_value(value: Any) -> Iterator[Any]:
+    """The numbers of nested lists, from the first to the last."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from flatten_value(item)
+    else:
+        yield value
+
+
+def shape_of_value(value: Any) -> tuple[int, ...] | None:
+    """The shape of nested lists; ``None`` where they are uneven."""
+    if not isinstance(value, (list, tuple)):
+        return ()
+    inner = {shape_of_value(item) for item in value}
+    if len(inner) != 1 or None in inner:
+        return None
+    return (len(value), *(inner.pop() or ()))

@@ -1,0 +1,147 @@
+"""A chain as a component: the environment's functions are called, and each transform is bound to the keys it meets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specgen.check.chain_model import CheckedChain
+from specgen.check.model import Key, snake
+from specgen.check.programs.body import Body
+from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
+from specgen.check.programs.chain_state import PRIVATE, ChainCell, ChainState, EnvPieces
+from specgen.check.programs.chain_transforms import apply_transform
+from specgen.check.programs.env import NOT_DONE, known
+from specgen.program.program import Cell, Component, Input, Output, Program
+from specgen.program.walk import store
+
+
+class ChainPrograms:
+    """The programs of a chain.
+
+    Attributes:
+        cells: the fields of its records, in order.
+        derived: the entries that follow from the records: observations, and what transforms make of them.
+        observes_unchanged: whether all of these are as the environment gives them.
+    """
+
+    def __init__(self, chain: CheckedChain, env: EnvPieces) -> None:
+        self.chain = chain
+        self.env = env
+        self.prefix = snake(chain.name)
+        state = self._state = ChainState(chain, env)
+        if env.component is None:
+            begin_with_gymnasium(state)
+        else:
+            begin_with_environment(state, env.component)
+        there = {one.entry.key for one in state.cells}
+        for entry in chain.entries.values():
+            if entry.role == "done" and entry.key not in there:
+                state.add_flag(entry.key)
+        for instance in chain.instances:
+            apply_transform(state, instance)
+        self.cells = _closed(state)
+        visible = {one.cell.key for one in self.cells if not one.cell.private}
+        self.derived = tuple(
+            entry
+            for entry in chain.entries.values()
+            if entry.role in ("observation", "state") and entry.key not in visible
+        )
+        now = self._state.views["now"]
+        self.observes_unchanged = all(now[entry.dotted] in self._state.observed for entry in self.derived)
+
+    def component(self) -> Component:
+        """The chain as a component."""
+        cells = [one.cell for one in self.cells]
+        inputs = [
+            Input(cell.now, "flag" if one.entry.role == "done" else "state")
+            for cell, one in zip(cells, self.cells, strict=True)
+        ]
+        actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
+        fixed = (
+            *(replace(one, group="env_consts") if one.group == "consts" else one for one in self.env.fixed),
+            *self._state.constants.values(),
+        )
+        reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
+        # Gymnasium's reset is not the function's to call, so the function is given what it returned.
+        raw = (
+            []
+            if self.env.component
+            else [one.cell.init for one in self.cells if one.position is None and one.entry.role != "done"]
+        )
+        given = [Input(symbol, "given") for symbol in raw if symbol is not None]
+        after = self._state.views["next"]
+        rewards = [
+            Output(entry.name, after[entry.dotted], "reward", entry.key)
+            for entry in self.chain.entries.values()
+            if entry.role == "reward"
+        ]
+        inits = [Output(cell.name, cell.init, "cell", cell.key) for cell in cells if cell.init is not None]
+        nexts = [Output(cell.name, cell.next, "cell", cell.key) for cell in cells]
+        shown = [
+            Output(entry.name, self._state.views["now"][entry.dotted], "observation", entry.key)
+            for entry in self.derived
+        ]
+        several = f"{self.chain.name}Observation" if len(shown) > 1 else None
+        programs = {
+            "reset": self._program(reset, (*fixed, NOT_DONE, *given), inits, "Root"),
+            "step": self._program(step, (*fixed, *inputs, *actions), [*nexts, *rewards], "Next"),
+            "observe": replace(self._program(now, (*fixed, *inputs), shown, ""), record=several),
+        }
+        return Component(self.chain.name, programs, tuple(cells))
+
+    def _program(self, body: Body, inputs: tuple[Input, ...], outputs: list[Output], record: str) -> Program:
+        phase = body.path.rpartition(".")[2]
+        given = self._state.given if phase == "step" else []
+        # A step may read what follows from the records before it.
+        before = self._state.bodies["now"].statements if phase == "step" else []
+        return Program(
+            f"{self.prefix}_{phase}",
+            (*inputs, *body.draws, *given),
+            (*before, *body.statements),
+            tuple(outputs),
+            f"{self.chain.name}{record}",
+        )
+
+
+def _closed(state: ChainState) -> tuple[ChainCell, ...]:
+    """The fields of the records at the end: flags as they are then, values that are shown otherwise apart."""
+    return tuple(_closed_cell(state, one) for one in state.cells)
+
+
+def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
+    cell, entry = one.cell, one.entry
+    name = entry.dotted
+    now, after = state.views["now"], state.views["next"]
+    if entry.role == "done":
+        if name not in after:
+            symbol = state.flag(entry.key, "step.never", "next")
+            after[name] = state.bodies["next"].add(symbol, store(known(False), symbol.type))
+        return replace(one, cell=replace(cell, next=after[name]))
+    if one.position is not None:
+        if (now.get(name), after.get(name)) == (cell.now, cell.next):
+            return one
+        hidden, place = f"carry_{one.position}_{cell.name}", f"t{one.position}"
+    elif now[name] != cell.now:
+        # The dynamics go on from the environment's own value, whatever a transform shows in its place.
+        hidden, place = f"raw_{cell.name}", "e0"
+    else:
+        return one
+    kept = one.position is not None or entry.role == "state"
+    key = (*entry.key[:-1], PRIVATE, place, entry.key[-1]) if kept else entry.key
+    return replace(one, cell=_private(cell, _unused(state.chain, hidden), key))
+
+
+def _unused(chain: CheckedChain, wanted: str) -> str:
+    """A Python name for a value that has no key of its own: no key of the chain is called so."""
+    taken = {entry.name for entry in (*chain.entries.values(), *chain.actions)}
+    taken |= {entry.name for entry in chain.env.value.entries}
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _private(cell: Cell, name: str, key: Key) -> Cell:
+    """The cell under another name and key, as another value is shown under its own."""
+    now = replace(cell.now, name=name)
+    init = cell.init and replace(cell.init, name=name)
+    return replace(cell, name=name, now=now, init=init, key=key, private=True)

@@ -1,0 +1,116 @@
+"""What is known of a chain while it is put together: the value of each key, and the fields of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specgen.check.chain_model import CheckedChain
+from specgen.check.model import Entry, Key, dotted
+from specgen.check.programs.body import Body
+from specgen.check.programs.env import NOT_DONE, known
+from specgen.expr import Symbol, Typed, full
+from specgen.expr.symbols import Time
+from specgen.program.hot_cold import Parts
+from specgen.program.program import Cell, Component, Input
+from specgen.program.walk import read, store
+
+Moment = Literal["reset", "now", "next"]
+"""At a reset, at the root of a step, and after it: each key has a value at each, which transforms replace in turn."""
+
+
+@dataclass(frozen=True)
+class ChainCell:
+    """A field of a chain's records.
+
+    Attributes:
+        cell: the value that is carried; its `name` is the Python name of the field.
+        entry: what it is; for a private one, the entry that is shown in its place.
+        position: the transform that carries it; None for what is the environment's, and for done flags.
+        carried: whether the transform says that the next step needs it.
+    """
+
+    cell: Cell
+    entry: Entry
+    position: int | None = None
+    carried: bool = False
+
+
+@dataclass(frozen=True)
+class EnvPieces:
+    """An environment as chains call it: its cells and its functions; for Gymnasium there are none."""
+
+    component: Component | None = None
+    parts: Parts | None = None
+    fixed: tuple[Input, ...] = ()
+    actions: Mapping[str, Symbol] = field(default_factory=dict)
+
+
+PRIVATE = "_carry"
+"""The group of what a later transform shows another value of; the tensordict keeps it below this key."""
+
+
+class ChainState:
+    """A chain in the making.
+
+    Attributes:
+        chain: the checked chain.
+        env: the environment that it begins with.
+        path: what the paths of its symbols begin with.
+        views: the value of each key at each moment, as the next transform sees it.
+        bodies: the statements so far, by moment.
+        cells: the fields of its records so far, in order.
+        actions: the actions as the policy writes them, by dotted name.
+        constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
+        given: what Gymnasium returns of a step, as inputs.
+        observed: the values that the environment's own function observes.
+    """
+
+    def __init__(self, chain: CheckedChain, env: EnvPieces) -> None:
+        self.chain = chain
+        self.env = env
+        self.path = f"chains.{chain.name}"
+        self.views: dict[Moment, dict[str, Symbol]] = {"reset": {}, "now": {}, "next": {}}
+        self.bodies: dict[Moment, Body] = {
+            "reset": Body(f"{self.path}.reset"),
+            "now": Body(f"{self.path}.observe"),
+            "next": Body(f"{self.path}.step"),
+        }
+        self.cells: list[ChainCell] = []
+        self.actions = {
+            a.dotted: Symbol(f"{self.path}.action.{a.dotted}", a.name, a.type, a.spec.interval, "now", a.key)
+            for a in chain.actions
+        }
+        self.constants: dict[str, Input] = {}
+        self.given: list[Input] = []
+        self.observed: set[Symbol] = set()
+
+    def see(
+        self, name: str, *, reset: Symbol | None = None, now: Symbol | None = None, next: Symbol | None = None
+    ) -> None:
+        """Note the value of a key at some moments."""
+        for moment, symbol in (("reset", reset), ("now", now), ("next", next)):
+            if symbol is not None:
+                self.views[moment][name] = symbol  # type: ignore[index]
+
+    def flag(self, key: Key, place: str, time: Time) -> Symbol:
+        """A new value of a done flag."""
+        type_ = self.chain.entries[dotted(key)].type
+        return Symbol(f"{self.path}.{place}.{dotted(key)}", "_".join(key), type_, full("bool"), time, key)
+
+    def add_flag(self, key: Key) -> None:
+        """Add a done flag to the records; at a reset it is not raised."""
+        first = self.flag(key, "reset", "now")
+        value = read(NOT_DONE.symbol)
+        if len(key) > 1:
+            value = store(known(False), first.type)
+        elif self.env.component is not None:
+            value = Typed(
+                "copy", first.type, first.interval, (value,)
+            )  # the environment's reset returns the original
+        self.bodies["reset"].add(first, value)
+        now = self.flag(key, "cells", "now")
+        self.see(dotted(key), reset=first, now=now)
+        cell = Cell("_".join(key), now, first, first, key)
+        self.cells.append(ChainCell(cell, self.chain.entries[dotted(key)]))

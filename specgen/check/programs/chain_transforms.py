@@ -1,0 +1,199 @@
+"""Transforms in a chain: each is bound to the keys that it meets at its position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from specgen.check.chain_model import Instance, Row
+from specgen.check.chain_types import interval_of, shape_of
+from specgen.check.model import Constant, Entry, Key, dotted, identifier, snake
+from specgen.check.programs.body import Body
+from specgen.check.programs.chain_state import ChainCell, ChainState, Moment
+from specgen.check.programs.env import either, known
+from specgen.check.transform_model import Phase
+from specgen.expr import Symbol, Type, Typed, full
+from specgen.program.program import Cell, Input
+from specgen.program.walk import read, store
+
+
+def apply_transform(state: ChainState, instance: Instance) -> None:
+    """Bind a transform to its keys: its statements, with the values that its position sees."""
+    before = {moment: dict(view) for moment, view in state.views.items()}
+    raised: list[Entry] = []
+    carried: list[tuple[str, Entry, Symbol]] = []
+    for index, row in enumerate(instance.rows):
+        place = f"transforms[{instance.position}].{index}"
+        first = {s.target for s in instance.statements("reset", row)}
+        for output in instance.transform.outputs:
+            entry = row.outputs.get(output.name)
+            if entry is not None and output.name in first:
+                path = f"{state.path}.cells.{place}.{output.name}"
+                symbol = Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
+                carried.append((output.name, entry, symbol))
+        cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
+        _run(state, instance, row, "reset", "reset", place, before, {})
+        _run(state, instance, row, "map", "reset", place, before, {})
+        state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
+        _run(state, instance, row, "map", "now", place, before, {})
+        raised += _run(state, instance, row, "step", "next", place, before, cells)
+        raised += _run(state, instance, row, "map", "next", place, before, {})
+    if instance.derives_done:
+        for flag in raised:
+            _raise(state, flag)
+    for name, entry, symbol in carried:
+        views = (state.views[moment][entry.dotted] for moment in ("reset", "next"))
+        cell = Cell(entry.name, symbol, next(views), next(views), entry.key)
+        output = instance.transform.output(name)
+        state.cells.append(ChainCell(cell, entry, instance.position, output.carry))
+
+
+def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
+    """Add the environment's actions from what the policy wrote, last transform first."""
+    current = dict(state.actions)
+    for instance in reversed(state.chain.instances):
+        for index, row in enumerate(instance.inverse_rows):
+            role, entry = next(iter(row.inputs.items()))
+            place = f"transforms[{instance.position}].{index}.inverse"
+            local = Body(f"{body.path}.{place}")
+            _bind_parameters(state, local, instance)
+            for name, written in row.outputs.items():
+                _bind(local, row, "inverse", name, current[written.dotted])
+            for statement in instance.statements("inverse", row):
+                local.assign(
+                    statement,
+                    entry.type if statement.target == role else None,
+                    origin=f"{state.path}.transforms[{instance.position}]",
+                    wish=f"{entry.name}_{identifier(statement.target)}",
+                )
+            body.statements += local.statements
+            current[entry.dotted] = local.bound(role)
+    return current
+
+
+def tables(instances: Iterable[Instance]) -> Iterator[Constant]:
+    """The parameters of transforms that are tensors, as constant tables of the chain."""
+    for instance in instances:
+        for param in instance.transform.params:
+            value = instance.params[param.name]
+            if param.kind == "tensor" and value is not None:
+                type_ = Type("float32", shape_of(value), "const")
+                doc = f"`{param.name}` of {instance.transform.name}"
+                yield Constant(_constant(instance, param.name), type_, value, doc)
+
+
+def _run(
+    state: ChainState,
+    instance: Instance,
+    row: Row,
+    phase: Literal["reset", "step", "map"],
+    moment: Moment,
+    place: str,
+    before: Mapping[Moment, Mapping[str, Symbol]],
+    cells: Mapping[str, Symbol],
+) -> list[Entry]:
+    """Add the statements of a phase at a moment.
+
+    Args:
+        place: a name for the repetition.
+        before: what each key was before the transform.
+        cells: what `step` reads of its own outputs before the step.
+
+    Returns:
+        The done flags that it assigns.
+    """
+    body = state.bodies[moment]
+    local = Body(f"{body.path}.{place}.{phase}")
+    _bind_parameters(state, local, instance)
+    for name in (*row.inputs, *row.outputs):
+        entry = row.outputs.get(name) or row.inputs[name]
+        seen = (row.inputs.get(name) or entry).dotted
+        if phase == "step":
+            _bind(local, row, phase, name, cells.get(name) or before["now"].get(seen))
+            # A flag is as it is so far: another key of the same transform may have raised it.
+            after = (state.views if entry.role == "done" else before)["next"].get(seen)
+            raised = known(False) if after is None and entry.role == "done" else after
+            _bind(local, row, phase, f"next.{name}", raised)
+        elif name in row.inputs:
+            _bind(local, row, phase, name, before[moment].get(seen))
+    flags = []
+    origin = f"{state.path}.transforms[{instance.position}]"
+    for statement in instance.statements(phase, row):
+        bare = statement.target.removeprefix("next.")
+        made = row.outputs.get(bare)
+        if made is None:
+            local.assign(statement, origin=origin)
+            continue
+        if made.role == "reward" and moment != "next":
+            continue
+        wish = made.name if moment != "next" or made.role == "reward" else f"next_{made.name}"
+        symbol = local.assign(
+            statement,
+            made.type,
+            made.spec.interval,
+            origin=origin,
+            wish=wish,
+            alias=f"{wish}_{bare}",
+            key=made.key,
+            time="next" if moment == "next" else "now",
+        ).symbol
+        assert symbol is not None
+        state.views[moment][made.dotted] = symbol
+        if moment == "next" and made.role == "done":
+            flags.append(made)
+    body.statements += local.statements
+    body.draws += local.draws
+    return flags
+
+
+def _bind(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:
+    """Let a name of a transform stand for a value of its position."""
+    symbol = row.symbols.get(f"{phase}.in.{name}")
+    if symbol is not None and value is not None:
+        body.bind(symbol, value)
+
+
+def _bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
+    """Let the parameters of a transform that are tensors stand for constants of the chain."""
+    for param in instance.transform.params:
+        value = instance.params[param.name]
+        if param.kind != "tensor" or value is None:
+            continue
+        name = _constant(instance, param.name)
+        type_ = Type("float32", shape_of(value), "const")
+        symbol = Symbol(f"{state.path}.consts.{name}", name, type_, interval_of(value))
+        state.constants.setdefault(name, Input(symbol, "const", "consts"))
+        body.bind(Symbol(f"{instance.path}.params.{param.name}", name, type_), symbol)
+
+
+def _raise(state: ChainState, flag: Entry) -> None:
+    """Raise what a raised flag raises: `done` beside it, and the flags of groups below with theirs."""
+    body, view = state.bodies["next"], state.views["next"]
+    raised = view[flag.dotted]
+    for name in _raised(state, flag.key[:-1], flag.key[-1]):
+        entry = state.chain.entries[name]
+        symbol = body.symbol(
+            f"raised.{name}",
+            entry.type,
+            full("bool"),
+            wish=f"next_{entry.name}",
+            key=entry.key,
+            time="next",
+        )
+        current = view.get(name)
+        value: Typed = read(raised) if current is None else either(current, raised, entry.type)
+        view[name] = body.add(symbol, store(value, entry.type) if current is None else value)
+
+
+def _raised(state: ChainState, level: Key, flag: str) -> Iterator[str]:
+    yield dotted((*level, "done"))
+    for deeper in state.chain.env.value.done:
+        if len(deeper) > len(level) and deeper[: len(level)] == level:
+            if (name := dotted((*deeper, flag))) in state.chain.entries:
+                yield name
+            yield dotted((*deeper, "done"))
+
+
+def _constant(instance: Instance, param: str) -> str:
+    """The field of the chain's constants that holds a parameter."""
+    return f"{snake(instance.transform.name)}_{instance.position}_{param}"

@@ -1,0 +1,116 @@
+"""A transform by itself: one program for each phase and option, typed for whatever keys it will be bound to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from specgen.check.model import identifier, snake
+from specgen.check.programs.body import Body
+from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.check.transform_model import Output as TransformOutput
+from specgen.check.transforms import output_type, role_type
+from specgen.expr import Symbol, full
+from specgen.expr.symbols import Time
+from specgen.program.cut import cut
+from specgen.program.program import Input, Output, Program
+from specgen.program.walk import read, store
+
+
+@dataclass(frozen=True)
+class PhaseProgram:
+    """A program of a phase.
+
+    Attributes:
+        program: What it computes; the keys of its inputs and outputs are the names of the transform.
+        writes: The targets that it returns, in order, as the language writes them.
+        when: The optional parameter that must be given; None for what always exists.
+    """
+
+    program: Program
+    writes: tuple[str, ...]
+    when: str | None = None
+
+
+def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgram]:
+    """The programs of a phase: what always exists first, then one for each optional parameter."""
+    body = Body(f"transforms.{transform.name}.{phase}")
+    inputs = _inputs(transform, phase)
+    data = {data_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
+    made: dict[str, Symbol] = {}
+    groups: dict[str | None, list[str]] = {}
+    for statement in transform.phase(phase):
+        target = statement.target
+        output = output_of(transform, target)
+        if output is None and not (
+            phase == "inverse" and target in {role.name for role in transform.backward}
+        ):
+            body.assign(statement)
+            continue
+        value = body.typed(statement)
+        like = None if value.type.level == "batch" else data[_shaped_as(phase, target, output)]
+        type_ = data[target].type
+        symbol = body.symbol(
+            target,
+            type_,
+            full(type_.dtype),
+            key=(target.removeprefix("next."),),
+            time="next" if phase == "step" else "now",
+        )
+        made[target] = body.add(symbol, store(value, type_, like), statement.path)
+        body.name(statement, read(symbol))
+        if phase != "inverse" or output is None:
+            groups.setdefault(None if output is None else output.when, []).append(target)
+    programs = []
+    for when in sorted(groups, key=lambda when: (when is not None, when or "")):
+        targets = groups[when]
+        suffix = "" if when is None else "_" + "_".join(target.removeprefix("next.") for target in targets)
+        outputs = tuple(Output(identifier(target), made[target]) for target in targets)
+        name = f"{snake(transform.name)}_{phase}{suffix}"
+        whole = Program(name, inputs, tuple(body.statements), outputs)
+        # What another function of this phase computes comes in as an argument.
+        others = [symbol for target, symbol in made.items() if target not in targets]
+        programs.append(PhaseProgram(_in_order(cut(whole, outputs, others), inputs), tuple(targets), when))
+    return programs
+
+
+def output_of(transform: CheckedTransform, target: str) -> TransformOutput | None:
+    """The output that a target of a phase is; None for a local value, or a role of an inverse."""
+    name = target.removeprefix("next.")
+    return next((output for output in transform.outputs if output.name == name), None)
+
+
+def data_name(symbol: Symbol) -> str:
+    """The name of a role or an output, as the language writes it: `next.step_count`."""
+    return f"{'next.' if symbol.time == 'next' else ''}{(symbol.key or ('',))[0]}"
+
+
+def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
+    """Parameters, then values before the step, then values after it; each in the order declared."""
+    path = f"transforms.{transform.name}.{phase}.in"
+    found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
+    roles = {role.name: role for role in transform.roles}
+    types = {name: role_type(role) for name, role in roles.items()}
+    types |= {output.name: output_type(output, roles) for output in transform.outputs}
+    times: tuple[tuple[Time, str], ...] = (("now", ""), ("next", "next."))
+    for time, prefix in times:
+        for name, type_ in types.items():
+            full_name = f"{prefix}{name}"
+            values = full(type_.dtype)
+            symbol = Symbol(f"{path}.{full_name}", identifier(full_name), type_, values, time, (name,))
+            found.append(Input(symbol, "data"))
+    return tuple(found)
+
+
+def _shaped_as(phase: Phase, target: str, output: TransformOutput | None) -> str:
+    """The name of a tensor that has the shape of an output whose expression reads none."""
+    if phase == "step":
+        return f"next.{target if output is None else output.each}"
+    return target if output is None else output.name if phase == "reset" else output.each
+
+
+def _in_order(program: Program, inputs: tuple[Input, ...]) -> Program:
+    """The program with what another one computed among its inputs, in the order of the declaration."""
+    names = [one.symbol.name for one in inputs]
+    return replace(
+        program, inputs=tuple(sorted(program.inputs, key=lambda one: names.index(one.symbol.name)))
+    )

@@ -1,0 +1,143 @@
+"""Schema files through the stages: parse, load, check, plan, print. What comes of one depends on its text and its imports alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from specgen.check import file as checks
+from specgen.check.allow import apply_allow
+from specgen.check.declarations import check_declarations
+from specgen.diagnostics import Diagnostic, Sink, working_on
+from specgen.emit.project import render_modules
+from specgen.link import Job
+from specgen.plan.file import PlannedEnvs, plan_envs, plan_file
+from specgen.plan.items import ModulePlan
+from specgen.schema.load import SchemaFile, load
+from specgen.source import PythonSchema, from_python, parse_yaml
+from specgen.source.gymnasium_uses import find_uses
+from specgen.source.nodes import Mapping as MappingNode
+from specgen.source.outline import Outline, content_digest, names_alone
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What the files that import a file may know of it, and their generated modules of its module.
+
+    Attributes:
+        checked: its declarations.
+        planned: its environments, as parts of its module; None for a file that has mistakes of form.
+    """
+
+    checked: checks.Interface
+    planned: PlannedEnvs | None
+
+
+@dataclass(frozen=True)
+class CompiledFile:
+    """What came of a file.
+
+    Attributes:
+        diagnostics: every mistake and warning.
+        text: the generated module; None where a mistake stands in the way, and for a file of a library.
+        exports: the names that the package shows of the module.
+        interface: what importing files may know; None for a file that was not checked, and where there are none.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    text: str | None
+    exports: tuple[str, ...]
+    interface: Interface | None
+
+
+def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFile | None]:
+    """Parse and load a file.
+
+    Returns:
+        Its outline, and its declarations when they have the right form.
+    """
+    working_on(path)
+    sink = Sink()
+    root = _parse(path, source, sink)
+    if root is None:
+        return Outline(path, None, False, (), (), sink.items, "", ""), None
+    file = load(path, root, sink)
+    classes = check_declarations(file, sink) if file is not None else ()
+    uses = tuple(find_uses(root))
+    specs = content_digest(root, ("specs",))
+    visible = content_digest(root, ("specs", "envs", "transforms"))
+    names = names_alone(root)
+    return Outline(path, names, file is not None, classes, uses, sink.items, specs, visible), file
+
+
+def compile_files(
+    jobs: Iterable[Job],
+    interfaces: dict[str, Interface],
+    files: dict[str, SchemaFile],
+    found: Callable[[str, tuple[Diagnostic, ...]], None] = lambda path, diagnostics: None,
+) -> dict[str, CompiledFile]:
+    """Compile files.
+
+    Args:
+        jobs: the files, those that are imported before those that import them.
+        interfaces: those of the files that they import; takes those of the jobs.
+        files: the declarations of files that have been loaded already; loses those that are compiled.
+        found: told what was found in each file, as soon as that is known.
+    """
+    diagnostics: dict[str, tuple[Diagnostic, ...]] = {}
+    plans: dict[str, ModulePlan] = {}
+    for job in jobs:
+        diagnostics[job.path], plan, interface = check_and_plan(job, files.pop(job.path, None), interfaces)
+        found(job.path, diagnostics[job.path])
+        if plan is not None:
+            plans[job.path] = plan
+        if interface is not None and job.imported:
+            interfaces[job.path] = interface
+    texts = render_modules(plans)
+    return {
+        path: CompiledFile(
+            items, texts.get(path), plans[path].exports if path in plans else (), interfaces.get(path)
+        )
+        for path, items in diagnostics.items()
+    }
+
+
+def check_and_plan(
+    job: Job, file: SchemaFile | None, interfaces: Mapping[str, Interface]
+) -> tuple[tuple[Diagnostic, ...], ModulePlan | None, Interface | None]:
+    """What is found in a file, the plan of its module, and what importing files may know.
+
+    Args:
+        job: the file.
+        file: its declarations, if they have been loaded already.
+        interfaces: those of the files that it imports.
+
+    Returns:
+        No plan where a mistake stands in the way, and for a file of a library.
+    """
+    if file is None:
+        root = _parse(job.path, job.source, Sink())
+        file = load(job.path, root, Sink()) if root is not None else None
+        assert file is not None, "only files that load are compiled"
+    working_on(job.path)
+    sink = Sink(job.found)
+    if not job.sound:
+        apply_allow(file, None, sink)
+        return sink.items, None, None
+    known = {path: interfaces[path].checked for path in job.imports}
+    checked, interface = checks.check_file(file, job.module, job.visible, known, job.records, sink)
+    # An environment that has lost entries to a mistake of form may pass the check all the same.
+    envs = plan_envs(checked) if not Sink(job.found).has_errors else None
+    seen = Interface(interface, envs[1] if envs is not None else None)
+    imported = [other for path in job.imports if (other := interfaces[path].planned) is not None]
+    # Where a chain is around an environment with mistakes, they are said there, and the chain is not checked.
+    whole = len(checked.chains) == len(file.module.chains) and len(imported) == len(job.imports)
+    if job.output is None or envs is None or sink.has_errors or not whole:
+        return sink.items, None, seen
+    return sink.items, plan_file(checked, job.output, envs, imported), seen
+
+
+def _parse(path: str, source: str | PythonSchema, sink: Sink) -> MappingNode | None:
+    if isinstance(source, str):
+        return parse_yaml(path, source, sink)
+    return from_python(path, source.data, sink)

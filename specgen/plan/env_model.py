@@ -1,0 +1,203 @@
+"""The plan of an environment's class, or of a chain's: what its template prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from specgen.check.model import Key
+from specgen.plan.model import CallPlan, FunctionPlan
+from specgen.plan.spec_text import CompositeCode, SpecCode
+
+
+@dataclass(frozen=True)
+class ParamPlan:
+    """A parameter of the constructor, and how it is read into the record.
+
+    Attributes:
+        name: the keyword.
+        annotation: its type.
+        default: its value when none is passed.
+        limits: what must hold of a value: keywords of the method that reads it.
+        shape: of its value for each environment; None for a number.
+        dtype: of its value for each environment.
+        drawn: whether each reset draws it where the constructor is given none.
+    """
+
+    name: str
+    annotation: str
+    default: object
+    limits: tuple[tuple[str, float], ...] = ()
+    shape: tuple[int, ...] | None = None
+    dtype: str = ""
+    drawn: bool = False
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """A constant table."""
+
+    name: str
+    value: object
+    dtype: str
+
+
+@dataclass(frozen=True)
+class ConstsPlan:
+    """The attribute that holds constant tables, the record that they are in, and the tables."""
+
+    attribute: str
+    record: str
+    tables: tuple[TablePlan, ...]
+
+
+@dataclass(frozen=True)
+class SpecsPlan:
+    """The specs of an environment in their groups.
+
+    Attributes:
+        flags: the specs that done flags share, by the local name that the group of done flags reads.
+        action: the group of actions.
+        observation: the group of observations, state included.
+        state: the keys of the observations that a step reads.
+        reward: the group of rewards.
+        done: the group of done flags.
+    """
+
+    flags: tuple[tuple[str, SpecCode], ...]
+    action: CompositeCode
+    observation: CompositeCode
+    state: tuple[Key, ...]
+    reward: CompositeCode
+    done: CompositeCode
+
+
+@dataclass(frozen=True)
+class EntryPlan:
+    """An entry of what a hook returns: its value, an expression or a call, or the entries of a group.
+
+    One without a name stands for all entries of a dict.
+    """
+
+    name: str | None
+    value: str | CallPlan = ""
+    group: tuple[EntryPlan, ...] = ()
+
+
+@dataclass(frozen=True)
+class EntriesPlan:
+    """What `_root_entries` or `_next_entries` computes first, by local name, and returns."""
+
+    computed: tuple[tuple[str, CallPlan], ...]
+    entries: tuple[EntryPlan, ...]
+
+
+@dataclass(frozen=True)
+class GymPlan:
+    """The Gymnasium environment behind a class.
+
+    Attributes:
+        id: of `gymnasium.make`.
+        max_episode_steps: its time limit.
+        kwargs: declared keywords of `gymnasium.make`.
+        observed: the names of what a reset returns: one observation, or one for each key of a Dict space.
+        stepped: the names of what a step returns of them.
+        lifts: whether rollouts make tensors once for all steps.
+        lift: the Next record of such a rollout; None where a chain's methods say more.
+    """
+
+    id: str
+    max_episode_steps: int | None
+    kwargs: Mapping[str, object]
+    observed: tuple[str, ...]
+    stepped: tuple[str, ...]
+    lifts: bool = False
+    lift: CallPlan | None = None
+
+
+@dataclass(frozen=True)
+class PythonPlan:
+    """The user's class behind an environment.
+
+    Attributes:
+        env: the name of the environment whose Protocol it satisfies.
+        form: the runtime's class around it.
+        path: the class as the schema names it.
+        module: where it is imported from.
+        name: its name there.
+        alias: what `_make_python` calls it.
+        stateful: whether an object is one instance, which keeps its state.
+        setup: what it is made from: fields of its record, with an expression or the call that makes a record.
+    """
+
+    env: str
+    form: str
+    path: str
+    module: str
+    name: str
+    alias: str
+    stateful: bool
+    setup: tuple[tuple[str, str | CallPlan], ...]
+
+
+@dataclass(frozen=True)
+class EnvironmentPlan:
+    """The class of an environment, or of a chain around one.
+
+    Attributes:
+        template: which template prints it.
+        name: its name.
+        doc: its documentation.
+        init_doc: that of its constructor.
+        params_record: the record of its parameters; None if it has none.
+        params: its parameters.
+        consts: its constant tables; a chain keeps those of its environment too.
+        groups: the agents of each group.
+        masks: the keys of actions, and of the observations that mask them.
+        specs: its specs.
+        root: its Root record.
+        next: its Next record.
+        fields: the keys of the fields of Root, in order; None where each is the field's own name.
+        fresh: what `_fresh` returns.
+        advance: what `_advance` returns.
+        root_entries: what `_root_entries` returns.
+        next_entries: what `_next_entries` returns.
+        gym: the Gymnasium environment behind it, if there is one.
+        python: the user's class behind it, if there is one.
+        parent: the template of the environment that a chain is around.
+        inner_specs: the specs of that environment, where what is behind it needs them, and the method's name.
+        methods: further methods.
+    """
+
+    template: str
+    name: str
+    doc: tuple[str, ...]
+    init_doc: tuple[str, ...]
+    params_record: str | None
+    params: tuple[ParamPlan, ...]
+    consts: tuple[ConstsPlan, ...]
+    groups: Mapping[str, list[str]]
+    masks: tuple[tuple[Key, Key], ...]
+    specs: SpecsPlan
+    root: str
+    next: str
+    fields: tuple[Key, ...] | None
+    fresh: CallPlan
+    advance: CallPlan
+    root_entries: EntriesPlan
+    next_entries: EntriesPlan
+    gym: GymPlan | None = None
+    python: PythonPlan | None = None
+    parent: str | None = None
+    inner_specs: tuple[str, SpecsPlan] | None = None
+    methods: tuple[FunctionPlan, ...] = ()
+
+    @property
+    def data(self) -> str:
+        """The name of its typed tensordicts."""
+        return f"{self.name}Data"
+
+    @property
+    def types(self) -> str:
+        """The name of the types of its specs."""
+        return f"{self.name}Specs"

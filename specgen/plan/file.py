@@ -1,0 +1,83 @@
+"""A checked file as the plan of its module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from specgen.check.file import CheckedFile
+from specgen.check.model import Checked, CheckedEnv
+from specgen.imported import Import
+from specgen.plan.chain import plan_chain
+from specgen.plan.env import plan_env
+from specgen.plan.interface import EnvInterface
+from specgen.plan.items import Item, ModulePlan
+from specgen.plan.module import plan_module
+from specgen.plan.specs import plan_spec
+from specgen.plan.transforms import plan_transform
+
+
+@dataclass(frozen=True)
+class PlannedEnvs:
+    """The environments of a file as parts of its module, for the module itself and for chains around them elsewhere.
+
+    Attributes:
+        module: the dotted generated module.
+        envs: the functions and records of each environment, by its name.
+        names: everything that is defined in the module for them.
+    """
+
+    module: str
+    envs: Mapping[str, EnvInterface]
+    names: tuple[str, ...]
+
+
+def plan_envs(checked: CheckedFile) -> tuple[list[Item], PlannedEnvs]:
+    """Plan the environments of a file; what else is wrong in it does not matter."""
+    items: list[Item] = []
+    envs: dict[str, EnvInterface] = {}
+    for env in checked.envs.values():
+        made, envs[env.value.name] = _plan_env(env)
+        items += made
+    return items, PlannedEnvs(checked.module, envs, tuple(item.name for item in items))
+
+
+def plan_file(
+    checked: CheckedFile, path: str, envs: tuple[list[Item], PlannedEnvs], imported: Iterable[PlannedEnvs]
+) -> ModulePlan:
+    """Plan a generated module.
+
+    Args:
+        checked: the checked declarations.
+        path: the module, below its package.
+        envs: what `plan_envs` made of the environments.
+        imported: those of the files that this one imports.
+    """
+    items, own = envs
+    modules = {other.module: other for other in imported}
+    items = [*map(plan_spec, checked.specs.values()), *items]
+    for transform in checked.transforms.values():
+        items += plan_transform(transform)
+    for loss in checked.losses.values():
+        from specgen.plan.losses import plan_loss  # only loaded for files that have losses
+
+        items += plan_loss(loss)
+    for chain in checked.chains.values():
+        base = chain.value.env.value
+        module = own if base.module == own.module else modules[base.module]
+        items += plan_chain(chain, module.envs[base.name])
+    further = {name: Import(other.module, name) for other in modules.values() for name in other.names}
+    functions = tuple(spec.function for spec in checked.specs.values())
+    return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
+
+
+def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
+    if env.value.gymnasium is not None:
+        from specgen.plan.gym_env import plan_gym_env
+
+        return plan_gym_env(env)
+    if env.value.python is not None:
+        from specgen.plan.python_env import plan_python_env
+
+        return plan_python_env(env)
+    return plan_env(env)

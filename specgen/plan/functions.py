@@ -1,0 +1,118 @@
+"""Programs as pure functions of a generated module: signature, documentation, body, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from specgen.check.model import Entry, dotted
+from specgen.expr import DrawSite
+from specgen.plan.docs import items_doc
+from specgen.plan.interface import Call, RecordField
+from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.plan.writer import shape_text
+from specgen.program.program import Input, Program
+from specgen.program.torch_text import PrintedArgument, PrintedFunction, print_function
+
+RECORD_DOCS = {
+    "dynamics": "the class's object.",
+    "params": "constructor keywords of the environment.",
+    "env_consts": "constant tables of the environment.",
+    "consts": "constant tables of the environment.",
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A pure function and how the class calls it; `draws` are the random numbers that it is passed."""
+
+    plan: FunctionPlan
+    call: Call
+    draws: tuple[DrawSite, ...]
+
+
+def plan_function(
+    program: Program,
+    summary: str,
+    annotations: Mapping[str, str],
+    describe: Callable[[Input], str] | None = None,
+    returns: Sequence[str] = (),
+    name: Callable[[Input], str] | None = None,
+) -> Planned:
+    """Print a program, and document it.
+
+    Args:
+        program: what is printed.
+        summary: the first sentence of its documentation.
+        annotations: the types of the records that it is passed.
+        describe: the documentation of an argument; without it arguments are not documented.
+        returns: the documentation of what it returns, where its record does not say it.
+        name: what an argument is called in the `Call`; by default `data_name`.
+    """
+    printed = print_function(program, annotations)
+    doc = [summary]
+    if describe is not None:
+        doc += ["", "Args:", *_argument_docs(printed, describe)]
+    if returns:
+        doc += ["", "Returns:", *returns]
+    plan = FunctionPlan(
+        program.name,
+        tuple(Argument(argument.name, argument.annotation) for argument in printed.args),
+        printed.returns,
+        tuple(doc),
+        tuple(Line(line.text, line.origin) for line in printed.lines),
+        tuple(Argument(argument.name, argument.annotation) for argument in printed.keyword_only),
+    )
+    called = name or data_name
+    names = [argument.name if argument.input is None else called(argument.input) for argument in printed.args]
+    outputs = [output.name if output.key is None else dotted(output.key) for output in program.outputs]
+    draws = tuple(one.draw for one in program.inputs if one.draw is not None)
+    return Planned(plan, Call(program.name, tuple(names), tuple(outputs), program.record), draws)
+
+
+def data_name(one: Input) -> str:
+    """What an argument is in the language: `next.agents.x` for an entry; for others the name that they have."""
+    symbol = one.symbol
+    if symbol.key is None or one.kind in ("draw", "witness", "given"):
+        return symbol.name
+    return f"next.{dotted(symbol.key)}" if symbol.time == "next" else dotted(symbol.key)
+
+
+def _argument_docs(printed: PrintedFunction, describe: Callable[[Input], str]) -> Iterable[str]:
+    """Items of an `Args:` section: arguments side by side of which the same is said share one."""
+    said = [(_argument_doc(argument, describe), argument.name) for argument in printed.args]
+    return items_doc(
+        f"{', '.join(name for _, name in group)}: {text}"
+        for text, group in groupby(said, lambda item: item[0])
+    )
+
+
+def _argument_doc(argument: PrintedArgument, describe: Callable[[Input], str]) -> str:
+    if argument.input is None:
+        return RECORD_DOCS[argument.name]
+    if argument.input.kind == "witness":
+        return "bool [*batch, 1], all False; it tells the batch shape and the device."
+    return _draw_doc(argument.input.draw) if argument.input.draw else describe(argument.input)
+
+
+def field_doc(field: RecordField) -> str:
+    """`float32 [*batch, 3]: angle in rad.`"""
+    dims = (*(field.type.dims or ()), *((1,) if field.type.col else ()))
+    text = f"{field.type.dtype} {shape_text('*batch', dims)}"
+    return f"{text}: {field.doc}." if field.doc else f"{text}."
+
+
+def entry_doc(entry: Entry) -> str:
+    """Dtype, stored shape and documentation of an entry."""
+    text = f"{entry.type.dtype} {shape_text('*batch', entry.stored_shape)}"
+    return f"{text}: {entry.doc}." if entry.doc else f"{text}."
+
+
+def _draw_doc(site: DrawSite) -> str:
+    kind = {
+        "uniform": "uniform in [0, 1)",
+        "normal": "standard normal",
+        "randint": f"uniform in {site.low}..{(site.high or 1) - 1}",
+    }
+    return f"{site.dtype} {shape_text('*batch', site.dims)}, {kind[site.kind]}."

@@ -1,0 +1,38 @@
+"""A generated module, and what may stand in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specgen.imported import Import
+from specgen.plan.env_model import EnvironmentPlan
+from specgen.plan.loss_model import LossPlan
+from specgen.plan.model import AliasPlan, DataPlan, FunctionPlan, ProtocolPlan, RecordPlan, SpecTypesPlan
+from specgen.plan.transform_model import TransformPlan
+
+ClassPlan = EnvironmentPlan | LossPlan | ProtocolPlan | TransformPlan
+TypingPlan = DataPlan | SpecTypesPlan
+Item = AliasPlan | ClassPlan | FunctionPlan | RecordPlan | TypingPlan
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """A generated module: what it imports and what stands in it, in order.
+
+    Attributes:
+        path: the file, relative to the package.
+        source: the schema it comes from, without its ending.
+        doc: its documentation.
+        imports: what it imports.
+        items: what stands in it.
+        exports: its public classes, which its package shows too.
+        functions: its public functions, which only the module itself shows.
+    """
+
+    path: str
+    source: str
+    doc: tuple[str, ...]
+    imports: frozenset[Import]
+    items: tuple[Item, ...]
+    exports: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()

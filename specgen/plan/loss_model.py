@@ -1,0 +1,83 @@
+"""The plan of a loss's class: what its template prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specgen.check.model import Key
+from specgen.plan.model import CallPlan, Line
+
+
+@dataclass(frozen=True)
+class LossParamPlan:
+    """A parameter of the constructor: its keyword, type and default."""
+
+    name: str
+    annotation: str
+    default: object
+
+
+@dataclass(frozen=True)
+class RefusalPlan:
+    """A condition under which the constructor raises a ValueError, and its message, as expressions."""
+
+    condition: str
+    message: str
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network: its name, whether it has target parameters (an expression), whether it gives a value per action."""
+
+    name: str
+    target: str
+    has_target: bool
+    qvalue: bool
+
+
+@dataclass(frozen=True)
+class LossPlan:
+    """The class of a loss.
+
+    Attributes:
+        name: its name.
+        doc: its documentation.
+        init_doc: that of its constructor.
+        forward_doc: that of `forward`.
+        roles: the names that `set_keys` takes, with their keys.
+        estimator: the value estimator that it uses.
+        out_keys: the names of its terms and metrics.
+        networks: its networks.
+        params: its parameters.
+        refusals: what the constructor refuses, in order.
+        in_keys: the names of the keys that it reads, and whether it reads them after the step.
+        reads_next: whether `forward` reads the next tensordict.
+        values: what the networks give: assignments.
+        call: the call of the pure function.
+        writes: the fields of the keys that it writes, with those of the terms.
+        returns: names of terms and metrics, with the expressions of their values.
+        returned: the type of a call with tensors.
+    """
+
+    name: str
+    doc: tuple[str, ...]
+    init_doc: tuple[str, ...]
+    forward_doc: tuple[str, ...]
+    roles: tuple[tuple[str, Key], ...]
+    estimator: str | None
+    out_keys: list[str]
+    networks: tuple[NetworkPlan, ...]
+    params: tuple[LossParamPlan, ...]
+    refusals: tuple[RefusalPlan, ...]
+    in_keys: tuple[tuple[str, bool], ...]
+    reads_next: bool
+    values: tuple[Line, ...]
+    call: CallPlan
+    writes: tuple[tuple[str, str], ...]
+    returns: tuple[tuple[str, str], ...]
+    returned: str
+
+    @property
+    def actions(self) -> bool:
+        """Whether a network gives a value for each action."""
+        return any(network.qvalue for network in self.networks)

@@ -1,0 +1,127 @@
+"""The step of an environment or a chain in parts: what the next step waits for, and what follows from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from specgen.expr import Symbol, Typed
+from specgen.program.cut import cut
+from specgen.program.fold import fold
+from specgen.program.program import Call, Component, Output, Program
+from specgen.program.share import is_costly, share
+from specgen.program.stored import copies, read_from_records, tidy, witnessed
+from specgen.program.verify import verified
+from specgen.program.walk import expressions, read, rewritten, targets
+
+_MUCH: Final = 16
+"""From how many numbers on computing something again costs more than keeping its reader with it."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The functions of an environment or a chain.
+
+    Attributes:
+        reset: A fresh episode; None where somebody else resets.
+        advance: All that the next step waits for, with rewards that must be computed with it.
+        reward: The other rewards, from the records; None where there are none.
+        observe: The observations, from the state; None where there are none, or where another program gives them.
+        promoted: The names of the rewards that `advance` returns.
+        raw: What `advance` returns besides for `reward` alone: rewards as the world gave them.
+    """
+
+    reset: Program | None
+    advance: Program
+    reward: Program | None
+    observe: Program | None
+    promoted: tuple[Output, ...]
+    raw: tuple[Output, ...]
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All of them that there are."""
+        found = (self.reset, self.advance, self.reward, self.observe)
+        return tuple(program for program in found if program is not None)
+
+
+@verified("any")
+def split(component: Component) -> Parts:
+    """The parts of an environment or a chain.
+
+    A reward is computed with the state when a cell's next value needs it, when a random draw or an effect is behind
+    it, when it is what the world gave, or when it needs something costly that the state needs, too. All others
+    follow from the records, for any leading dimensions, so also for all steps of a rollout at once.
+    """
+    step = witnessed(copies(component.phases["step"]))
+    name = step.name.removesuffix("_step")
+    cells = [output for output in step.outputs if output.role == "cell"]
+    hot = {target for statement in cut(step, cells).body for target in targets(statement)}
+    inputs = {one.symbol: one for one in step.inputs}
+    after = [output.symbol for output in cells]
+    recorded = read_from_records(step, after)
+    promoted: list[Output] = []
+    cold: list[Output] = []
+    raw: dict[str, Output] = {}
+    for output in (output for output in step.outputs if output.role == "reward"):
+        part = cut(recorded, [output], after)
+        known = output.symbol in hot or output.symbol in inputs
+        if known or _happens_once(part) or _repeats_much(part, hot):
+            promoted.append(output)
+            continue
+        cold.append(output)
+        for one in part.inputs:
+            if one.kind == "given" and one.symbol not in after:
+                raw[one.symbol.path] = Output(
+                    f"raw_{one.symbol.name}", one.symbol, "raw_reward", one.symbol.key
+                )
+    advance = _finished(cut(step, [*cells, *promoted, *raw.values()]))
+    reward = _reward(recorded, cold, after, raw) if cold else None
+    reset = component.phases.get("reset")
+    observe = component.phases.get("observe")
+    return Parts(
+        None if reset is None else _finished(cut(reset, reset.outputs)),
+        replace(advance, name=f"{name}_advance"),
+        None if reward is None else replace(_finished(reward), name=f"{name}_reward"),
+        _finished(cut(observe, observe.outputs)) if observe is not None and observe.outputs else None,
+        tuple(promoted),
+        tuple(raw.values()),
+    )
+
+
+def _finished(program: Program) -> Program:
+    """A part as it is printed."""
+    return share(tidy(fold(program)))
+
+
+def _happens_once(part: Program) -> bool:
+    """Whether computing a part again would draw other numbers, or step something twice."""
+    drawn = any(one.kind == "draw" for one in part.inputs)
+    return drawn or any(isinstance(one, Call) and one.callee.effect != "pure" for one in part.body)
+
+
+def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:
+    """Whether a part computes again something costly that the state needs anyway."""
+    again = (one for one in part.body if not hot.isdisjoint(targets(one)))
+    nodes = (node for one in again for expr in expressions(one) for node in expr.nodes())
+    return any(is_costly(node) and _numbers_read(node) >= _MUCH for node in nodes)
+
+
+def _numbers_read(node: Typed) -> int:
+    """How many numbers of one environment an operation reads."""
+    return sum(prod(arg.type.dims or ()) for arg in node.args)
+
+
+def _reward(step: Program, cold: list[Output], after: list[Symbol], raw: dict[str, Output]) -> Program:
+    """The rewards that the records give; what the world gave has another name in them."""
+    renamed = {one.symbol: replace(one.symbol, name=one.name) for one in raw.values()}
+    program = cut(step, cold, [*after, *renamed])
+    record = None if len(cold) == 1 else f"{(step.record or '').removesuffix('Next')}Reward"
+    inputs = tuple(replace(one, symbol=renamed.get(one.symbol, one.symbol)) for one in program.inputs)
+    body = tuple(
+        rewritten(one, lambda symbol: read(renamed[symbol]) if symbol in renamed else None)
+        for one in program.body
+    )
+    return replace(program, inputs=inputs, body=body, record=record)

@@ -1,0 +1,158 @@
+"""Regions as torch: loops that carry values, scans along an axis of time, and blocks without gradients."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from specgen.expr import Symbol, Typed
+from specgen.expr.builtins.table import TABLE
+from specgen.expr.relayout import relayout
+from specgen.program.program import Assign, Carried, Region, Statement
+from specgen.program.walk import read, reads, reads_symbol, store, symbols_read, targets
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a region asks of the function that it stands in.
+
+    Attributes:
+        names: The names of values; those of the region are added.
+        forced: Names that values of a region must get: what a loop carries on keeps its name.
+        expr: Prints an expression.
+        block: Prints statements as an indented block.
+        new_name: A name that nothing has, for a symbol.
+        unused: A name that nothing has, like the one that is given.
+        is_free: Whether a name is read in a statement for the last time, so that it can be taken again.
+    """
+
+    names: dict[Symbol, str]
+    forced: dict[Symbol, str]
+    expr: Callable[[Typed], str]
+    block: Callable[[Sequence[Statement]], str]
+    new_name: Callable[[Symbol], str]
+    unused: Callable[[str], str]
+    is_free: Callable[[str, Statement], bool]
+
+
+def region_lines(region: Region, around: Around) -> list[str]:
+    """The statements of a region, each perhaps of several lines."""
+    match region.kind:
+        case "no_grad":
+            lines = [f"with torch.no_grad():{around.block(region.body)}"]
+            around.names.update((outer, around.names[inner]) for outer, inner in region.results)
+            return lines
+        case "repeat":
+            return _repeat(region, around)
+        case "scan":
+            return _scan(region, around)
+
+
+def _repeat(region: Region, around: Around) -> list[str]:
+    """A loop; with a mask, rows that are finished keep what they have."""
+    assert region.count is not None
+    lines = _begin(region, around)
+    if region.mask is None:
+        _keep_names(region, around)
+    block = around.block(region.body)
+    # The mask comes last: it says which rows keep the others.
+    carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
+    updates = _updates([(one, _handed_on(region, one)) for one in carried], around)
+    return [*lines, f"for _ in range({around.expr(region.count)}):{block}{updates}"]
+
+
+def _handed_on(region: Region, one: Carried) -> Typed:
+    """What the next iteration starts with: in the rows that are finished, what this one started with."""
+    after, before = read(one.after), read(one.inner)
+    if region.mask is None or one.inner == region.mask:
+        return after
+    kind = one.inner.type
+    where = Typed(
+        "where",
+        replace(kind, col=False),
+        one.inner.interval.hull(one.after.interval),
+        (read(region.mask), before, after),
+        {"operand_dtype": kind.dtype},
+        builtin=TABLE["where"],
+    )
+    return store(relayout(where), kind)
+
+
+def _scan(region: Region, around: Around) -> list[str]:
+    """A loop over the first axis: what is read along it is indexed, what comes of it is written into its place."""
+    names = around.names
+    whole = {outer: names[outer] for outer, _ in region.over}
+    # Before the loop, one time of a value along the axis tells rows and device.
+    names.update((outer, f"{name}[0]") for outer, name in whole.items())
+    lines = _begin(region, around)
+    names.update(whole)
+    time = around.unused("t")
+    places: list[tuple[Symbol, str, bool]] = []
+    for outer, inner in region.results:
+        alike = next((whole[one] for one, _ in region.over if one.type == outer.type), None)
+        name = around.new_name(outer) if alike is not None else around.unused(f"{outer.name}_of_each")
+        lines.append(f"{name} = torch.empty_like({alike})" if alike is not None else f"{name} = []")
+        places.append((inner, name, alike is not None))
+    names.update((inner, f"{whole[outer]}[{time}]") for outer, inner in region.over)
+    _keep_names(region, around)
+    block = around.block(region.body)
+    for inner, name, has_place in places:
+        value = names[inner]
+        block += f"\n    {name}[{time}] = {value}" if has_place else f"\n    {name}.append({value})"
+    block += _updates([(one, read(one.after)) for one in region.carried], around)
+    times = f"range({whole[region.over[0][0]]}.shape[0])"
+    lines.append(f"for {time} in {f'reversed({times})' if region.backward else times}:{block}")
+    for (outer, _), (_, name, has_place) in zip(region.results, places, strict=True):
+        names[outer] = name
+        if not has_place:
+            names[outer] = around.new_name(outer)
+            lines.append(f"{names[outer]} = torch.stack({name}{'[::-1]' if region.backward else ''})")
+    return lines
+
+
+def _begin(region: Region, around: Around) -> list[str]:
+    """The first values of what a region carries; a name that nothing else reads any more goes on."""
+    lines: list[str] = []
+    read_inside = {symbol for statement in region.body for symbol in reads(statement)}
+    inits = Counter(one.init.symbol for one in region.carried if reads_symbol(one.init))
+    for one in region.carried:
+        text, symbol = around.expr(one.init), one.init.symbol if reads_symbol(one.init) else None
+        alone = symbol is not None and symbol not in read_inside and inits[symbol] == 1
+        if alone and text.isidentifier() and around.is_free(text, region):
+            name = text
+        else:
+            name = around.new_name(one.inner)
+            lines.append(f"{name} = {text}")
+        around.names[one.inner] = name
+        if one.result is not None:
+            around.names[one.result] = name
+    return lines
+
+
+def _keep_names(region: Region, around: Around) -> None:
+    """What an iteration hands on gets the name of what it was given, where nothing reads that afterwards."""
+    ends = {one.after for one in region.carried} | {inner for _, inner in region.results}
+    for one in region.carried:
+        at = next((k for k, statement in enumerate(region.body) if one.after in targets(statement)), None)
+        if at is None or not isinstance(region.body[at], Assign) or one.after in around.forced:
+            continue
+        if one.inner not in ends and not any(one.inner in reads(later) for later in region.body[at + 1 :]):
+            around.forced[one.after] = around.names[one.inner]
+
+
+def _updates(updates: Sequence[tuple[Carried, Typed]], around: Around) -> str:
+    """The assignments at the end of an iteration; in one line, where one of them reads what another changes."""
+    pairs: list[tuple[str, str]] = []
+    changed: set[Symbol] = set()
+    at_once = False
+    for one, value in updates:
+        name, text = around.names[one.inner], around.expr(value)
+        at_once = at_once or not changed.isdisjoint(symbols_read(value))
+        changed.add(one.inner)
+        if name != text:
+            pairs.append((name, text))
+    if at_once:
+        names, texts = (", ".join(side) for side in zip(*pairs, strict=True))
+        return f"\n    {names} = {texts}"
+    return "".join(f"\n    {name} = {text}" for name, text in pairs)

@@ -1,0 +1,345 @@
+"""Readable torch functions from programs: the only place that chooses names and knows Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeGuard, cast
+
+from specgen.expr import Binding, Symbol, Type, Typed, to_torch
+from specgen.expr.dtypes import is_abstract
+from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
+from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
+from specgen.program.torch_regions import Around, region_lines
+from specgen.program.verify import verified
+from specgen.program.walk import reads, substituted, symbols_read, targets
+
+RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "constants", "firsts")
+"""The records that functions take before all else, in this order."""
+
+_PYTHON_TYPES: Final = {"int64": "int", "float32": "float", "float64": "float", "bool": "bool", "str": "str"}
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedLine:
+    """A statement of a function; it may span lines. `origin` is the declaration that it comes from."""
+
+    text: str
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedArgument:
+    """An argument: its name, its type, and the input that it is (None for a record of several)."""
+
+    name: str
+    annotation: str
+    input: Input | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedFunction:
+    """A program as a function.
+
+    Attributes:
+        name: Its name.
+        args: Its arguments; records first.
+        keyword_only: Its arguments behind `*`.
+        lines: Its body.
+        returns: What it returns.
+    """
+
+    name: str
+    args: tuple[PrintedArgument, ...]
+    keyword_only: tuple[PrintedArgument, ...]
+    lines: tuple[PrintedLine, ...]
+    returns: str
+
+
+@verified()
+def print_function(
+    program: Program, annotations: Mapping[str, str] | None = None, reserved: Collection[str] = ()
+) -> PrintedFunction:
+    """A program as a readable torch function, for any leading batch dimensions.
+
+    Args:
+        program: what is printed. Parameters of losses (programs with terms) become keywords.
+        annotations: types of arguments that are no tensors, by name.
+        reserved: names that no local value may have.
+    """
+    printer = _Printer(program, annotations or {}, reserved, BatchShapes())
+    function = printer.function()
+    several = [tensor for tensor, count in printer.shapes.reads.items() if count > 1]
+    given = {argument.name for argument in function.args}
+    if len(several) != 1 or several[0] not in given or "batch" in printer.taken:
+        return function
+    # Printed again, with a name for the one batch shape that several statements read.
+    printer = _Printer(program, annotations or {}, {*reserved, "batch"}, BatchShapes({several[0]: "batch"}))
+    function = printer.function()
+    return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
+
+
+def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> str:
+    """One expression by itself; `name` is the text that reads a symbol."""
+    return to_torch(_with_names(expr, name))
+
+
+def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
+    """`expr` with the text that reads each symbol."""
+    return substituted(
+        expr, lambda symbol: Typed("name", symbol.type, symbol.interval, text=name(symbol), symbol=symbol)
+    )
+
+
+class _Printer:
+    def __init__(
+        self, program: Program, annotations: Mapping[str, str], reserved: Collection[str], shapes: BatchShapes
+    ) -> None:
+        self.program = program
+        self.shapes = shapes
+        self.annotations = annotations
+        self.names: dict[Symbol, str] = {}
+        self.forced: dict[Symbol, str] = {}
+        self.taken: set[str] = {*reserved, *RECORDS}
+        self.records = {one.symbol: one.group for one in program.inputs if one.group}
+        self.lines: list[PrintedLine] = []
+        self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
+        self.returned = Counter(output.symbol for output in program.outputs)
+        self.in_return = {
+            statement.target: statement.value
+            for statement in program.body
+            if isinstance(statement, Assign) and self._prints_inline(statement)
+        }
+        inline = (symbol for value in self.in_return.values() for symbol in symbols_read(value))
+        self.kept = {*self.returned, *inline}
+
+    def function(self) -> PrintedFunction:
+        args, keywords = self._arguments()
+        program = self.program
+        single = program.record is None and len(program.outputs) == 1
+        for index, statement in enumerate(program.body):
+            last = index == len(program.body) - 1
+            if single and last and self._is_result(statement):
+                text = (
+                    self._expr(statement.value)
+                    if isinstance(statement, Assign)
+                    else self._call_text(statement)
+                )
+                self.lines.append(PrintedLine(f"return {text}", statement.origin))
+                break
+            if not isinstance(statement, Assign) or statement.target not in self.in_return:
+                self._statement(statement)
+        else:
+            self.lines.append(PrintedLine(self._return()))
+        several = f"tuple[{', '.join('Tensor' for _ in program.outputs)}]"
+        returns = program.record or ("Tensor" if single else several)
+        return PrintedFunction(program.name, args, keywords, tuple(self.lines), returns)
+
+    # names -----------------------------------------------------------------------------------------
+
+    def _new_name(self, symbol: Symbol, statement: Statement | None = None) -> str:
+        if symbol in self.forced:
+            return self.forced[symbol]
+        if symbol.name in self.taken and symbol.alias:
+            return self._unused(symbol.alias)
+        if statement is not None and self._is_free(symbol.name, statement):
+            return symbol.name
+        return self._unused(symbol.name)
+
+    def _is_free(self, name: str, statement: Statement) -> bool:
+        """Whether a name can be taken again: what has it is read in this statement for the last time."""
+        holders = [symbol for symbol, held in self.names.items() if held == name]
+        return bool(holders) and all(
+            self.last_reader.get(symbol) is statement and symbol not in self.kept for symbol in holders
+        )
+
+    def _unused(self, wanted: str) -> str:
+        name, count = wanted, 2
+        while name in self.taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self.taken.add(name)
+        return name
+
+    def _arguments(self) -> tuple[tuple[PrintedArgument, ...], tuple[PrintedArgument, ...]]:
+        keywords_too = any(output.role == "term" for output in self.program.outputs)
+        records: set[str] = set()
+        args: list[PrintedArgument] = []
+        keywords: list[PrintedArgument] = []
+        for one in self.program.inputs:
+            if one.group:
+                records.add(one.group)
+                self.names[one.symbol] = f"{one.group}.{one.symbol.name}" if one.symbol.name else one.group
+                continue
+            name = self.names[one.symbol] = self._new_name(one.symbol)
+            made = PrintedArgument(name, self.annotations.get(name) or _annotation(one), one)
+            (keywords if keywords_too and one.kind == "param" else args).append(made)
+        leading = [PrintedArgument(name, self.annotations[name]) for name in RECORDS if name in records]
+        return (*leading, *args), tuple(keywords)
+
+    def shape_of(self, tensor: str) -> str:
+        """The text of an input's batch shape."""
+        type = next(symbol.type for symbol, name in self.names.items() if name == tensor)
+        return BatchShapes().text(tensor, type.rank + type.col)
+
+    # statements ------------------------------------------------------------------------------------
+
+    def _is_result(self, statement: Statement) -> TypeGuard[Assign | Call]:
+        """Whether a statement makes what the function returns, and nothing else reads that."""
+        result = self.program.outputs[0].symbol
+        if isinstance(statement, Region) or result in self.last_reader or targets(statement) != (result,):
+            return False
+        return isinstance(statement, Assign) or not statement.fields
+
+    def _prints_inline(self, statement: Assign) -> bool:
+        """Whether a value that only the record takes is printed in the `return`: what no declaration names."""
+        value, returned = statement.value, self.returned[statement.target]
+        if statement.origin is not None or not returned or statement.target in self.last_reader:
+            return False
+        if value.op == "or":
+            return returned == 1
+        if value.op != "store":
+            return False
+        # A constant can be made again for each field; anything else is made once and copied.
+        constant = (
+            value.args[0].static is not None
+            and len(value.args) > 1
+            and _alike(value.args[1].type, value.type)
+        )
+        return returned == 1 or constant
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Assign():
+                text = self._expr(statement.value)
+                name = self.names[statement.target] = self._new_name(statement.target, statement)
+                self.lines.append(PrintedLine(f"{name} = {text}", statement.origin))
+            case Call():
+                self._call(statement)
+            case Region():
+                self._region(statement)
+
+    def _call_text(self, call: Call) -> str:
+        callee = call.callee
+        texts: list[str] = []
+        records: set[str] = set()
+        for index, arg in enumerate(call.args):
+            whole = callee.program is not None and bool(callee.program.inputs[index].group)
+            record = self.records.get(arg.symbol) if whole and arg.symbol is not None else None
+            if record is None:
+                texts.append(self._expr(arg))
+            elif record not in records:  # a record is passed once, whichever of its fields are read
+                records.add(record)
+                texts.append(record)
+        texts += [f"{name}={self._expr(value)}" for name, value in call.named]
+        receiver = "" if callee.receiver is None else f"{self.names[callee.receiver]}."
+        return f"{receiver}{callee.name}({', '.join(texts)})"
+
+    def _call(self, call: Call) -> None:
+        callee, text = call.callee, self._call_text(call)
+        if call.fields:
+            made = self._unused(call.called)
+            for target, field in zip(call.targets, call.fields, strict=True):
+                self.names[target] = f"{made}.{field}"
+            typed = f"{made}: {callee.record}" if callee.record else made
+            self.lines.append(PrintedLine(f"{typed} = {text}", call.origin))
+            return
+        for target in call.targets:
+            self.names[target] = self._new_name(target)
+        names = [self.names[target] for target in call.targets]
+        made = f"({names[0]},)" if callee.returns_tuple and len(names) == 1 else ", ".join(names)
+        self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
+
+    def _region(self, region: Region) -> None:
+        around = Around(
+            self.names, self.forced, self._expr, self._block, self._new_name, self._unused, self._is_free
+        )
+        self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, around)]
+
+    def _block(self, body: Sequence[Statement]) -> str:
+        """Statements as an indented block."""
+        outside, self.lines = self.lines, []
+        for statement in body:
+            self._statement(statement)
+        inside, self.lines = self.lines, outside
+        return "".join("\n    " + line.text.replace("\n", "\n    ") for line in inside)
+
+    def _return(self) -> str:
+        """The `return`. Every output is a tensor of its own: where two are one value, all but one are copies."""
+        program = self.program
+        owner: dict[Symbol, Output] = {}
+        for output in program.outputs:
+            if output.key is not None and output.symbol.key == output.key:
+                owner.setdefault(output.symbol, output)
+        for output in program.outputs:
+            owner.setdefault(output.symbol, output)
+        texts = []
+        for output in program.outputs:
+            value = self.in_return.get(output.symbol)
+            if value is not None:
+                texts.append(self._expr(value))
+            else:
+                copied = owner[output.symbol] is not output
+                texts.append(self.names[output.symbol] + (".clone()" if copied else ""))
+        if program.record is None:
+            return f"return {', '.join(texts)}"
+        pairs = (f"{output.name}={text}" for output, text in zip(program.outputs, texts, strict=True))
+        return f"return {program.record}({', '.join(pairs)})"
+
+    # expressions -----------------------------------------------------------------------------------
+
+    def _expr(self, expr: Typed) -> str:
+        if expr.op == "store":
+            return self._stored(expr)
+        if expr.op == "place":
+            value, like = expr.args
+            return to_torch(self._named(value), like=self._binding(like), shapes=self.shapes)
+        if expr.op == "record":
+            names = cast("tuple[str, ...]", expr.options["fields"])
+            pairs = (f"{name}={self._expr(arg)}" for name, arg in zip(names, expr.args, strict=True))
+            return f"{expr.options['name']}({', '.join(pairs)})"
+        if expr.op == "copy":
+            return f"{self._expr(expr.args[0])}.clone()"
+        if expr.op == "given_or":
+            given, otherwise = map(self._expr, expr.args)
+            drawn = expr.args[1].args[0]
+            if drawn.op == "where" and drawn.args[0].type.python:
+                otherwise = f"({otherwise})"  # a conditional expression itself
+            return f"{otherwise} if {given} is None else {given}.clone()"
+        return to_torch(self._named(expr), col=expr.type.col, shapes=self.shapes)
+
+    def _stored(self, expr: Typed) -> str:
+        value, *rest = expr.args
+        kind = expr.type
+        like = self._binding(rest[0]) if rest else None
+        inner = self._named(value)
+        if kind.dims is None:
+            return self._stored_like_key(value, inner, kind, like)
+        return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, shapes=self.shapes)
+
+    def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Binding | None) -> str:
+        """A value for whatever shape its key will have: its own, or that of the tensor that stands for the key."""
+        if value.type.level == "batch":
+            return to_torch(inner, cast=kind.dtype)
+        text = to_torch(inner)
+        assert like is not None, f"{self.program.name}: no tensor tells the shape of {text}"
+        if value.type.level == "const":
+            return f"{text}.expand_as({like.text})"
+        return full_like_text(like.text, text, "" if is_abstract(kind.dtype) else dtype_text(kind.dtype))
+
+    def _named(self, expr: Typed) -> Typed:
+        return _with_names(expr, self.names.__getitem__)
+
+    def _binding(self, like: Typed) -> Binding:
+        assert like.symbol is not None
+        return Binding(self.names[like.symbol], like.type, like.interval)
+
+
+def _alike(one: Type, other: Type) -> bool:
+    return (one.dims, one.col) == (other.dims, other.col)
+
+
+def _annotation(one: Input) -> str:
+    if one.kind == "function":
+        return "Callable[[Tensor], Tensor]"
+    return _PYTHON_TYPES[one.symbol.type.dtype] if one.symbol.type.python else "Tensor"

@@ -1,0 +1,210 @@
+"""What earlier compilations found out, kept on disk, so that an edit costs the files that it concerns.
+
+An entry is only believed when it carries a code that nobody without the user's key can make, and the key lies outside
+of the folder: neither a cache that came with a checkout nor a damaged file can say what is generated, or run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import pickle
+import secrets
+import sys
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import specgen
+from specgen.link import digest_of
+from specgen.pipeline import Kind
+from specgen.project.write import remove_leftovers
+
+VARIABLE = "SPECGEN_CACHE_DIR"
+"""The environment variable that names the folder; empty turns the cache off."""
+
+LARGEST = 256 * 2**20
+"""So many bytes are kept; what was not used for the longest time goes first."""
+
+_A_DAY = 24 * 3600
+_CODE = 32
+"""How many bytes of an entry are its code."""
+_SMALL: frozenset[Kind] = frozenset(("outline", "result"))
+"""What is kept together, one file a project: each run looks at all of it."""
+
+
+class Store:
+    """What is known of the files of a project: in memory, and on disk where there is a place for it."""
+
+    def __init__(self, root: Path) -> None:
+        """Read what is known.
+
+        Args:
+            root: The project.
+
+        """
+        self._folder = cache_folder()
+        self._key = _secret() if self._folder is not None else None
+        self._salt = digest_of(*_compiler()) if self._key is not None else ""
+        self._index = digest_of("index", str(root))
+        self._known: dict[tuple[Kind, str], Any] = {}
+        self._used: set[tuple[Kind, str]] = set()
+        self._grown = False
+        self._written = False
+        known = self._read(self._index)
+        if isinstance(known, dict):
+            self._known = known
+
+    def get(self, kind: Kind, key: str) -> Any:
+        """What is known under a key; None when nothing is, or when it can't be trusted."""
+        place = (kind, key)
+        self._used.add(place)
+        value = self._known.get(place)
+        if value is None and kind not in _SMALL:
+            value = self._read(digest_of(kind, key))
+            if kind == "interface" and value is not None:
+                self._known[place] = value
+        return value
+
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """Keep a value; a disk that refuses is no matter."""
+        place = (kind, key)
+        self._used.add(place)
+        if kind != "text":
+            self._known[place] = value
+        if kind in _SMALL:
+            self._grown = True
+        else:
+            self._write(digest_of(kind, key), value)
+
+    def save(self) -> None:
+        """Write down what this run has used, forget the rest, and make room where too much is kept."""
+        unused = [place for place in self._known if place not in self._used]
+        for place in unused:
+            del self._known[place]
+        self._used.clear()
+        if self._grown or unused:
+            small = {place: value for place, value in self._known.items() if place[0] in _SMALL}
+            self._write(self._index, small)
+            self._grown = False
+        if self._written and self._folder is not None:
+            self._written = False
+            with suppress(OSError):
+                _make_room(self._folder)
+
+    def _read(self, name: str) -> Any:
+        if self._folder is None or self._key is None:
+            return None
+        file = self._file(name)
+        try:
+            raw = file.read_bytes()
+            if not hmac.compare_digest(raw[:_CODE], self._code(name, raw[_CODE:])):
+                return None
+            os.utime(file)
+            return pickle.loads(raw[_CODE:])
+        except Exception:  # whatever is wrong with an entry, it is of no use
+            return None
+
+    def _write(self, name: str, value: Any) -> None:
+        if self._folder is None or self._key is None:
+            return
+        raw = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        file = self._file(name)
+        beside = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Not flushed to the disk: what a crash cuts off has a wrong code, and is made again.
+            beside.write_bytes(self._code(name, raw) + raw)
+            beside.replace(file)
+            self._written = True
+        except OSError:
+            beside.unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{hashlib.sha256(f'{self._salt} {name}'.encode()).hexdigest()}.entry"
+
+    def _code(self, name: str, raw: bytes) -> bytes:
+        """What only the holder of the key can say of an entry: that this is its content, made by this compiler."""
+        assert self._key is not None
+        code = hashlib.blake2b(key=self._key, digest_size=_CODE)
+        code.update(f"{self._salt} {name} ".encode())
+        code.update(raw)
+        return code.digest()
+
+
+def _make_room(folder: Path) -> None:
+    remove_leftovers(folder, older=_A_DAY)
+    entries = []
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.endswith(".entry"):
+                stat = entry.stat()
+                entries.append((stat.st_mtime, stat.st_size, entry.path))
+    size = sum(entry[1] for entry in entries)
+    for _, freed, path in sorted(entries) if size > LARGEST else ():
+        with suppress(OSError):
+            os.unlink(path)
+        size -= freed
+        if size <= LARGEST * 3 // 4:
+            break
+
+
+def cache_folder() -> Path | None:
+    """Where entries are kept; None where the user wants none, or has no place for them."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen is not None:
+        return Path(chosen) if chosen else None
+    base = _user_folder("XDG_CACHE_HOME", "~/.cache")
+    return None if base is None else Path(base, "specgen")
+
+
+def _secret() -> bytes | None:
+    """The user's key, made when it is first needed; None where it can't be kept."""
+    base = _user_folder("XDG_STATE_HOME", "~/.local/state")
+    if base is None:
+        return None
+    file = base / "specgen" / "cache.key"
+    try:
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Another process may make one at the same time: the first one counts.
+            with suppress(FileExistsError):
+                descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "wb") as out:
+                    out.write(secrets.token_bytes(_CODE))
+        key = file.read_bytes()
+        if len(key) == _CODE:
+            return key
+        file.unlink()
+    except OSError:
+        pass
+    return None
+
+
+def _user_folder(variable: str, otherwise: str) -> Path | None:
+    """A folder of the user's, as the system has it."""
+    base = (
+        os.environ.get("LOCALAPPDATA")
+        if sys.platform == "win32"
+        else os.environ.get(variable) or os.path.expanduser(otherwise)
+    )
+    return Path(base) if base and os.path.isabs(base) else None
+
+
+def _compiler() -> tuple[str, ...]:
+    """What tells one compiler from another: its files, the formatter, Python."""
+    package = Path(specgen.__file__).parent
+    files = []
+    folders = [str(package)]
+    while folders:
+        with os.scandir(folders.pop()) as found:
+            for entry in found:
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif entry.name.endswith((".py", ".j2")):
+                    stat = entry.stat()
+                    files.append(f"{entry.path} {stat.st_mtime_ns} {stat.st_size}")
+    return (*sorted(files), version("ruff"), sys.version)

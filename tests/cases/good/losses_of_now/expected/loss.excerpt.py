@@ -1,0 +1,30 @@
+# ...
+
+
+class RewardLoss(LossModule):
+    # ...
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [*super().in_keys, next_key(keys.reward)]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        model = self.functional_network("model")
+        # losses.RewardLoss.terms
+        model_now = model.live(tensordict, keys.predicted_reward)
+        terms = reward_loss(model_now, self._read(next_tensordict, keys.reward, "reward"))
+        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+
+    # ...
+
+
+# ...

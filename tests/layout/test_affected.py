@@ -1,0 +1,84 @@
+"""Which tests `make quick` runs: all that a change can break, and not all tests for every change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.affected import affected_tests
+
+FILES = {
+    "specgen/__init__.py": "from specgen.parse import parse\nfrom specgen.show import show\n",
+    "specgen/parse.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from specgen.show import show\n",
+    "specgen/show.py": "def show():\n    from .deep import pages\n",
+    "specgen/deep/__init__.py": "from specgen.deep.pages import *\n",
+    "specgen/deep/pages.py": "",
+    "specgen/deep/templates/page.j2": "",
+    "specgen/__main__.py": "import specgen.show\n",
+    "runtime/specgen_runtime/__init__.py": "",
+    "runtime/specgen_runtime/envs.py": "",
+    "generated/specgen_std/__init__.py": "",
+    "generated/specgen_std/chains.py": "from specgen_runtime.envs import Env\n",
+    "docs/page.md": "`specgen_std.chains`",
+    "tests/conftest.py": "",
+    "tests/helpers.py": 'from specgen import show\nFOLDER = "cases"\n',
+    "tests/cases/one/main.yaml": "",
+    "tests/test_parse.py": 'from specgen import parse\n"""specgen_runtime.envs"""\n',
+    "tests/test_show.py": "from tests.helpers import show\n",
+    "tests/test_command.py": 'COMMAND = ["-m", "specgen"]\n',
+    "tests/test_program.py": 'PROGRAM = """\nfrom specgen_runtime.envs import Env\n"""\n',
+    "tests/test_library.py": "import specgen_std\n",
+    "tests/docs/test_page.py": 'PAGE = ROOT / "docs" / "page.md"\n',
+    "tests/layout/test_files.py": "",
+}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small checkout."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for path, text in FILES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ("specgen/parse.py", ["test_parse"]),
+        ("specgen/show.py", ["test_command", "test_show"]),
+        ("specgen/deep/pages.py", ["test_command", "test_show"]),
+        ("specgen/deep/templates/page.j2", ["test_command", "test_show"]),
+        ("specgen/__init__.py", ["test_command", "test_parse", "test_show"]),
+        ("runtime/specgen_runtime/envs.py", ["docs/test_page", "test_library", "test_program"]),
+        ("generated/specgen_std/chains.py", ["docs/test_page", "test_library"]),
+        ("docs/page.md", ["docs/test_page"]),
+        ("tests/cases/one/main.yaml", ["test_show"]),
+        ("tests/test_parse.py", ["test_parse"]),
+        ("tests/test_gone.py", []),
+        ("specgen/gone.py", []),
+    ],
+)
+def test_what_a_change_can_break(checkout: Path, changed: str, expected: list[str]) -> None:
+    found = {test for test, _ in affected_tests(checkout, [changed])}
+    assert found == {f"tests/{name}.py" for name in ["layout/test_files", *expected]}
+
+
+@pytest.mark.parametrize(
+    "changed", ["pyproject.toml", "specgen.cfg", "tests/conftest.py", "new/folder/file.txt"]
+)
+def test_what_fits_no_rule_can_break_all(checkout: Path, changed: str) -> None:
+    tests = {path for path in FILES if "/test_" in path}
+    assert {test for test, _ in affected_tests(checkout, ["specgen/parse.py", changed])} == tests
+
+
+def test_the_nearest_come_first(checkout: Path) -> None:
+    found = affected_tests(checkout, ["specgen/deep/pages.py", "tests/test_parse.py"])
+    assert found == [
+        ("tests/layout/test_files.py", 0),
+        ("tests/test_parse.py", 0),
+        ("tests/test_command.py", 3),
+        ("tests/test_show.py", 3),
+    ]

@@ -1,0 +1,317 @@
+"""What is known from earlier compilations changes nothing in what comes out, and saves what an edit does not concern."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specgen.pipeline import Compiled, Memo, Memory
+from specgen.project.store import Store
+from specgen.settings import Config
+from tests.compiled_cases import FOLDERS, compiled_case, records_of
+from tests.support import LIBRARY, compile_sources, library_records
+
+CONFIG = Config("schemas", "made", "made")
+Texts = dict[str, str]
+
+PROJECT: Texts = {
+    "schemas/shapes.yaml": """\
+specgen: 1
+# Shapes that others use.
+specs:
+  arm: {kind: bounded, dtype: float32, shape: [n], low: -1, high: 1, doc: joints}
+  push: float32[1] in [-1, 1]
+""",
+    "schemas/envs/walk.yaml": """\
+specgen: 1
+doc: Walking.
+import: [../shapes]
+envs:
+  Walk:
+    doc: Walk along a line.
+    params:
+      pace: {default: 0.5, min: 0.1, max: 1, doc: how far a step goes}
+    state: {x: {kind: unbounded, dtype: float32, doc: where one is}}
+    action: {action: push}
+    observation: {observation: "float32[1]"}
+    reset: {x: "uniform(-0.5, 0.5)"}
+    step:
+      next.x: x + pace * action[0]
+      terminated: abs(next.x) > 3.0
+      reward: -abs(next.x)
+    observe: {observation: stack(x)}
+""",
+    "schemas/envs/reach.yaml": """\
+specgen: 1
+import: [../shapes]
+envs:
+  Reach:
+    dims: {n: 2}
+    state: {q: arm}
+    action: {action: "float32[2] in [-1, 1]"}
+    observation: {observation: "float32[2]"}
+    reset: {q: "uniform(-0.5, 0.5, shape=2)"}
+    step:
+      next.q: clip(q + 0.1 * action, -1, 1)
+      reward: -sum(next.q)
+    observe: {observation: q}
+""",
+    "schemas/parts/less.yaml": """\
+specgen: 1
+doc: Less of everything.
+transforms:
+  Less:
+    doc: Take something off each reward.
+    params:
+      amount: {default: 1.0, min: 0, doc: what is taken off}
+    in:
+      reward: {each: env.reward, type: "float[...]", doc: what there is}
+    out:
+      left: {each: reward, name: same, type: like(reward), doc: what is left}
+    map:
+      left: reward - amount
+""",
+    "schemas/parts/more.yaml": """\
+specgen: 1
+transforms:
+  More:
+    in:
+      reward: {each: env.reward, type: "float[...]"}
+    out:
+      left: {each: reward, name: same, type: like(reward)}
+    map:
+      left: reward + 1.0
+""",
+    "schemas/trained.yaml": """\
+specgen: 1
+import: [envs/walk, parts/less, specgen_std/transforms/step_counter]
+chains:
+  WalkTrain:
+    env: Walk
+    transforms: [Less, {StepCounter: {max_steps: 9}}]
+""",
+    "schemas/both.yaml": """\
+specgen: 1
+import: [envs/walk, envs/reach, parts/less, parts/more]
+chains:
+  WalkMore:
+    env: Walk
+    transforms: [More]
+  ReachLess:
+    env: Reach
+    transforms: [More, Less]
+""",
+    "schemas/alone.yaml": """\
+specgen: 1
+envs:
+  Still:
+    state: {x: float32}
+    action: {action: "float32[1] in [-1, 1]"}
+    observation: {observation: "float32[1]"}
+    reset: {x: 0.0}
+    step:
+      next.x: x + action[0]
+      reward: 1.0
+    observe: {observation: stack(x)}
+""",
+}
+
+
+def compiled(texts: Texts, memo: Memo | None = None) -> Compiled:
+    return compile_sources(texts, CONFIG, gymnasium=library_records(), library=LIBRARY, memo=memo)
+
+
+def said(made: Compiled) -> list[tuple[object, ...]]:
+    return [
+        (item.code, item.span, item.message, item.label, item.notes, item.help) for item in made.diagnostics
+    ]
+
+
+def assert_same(some: Compiled, other: Compiled) -> None:
+    assert said(some) == said(other)
+    assert dict(some.files) == dict(other.files)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_each_case_is_the_same_from_the_store(folder: Path, cache: Path, checked: list[str]) -> None:
+    case = compiled_case(folder)
+    texts = {f"schemas/{path}": text for path, text in case.sources.items()}
+    library = LIBRARY if any("specgen_std/" in text for text in texts.values()) else None
+    for run in range(2):
+        store = Store(folder)
+        checked.clear()
+        records = records_of(folder, library is not None)
+        config = Config("schemas", "generated", "generated")
+        made = compile_sources(texts, config, gymnasium=records, library=library, memo=store)
+        assert_same(made, case.compiled)
+        store.save()
+        assert not run or not checked
+
+
+class Editor:
+    """Random edits of a project; what they break, later ones may mend."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.texts = dict(PROJECT)
+
+    def edit(self) -> str:
+        edits: tuple[Callable[[], str], ...] = (
+            self.comment, self.doc, self.number, self.name, self.remove, self.restore, self.move, self.damage,
+            self.mend, self.mend, self.copy, self.line, self.import_,
+        )  # fmt: skip
+        return self.random.choice(edits)()
+
+    def _path(self) -> str:
+        return self.random.choice(sorted(self.texts))
+
+    def _replace(self, pattern: str, to: Callable[[re.Match[str]], str]) -> str:
+        path = self._path()
+        found = list(re.finditer(pattern, self.texts[path]))
+        if found:
+            one = self.random.choice(found)
+            text = self.texts[path]
+            self.texts[path] = text[: one.start()] + to(one) + text[one.end() :]
+        return f"{pattern} in {path}"
+
+    def comment(self) -> str:
+        return self._replace(r"(?m)^(?=\s*\w)", lambda _: f"# note {self.random.random()}\n")
+
+    def doc(self) -> str:
+        return self._replace(r"doc: [\w ]+", lambda _: f"doc: Words {self.random.randrange(99)}")
+
+    def number(self) -> str:
+        return self._replace(r"\b\d(\.\d)?\b(?!\])", lambda _: self.random.choice(["1.0", "2.5", "3", "0"]))
+
+    def name(self) -> str:
+        return self._replace(
+            r"\b(Walk|Reach|Less|More|push|arm)\b", lambda one: f"{one[1]}{self.random.randrange(3)}"
+        )
+
+    def remove(self) -> str:
+        path = self._path()
+        if len(self.texts) > 2:
+            del self.texts[path]
+        return f"remove {path}"
+
+    def restore(self) -> str:
+        path = self.random.choice(sorted(PROJECT))
+        self.texts[path] = PROJECT[path]
+        return f"restore {path}"
+
+    def move(self) -> str:
+        path = self._path()
+        to = path.replace(".yaml", f"{self.random.randrange(3)}.yaml")
+        self.texts[to] = self.texts.pop(path)
+        return f"move {path} to {to}"
+
+    def damage(self) -> str:
+        return self._replace(r"\n(?= )", lambda _: self.random.choice(["\n\t", "\n   ", ":\n", "\n?? "]))
+
+    def mend(self) -> str:
+        self.texts = {path: PROJECT.get(path, text) for path, text in self.texts.items()}
+        self.texts |= {path: text for path, text in PROJECT.items() if self.random.random() < 0.7}
+        self.texts = {
+            path: text for path, text in self.texts.items() if path in PROJECT or self.random.random() < 0.5
+        }
+        return "mend"
+
+    def copy(self) -> str:
+        path = self._path()
+        self.texts[path.replace(".yaml", "_copy.yaml")] = self.texts[path]
+        return f"copy {path}"
+
+    def line(self) -> str:
+        return self._replace(r"(?m)^    \w.*\n", lambda _: "")
+
+    def import_(self) -> str:
+        return self._replace(
+            r"import: \[", lambda _: f"import: [{self.random.choice(['shapes', 'parts/more', '../gone'])}, "
+        )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_edits_end_where_a_fresh_compilation_does(seed: int, cache: Path) -> None:
+    editor = Editor(seed)
+    store = Store(cache)
+    good = 0
+    for step in range(25):
+        what = editor.edit()
+        fresh, known = compiled(editor.texts), compiled(editor.texts, store)
+        try:
+            assert_same(known, fresh)
+        except AssertionError as error:
+            raise AssertionError(f"after step {step}, {what}") from error
+        good += bool(known.files)
+        if step % 3 == 2:
+            store.save()
+            store = Store(cache)
+    assert good
+
+
+def after(memo: Memo, edit: dict[str, str], checked: list[str]) -> list[str]:
+    """What is checked again when `edit` takes the place of what it names."""
+    compiled(PROJECT, memo)
+    checked.clear()
+    compiled({**PROJECT, **edit}, memo)
+    again = sorted(set(checked))
+    checked.clear()
+    assert_same(compiled({**PROJECT, **edit}, memo), compiled({**PROJECT, **edit}))
+    return again
+
+
+def edited(path: str, old: str, new: str) -> dict[str, str]:
+    assert old in PROJECT[path]
+    return {path: PROJECT[path].replace(old, new)}
+
+
+LESS, WALK, TRAINED, BOTH = (
+    f"schemas/{name}.yaml" for name in ("parts/less", "envs/walk", "trained", "both")
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("transforms:", "# a comment\n\ntransforms:"),
+        ("Less of everything.", "Less of it all."),
+        ("Take something off each reward.", "Take a little off."),
+        ("what is taken off", "how much"),
+        ("what there is", "all of it"),
+        ("{default: 1.0, min: 0,", "{default:  1.0,  min: 0,"),
+    ],
+)
+def test_comments_layout_and_documentation_of_a_transform_concern_its_own_file(
+    old: str, new: str, checked: list[str]
+) -> None:
+    assert after(Memory(), edited(LESS, old, new), checked) == [LESS]
+
+
+def test_what_others_show_or_use_concerns_them(checked: list[str]) -> None:
+    assert after(Memory(), edited(LESS, "what is left", "the rest"), checked) == [BOTH, LESS, TRAINED]
+    assert after(Memory(), edited(LESS, "reward - amount", "reward - 2 * amount"), checked) == [
+        BOTH,
+        LESS,
+        TRAINED,
+    ]
+    assert after(Memory(), edited(WALK, "envs:", "# a comment\nenvs:"), checked) == [WALK]
+    assert after(Memory(), edited(TRAINED, "9", "8"), checked) == [TRAINED]
+
+
+def test_a_spec_concerns_those_who_use_it(checked: list[str]) -> None:
+    shapes = edited("schemas/shapes.yaml", "in [-1, 1]", "in [-2, 2]")
+    files = [f"schemas/{name}.yaml" for name in ("both", "envs/reach", "envs/walk", "shapes", "trained")]
+    assert after(Memory(), shapes, checked) == files
+
+
+def test_diagnostics_that_point_into_another_file_follow_it(checked: list[str]) -> None:
+    memo = Memory()
+    broken = {**PROJECT, **edited("schemas/envs/reach.yaml", "dims: {n: 2}", "dims: {m: 2}")}
+    first = compiled(broken, memo)
+    assert any(item.span.file == "schemas/shapes.yaml" for item in first.diagnostics)
+    moved = {**broken, **edited("schemas/shapes.yaml", "specs:", "# more\n# lines\nspecs:")}
+    assert_same(compiled(moved, memo), compiled(moved))
