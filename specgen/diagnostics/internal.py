@@ -1,4 +1,4 @@
-"""What is said where specgen itself is at fault: one diagnostic, with what to report, instead of a traceback."""
+"""Turns an internal error of specgen into one diagnostic that says what to report, instead of a traceback."""
 
 from __future__ import annotations
 

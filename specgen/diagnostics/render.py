@@ -1,4 +1,4 @@
-"""Diagnostics as people read them."""
+"""Renders diagnostics for people, with the source lines that they speak of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did you mean: the best match for a misspelt name."""
+"""Finds the name that was most likely meant by a misspelt one."""
 
 from __future__ import annotations
 

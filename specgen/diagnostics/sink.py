@@ -1,4 +1,4 @@
-"""Where the stages put what they find."""
+"""`Sink`: collects the diagnostics of a stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where something stands in a source file."""
+"""`Span`: a range of characters in a source file."""
 
 from __future__ import annotations
 

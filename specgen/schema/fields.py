@@ -1,4 +1,4 @@
-"""What several declarations share: the strict base model, expressions, specs, parameters and constants."""
+"""The models that several declarations share: the strict base model, expressions, specs, parameters and constants."""
 
 from __future__ import annotations
 

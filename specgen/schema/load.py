@@ -1,4 +1,4 @@
-"""From nodes to declarations: shape errors become diagnostics at the node that is wrong."""
+"""Validates nodes as declarations; errors become diagnostics at the node that is wrong."""
 
 from __future__ import annotations
 

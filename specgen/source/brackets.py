@@ -1,4 +1,4 @@
-"""Brackets in a text that may be half an expression."""
+"""Finds unbalanced brackets, the end of an expression, and expressions that were cut off."""
 
 from __future__ import annotations
 

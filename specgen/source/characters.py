@@ -1,4 +1,4 @@
-"""From bytes to text: the encoding and the characters that a schema file may have."""
+"""Decodes schema files: UTF-8, and the characters that they may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the characters of a decoded scalar back to the characters of the file.
+"""Maps the characters of a decoded YAML scalar back to their places in the file.
 
 YAML decodes while it reads: escapes, folded lines, stripped indentation. To point at one token of an
 expression inside such a scalar, each decoded character remembers which characters of the file it

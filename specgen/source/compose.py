@@ -1,4 +1,4 @@
-"""From the events of the YAML parser to nodes."""
+"""`Composer`: makes nodes of the events of the YAML parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML text to nodes with positions, and all its mistakes in one run."""
+"""Parses YAML text to nodes with positions, and reports all its mistakes in one run."""
 
 from __future__ import annotations
 

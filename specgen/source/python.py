@@ -1,4 +1,4 @@
-"""Declarations that come as Python objects: the same nodes, by way of the same YAML reader.
+"""Turns declarations that come as Python objects into nodes, through the same YAML reader.
 
 The data is written as YAML and read back, so one declaration has one meaning however it was made, and
 a diagnostic shows the declaration that it speaks of.

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar is: the core schema of YAML 1.2, with two deliberate exceptions.
+"""Tells what a plain YAML scalar is (number, truth value, text): the core schema of YAML 1.2, with two deliberate exceptions.
 
 YAML 1.2.2, section 10.3.2. The exceptions: a number with an exponent needs a dot, and a whole number has no
 leading zeros, because YAML 1.1 readers (PyYAML, and so most of the Python world) take `1e-4` for a text and

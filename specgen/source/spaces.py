@@ -1,4 +1,4 @@
-"""Recorded Gymnasium environments: what `gymnasium.make(id)` was found to offer, as plain data."""
+"""Records of Gymnasium environments: the spaces and the time limit that `gymnasium.make(id)` gave, as plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML syntax errors in our own words."""
+"""Explains YAML syntax errors as diagnostics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of one file and the way from an offset to a line and column."""
+"""`FileText`: the text of a file, which turns offsets into lines and columns."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ CASES: dict[str, Case] = {
 
 
 def peer(make: Callable[[Any], Any]) -> Callable[[], Any]:
-    """An environment of TorchRL behind our door."""
+    """An environment of TorchRL, wrapped."""
     return lambda: from_torchrl(make(pytest.importorskip("torchrl.envs", reason="the extra `peers`")))
 
 

@@ -1,4 +1,4 @@
-"""Small environments to take through the doors."""
+"""Small environments to convert to other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of agents on either side of the door to TorchRL."""
+"""Groups of agents of environments that are converted to TorchRL and back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DECLARED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_group_map_goes_through_the_door(name: str) -> None:
+def test_group_map_is_converted(name: str) -> None:
     env = to_torchrl(DECLARED[name]())
     assert env.group_map == GROUPS
     assert theirs.TransformedEnv(env, theirs.StepCounter(step_count_key="steps")).group_map == GROUPS
@@ -71,7 +71,7 @@ def test_without_groups_there_is_no_map(make: Any) -> None:
     assert not hasattr(make(), "group_map")
 
 
-def test_returns_of_each_group_in_a_collector() -> None:
+def test_returns_attribute_of_each_group_in_a_collector() -> None:
     """As the tutorials write it for environments of TorchRL's own."""
     base = to_torchrl(SimpleTag(batch_size=(3,)))
     sums = [(group, "episode_reward") for group in base.group_map]
@@ -95,7 +95,7 @@ def test_returns_of_each_group_in_a_collector() -> None:
             torch.testing.assert_close(data["next", group, "episode_reward"], expected)
 
 
-def test_policies_of_each_group() -> None:
+def test_policies_attribute_of_each_group() -> None:
     modules = pytest.importorskip("torchrl.modules")
     nn = pytest.importorskip("tensordict.nn")
     env = to_torchrl(SimpleTag(batch_size=(2,)))

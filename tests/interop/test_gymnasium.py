@@ -58,11 +58,11 @@ def test_the_same_episode(name: str) -> None:
     root = mine.reset()
     seen, _ = env.reset(seed=5)
     env.action_space.seed(0)
-    boundary = env._boundary
+    converter = env._converter
     for _ in range(30):
-        assert equal(seen, boundary.observation(root))
+        assert equal(seen, converter.observation(root))
         action = env.action_space.sample()
-        boundary.write_action(root, action)
+        converter.write_action(root, action)
         now = mine.step(root)
         seen, reward, terminated, truncated, _ = env.step(action)
         following = now["next"]
@@ -73,7 +73,7 @@ def test_the_same_episode(name: str) -> None:
         assert (terminated or truncated) == following["done"].item()
         root = mine.step_mdp(now)
         if terminated or truncated:
-            assert equal(seen, boundary.observation(following))
+            assert equal(seen, converter.observation(following))
             root, (seen, _) = mine.reset(), env.reset()
 
 
@@ -110,7 +110,7 @@ def test_spaces() -> None:
     assert isinstance(env.observation_space, spaces.Box)
     assert env.observation_space.shape == (4,)
     assert env.observation_space.dtype == np.float32
-    assert to_gymnasium(Walk()).action_space == spaces.Discrete(3), "one-hot at the door"
+    assert to_gymnasium(Walk()).action_space == spaces.Discrete(3), "one-hot inside"
     assert to_gymnasium(Pendulum()).action_space == spaces.Box(-2.0, 2.0, (1,), np.float32)
     assert to_gymnasium(Counting()).metadata["render_modes"] == []
 

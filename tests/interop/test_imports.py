@@ -1,4 +1,4 @@
-"""The doors import nothing of the other libraries before they are used."""
+"""Conversion imports nothing of the other libraries before it is used."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_imports_are_lazy_and_what_is_missing_is_named(
     program = PROGRAM.format(peers=PEERS, hidden=hidden, calls=calls)
     found = run_python("-c", program)
     loaded, *errors = found.stdout.splitlines()
-    assert loaded == "[]", "importing the doors imports no other library"
+    assert loaded == "[]", "importing the conversions imports no other library"
     assert len(errors) == len(calls), found.stderr
     for error in errors:
         assert error.startswith("ImportError")

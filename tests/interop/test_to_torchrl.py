@@ -186,7 +186,7 @@ def test_transforms_of_torchrl() -> None:
 
 
 def test_transforms_of_torchrl_are_ours() -> None:
-    """The same chain on either side of the door."""
+    """The same chain before and after conversion."""
     ours = TransformedEnv(Pendulum(batch_size=(3,)), Compose(StepCounter(max_steps=5), RewardSum()))
     theirs_ = theirs.TransformedEnv(
         to_torchrl(Pendulum(batch_size=(3,))),

@@ -8,8 +8,7 @@ import torch
 from hypothesis import strategies as st
 from specgen_runtime.specs.bounded import Bounded
 from specgen_runtime.specs.choice import Choice
-from specgen_runtime.specs.classes.binary import Binary
-from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.categorical import Binary, Categorical
 from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
 from specgen_runtime.specs.classes.onehot import OneHot
 from specgen_runtime.specs.composites.composite import Composite

@@ -1,6 +1,6 @@
-"""Doors to other libraries: TorchRL, Gymnasium and Stable-Baselines3.
+"""Converts environments and specs to those of TorchRL, Gymnasium and Stable-Baselines3, and back.
 
-Nothing of theirs is imported before a door is used; each function says which extra brings what it needs.
+None of these libraries is imported before one of the functions is called; each says which extra it needs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def to_torchrl(env: EnvBase[Any]) -> Any:
     """Return a `torchrl.envs.EnvBase` around an environment.
 
     It has the same keys, specs (as TorchRL's), batch size, device, random numbers and `group_map`, and works in
-    TorchRL's collectors, transforms, `SerialEnv` and `ParallelEnv`. Data are checked at the boundary as in `EnvBase.step`.
-    The environment inside is its attribute `wrapped`. What `from_torchrl` made is unwrapped.
+    TorchRL's collectors, transforms, `SerialEnv` and `ParallelEnv`. Data are checked as in `EnvBase.step`.
+    The wrapped environment is its attribute `wrapped`. What `from_torchrl` made is unwrapped.
 
     Args:
         env: any environment, batched or not.
@@ -52,7 +52,7 @@ def from_torchrl(env: Any) -> EnvBase[Any]:
 
     It has the same keys, specs, batch size, device, random numbers and `group_map`; what the environment gives is compared
     with its specs at each step, and missing done flags follow by the rules of `EnvBase`. Rewards and flags of the
-    right number of elements get the shape that their spec says, as in TorchRL. The environment inside is the
+    right number of elements get the shape that their spec says, as in TorchRL. The wrapped environment is the
     attribute `wrapped`. What `to_torchrl` made is unwrapped.
 
     Args:
@@ -101,8 +101,8 @@ def to_gymnasium(
 ) -> gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """Return a `gymnasium.Env` around an environment, or a `gymnasium.vector.VectorEnv` around a batch.
 
-    Spaces are those of `spec_to_space`: one-hot actions become `Discrete` ones and are converted at the door.
-    Action masks are `info["action_mask"]`, int8. The environment inside is the attribute `wrapped`.
+    Spaces are those of `spec_to_space`: one-hot actions become `Discrete` ones and are converted.
+    Action masks are `info["action_mask"]`, int8. The wrapped environment is the attribute `wrapped`.
 
     Args:
         env: an environment with the batch size `()` or `(n,)`, one action, one reward and one done flag at the
@@ -171,7 +171,7 @@ def to_sb3(env: EnvBase[Any], *, observation_keys: NestedKey | list[NestedKey] |
     """
     if not isinstance(env, EnvBase):
         raise TypeError(f"to_sb3 needs an EnvBase, found {type(env).__name__}")
-    from specgen_runtime.interop.peers import import_sb3
+    from specgen_runtime.interop.imports import import_sb3
 
     import_sb3("stable_baselines3")
     from specgen_runtime.interop.sb3 import BatchVecEnv

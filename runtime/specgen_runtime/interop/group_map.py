@@ -1,4 +1,4 @@
-"""The groups of agents that an environment of either library declares."""
+"""Reads the groups of agents that an environment, ours or TorchRL's, declares."""
 
 from __future__ import annotations
 

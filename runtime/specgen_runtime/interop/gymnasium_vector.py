@@ -1,4 +1,4 @@
-"""`GymnasiumVectorEnv`: a batch as a `gymnasium.vector.VectorEnv`. Importing this module imports Gymnasium."""
+"""`GymnasiumVectorEnv`: an `EnvBase` of batch size `(n,)` as a `gymnasium.vector.VectorEnv`. Importing this module imports Gymnasium."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs import BatchedEnv, EnvBase, GymWrapper
-from specgen_runtime.interop.boundary import row_of
-from specgen_runtime.interop.door import Door
-from specgen_runtime.interop.inside import innermost
+from specgen_runtime.interop.gymnasium_adapter import GymnasiumAdapter
+from specgen_runtime.interop.gymnasium_conversion import row_of
+from specgen_runtime.interop.unwrapping import innermost_env
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["GymnasiumVectorEnv"]
@@ -20,11 +20,11 @@ __all__ = ["GymnasiumVectorEnv"]
 _MODES = (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 
 
-class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
+class GymnasiumVectorEnv(GymnasiumAdapter, VectorEnv[Any, Any, Any]):
     """An environment of batch size `(n,)` as a `gymnasium.vector.VectorEnv`; see `to_gymnasium`.
 
     Args:
-        env: the environment inside.
+        env: the wrapped environment.
         observation_keys: what is observed.
         autoreset_mode: `SAME_STEP` (the default) or `DISABLED`, as in `metadata["autoreset_mode"]`.
 
@@ -39,7 +39,7 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
         observation_keys: NestedKey | list[NestedKey] | None = None,
         autoreset_mode: AutoresetMode | str | None = None,
     ) -> None:
-        Door.__init__(self, env, observation_keys)
+        GymnasiumAdapter.__init__(self, env, observation_keys)
         self._mode = AutoresetMode.SAME_STEP if autoreset_mode is None else AutoresetMode(autoreset_mode)
         if self._mode not in _MODES:
             raise ValueError(
@@ -48,17 +48,17 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
             )
         self.num_envs = env.batch_size[0]
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self.single_observation_space = self._boundary.single_observation_space
-        self.single_action_space = self._boundary.single_action_space
-        self.observation_space = self._boundary.observation_space
-        self.action_space = self._boundary.action_space
+        self.single_observation_space = self._converter.single_observation_space
+        self.single_action_space = self._converter.single_action_space
+        self.observation_space = self._converter.observation_space
+        self.action_space = self._converter.action_space
         self.metadata = {
-            **(self._of_simulator("metadata") or {}),
+            **(self._simulator_attribute("metadata") or {}),
             "autoreset_mode": self._mode,
             "reset_mask": True,
         }
-        self.render_mode = self._of_simulator("render_mode")
-        self.spec = self._of_simulator("spec")
+        self.render_mode = self._simulator_attribute("render_mode")
+        self.spec = self._simulator_attribute("spec")
 
     def reset(
         self,
@@ -73,7 +73,7 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
                 that follow, as the environment does it. A list must hold successive seeds; or one seed `n`
                 times, where each environment has a generator of its own (`SerialEnv`, Gymnasium's vectors).
             options: `"reset_mask"`, a bool array `(n,)`; others are keywords of `EnvBase.reset`, or the
-                options of the Gymnasium environment inside.
+                options of the wrapped Gymnasium environment.
 
         Raises:
             ValueError: a list of other seeds, or a mask of another shape or without a True.
@@ -85,18 +85,18 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
         mask = given.pop("reset_mask", None)
         if mask is not None:
             self._check_mask(mask)
-            self._boundary.write_reset_mask(self._started(), mask)
+            self._converter.write_reset_mask(self._last_root(), mask)
         super().reset(seed=first)
         if first is not None:
             self._wrapped.set_seed(first, static_seed=static)
         if mask is None:
-            root = self._begin(given)
+            root = self._reset_all(given)
             mask = np.ones(self.num_envs, dtype=np.bool_)
         else:
-            root = self._wrapped.reset(self._started(), **self._reset_arguments(given))
+            root = self._wrapped.reset(self._last_root(), **self._reset_arguments(given))
         self._root = root
         self._ended = self._ended & ~mask
-        return self._boundary.observation(root), self._infos(root, mask)
+        return self._converter.observation(root), self._infos(root, mask)
 
     def _first_seed(self, seed: int | Sequence[int | None] | None) -> tuple[int | None, bool]:
         """The seed of the first environment, and whether it is that of all."""
@@ -112,7 +112,9 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
             following = [first + place for place in range(self.num_envs)]
         if seeds == following:
             return first, False
-        if seeds == [first] * self.num_envs and isinstance(innermost(self._wrapped), BatchedEnv | GymWrapper):
+        if seeds == [first] * self.num_envs and isinstance(
+            innermost_env(self._wrapped), BatchedEnv | GymWrapper
+        ):
             return first, True
         raise ValueError(f"the environments of a batch have successive seeds, found {seeds}")
 
@@ -139,14 +141,14 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
             RuntimeError: with `DISABLED`, an environment is done and was not reset.
             ValueError: the actions have another shape than the action space, or a class that it does not have.
         """
-        boundary, env = self._boundary, self._wrapped
-        root = self._started()
+        converter, env = self._converter, self._wrapped
+        root = self._last_root()
         if self._ended.any():
             places = np.flatnonzero(self._ended).tolist()
             raise RuntimeError(
                 f"environments {places} are done: reset them with options={{'reset_mask': ...}}"
             )
-        boundary.write_action(root, actions)
+        converter.write_action(root, actions)
         if self._mode is AutoresetMode.SAME_STEP:
             transition, root = env.step_and_maybe_reset(root)
         else:
@@ -154,7 +156,7 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
             root = env.step_mdp(transition)
         self._root = root
         following = transition.get("next")
-        terminated, truncated = boundary.ends(following)
+        terminated, truncated = converter.ends(following)
         done = terminated | truncated
         infos: dict[str, Any] = {}
         if self._mode is AutoresetMode.DISABLED:
@@ -162,12 +164,12 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
         elif done.any():
             infos = self._final(following, done)
         infos |= self._infos(root, np.ones(self.num_envs, dtype=np.bool_))
-        rewards = boundary.rewards(following).astype(np.float64)
-        return boundary.observation(root), rewards, terminated, truncated, infos
+        rewards = converter.rewards(following).astype(np.float64)
+        return converter.observation(root), rewards, terminated, truncated, infos
 
     def _final(self, following: TensorDictBase, done: Any) -> dict[str, Any]:
         """What the environments that are done ended with, as Gymnasium's `SyncVectorEnv` tells it."""
-        observed = self._boundary.observation(following)
+        observed = self._converter.observation(following)
         last = np.full(self.num_envs, None, dtype=object)
         for place in np.flatnonzero(done).tolist():
             last[place] = row_of(self.observation_space, observed, place)
@@ -180,11 +182,11 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
 
     def _infos(self, root: TensorDictBase, rows: Any) -> dict[str, Any]:
         """The infos of the selected environments: zeros elsewhere, and which they are."""
-        masks = self._boundary.masks(root)
+        masks = self._converter.masks(root)
         return {} if masks is None else _info("action_mask", masks, rows)
 
     def render(self) -> Any:
-        """What the environment inside renders.
+        """What the wrapped environment renders.
 
         Raises:
             NotImplementedError: it can't.
@@ -192,8 +194,8 @@ class GymnasiumVectorEnv(Door, VectorEnv[Any, Any, Any]):
         return self._rendered()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the environment inside."""
-        self._close_inside()
+        """Close the wrapped environment."""
+        self._close_wrapped()
 
 
 def _info(name: str, values: Any, rows: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Gymnasium's environments as ours. Importing this module imports Gymnasium."""
+"""`from_gymnasium`: a Gymnasium environment as an `EnvBase`. Importing this module imports Gymnasium."""
 
 from __future__ import annotations
 

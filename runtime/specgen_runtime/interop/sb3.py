@@ -1,4 +1,4 @@
-"""`BatchVecEnv`: a batch as Stable-Baselines3's `VecEnv`. Importing this module imports Stable-Baselines3."""
+"""`BatchVecEnv`: an `EnvBase` of batch size `(n,)` as Stable-Baselines3's `VecEnv`. Importing this module imports Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.interop.boundary import row_of
-from specgen_runtime.interop.door import Door
-from specgen_runtime.interop.peers import import_sb3
+from specgen_runtime.interop.gymnasium_adapter import GymnasiumAdapter
+from specgen_runtime.interop.gymnasium_conversion import row_of
+from specgen_runtime.interop.imports import import_sb3
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["BatchVecEnv"]
@@ -18,14 +18,14 @@ __all__ = ["BatchVecEnv"]
 _VecEnv: Any = import_sb3("stable_baselines3.common.vec_env").VecEnv
 
 
-class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
+class BatchVecEnv(GymnasiumAdapter, _VecEnv):  # type: ignore[misc]
     """An environment of batch size `(n,)` as a `VecEnv`; see `to_sb3`.
 
     Environments that are done start anew within the step; `infos` then have `"terminal_observation"`. The batch
     steps as one: `get_attr` and `env_method` give the same answer for each environment.
 
     Args:
-        env: the environment inside.
+        env: the wrapped environment.
         observation_keys: what is observed.
 
     Raises:
@@ -40,13 +40,13 @@ class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
                 f"to_sb3 needs the batch size (n,), found {list(env.batch_size)}; Stable-Baselines3 takes"
                 " to_gymnasium(env) for a single environment"
             )
-        Door.__init__(self, env, observation_keys)
+        GymnasiumAdapter.__init__(self, env, observation_keys)
         self._actions: Any = None
         _VecEnv.__init__(
             self,
             env.batch_size[0],
-            self._boundary.single_observation_space,
-            self._boundary.single_action_space,
+            self._converter.single_observation_space,
+            self._converter.single_action_space,
         )
 
     def reset(self) -> Any:
@@ -56,11 +56,11 @@ class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
         options = self._options[0]
         if any(other != options for other in self._options):
             raise ValueError("the environments of a batch are reset together: their options can't differ")
-        root = self._begin(options)
+        root = self._reset_all(options)
         self._reset_seeds()
         self._reset_options()
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        return self._boundary.observation(root)
+        return self._converter.observation(root)
 
     def step_async(self, actions: Any) -> None:
         """Keep the actions `(n, ...)` for `step_wait`."""
@@ -76,31 +76,31 @@ class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
             ResetNeeded: `reset` has not been called.
             ValueError: the actions have another shape than the action space, or a class that it does not have.
         """
-        boundary = self._boundary
-        root = self._started()
-        boundary.write_action(root, self._actions)
+        converter = self._converter
+        root = self._last_root()
+        converter.write_action(root, self._actions)
         transition, root = self._wrapped.step_and_maybe_reset(root)
         self._root = root
         following = transition.get("next")
-        terminated, truncated = boundary.ends(following)
+        terminated, truncated = converter.ends(following)
         done = terminated | truncated
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         if done.any():
-            observed = boundary.observation(following)
+            observed = converter.observation(following)
             for place in np.flatnonzero(done).tolist():
                 infos[place] = {
                     "TimeLimit.truncated": bool(truncated[place] and not terminated[place]),
-                    "terminal_observation": row_of(boundary.observation_space, observed, place),
+                    "terminal_observation": row_of(converter.observation_space, observed, place),
                 }
-        rewards = boundary.rewards(following).astype(np.float32)
-        return boundary.observation(root), rewards, done, infos
+        rewards = converter.rewards(following).astype(np.float32)
+        return converter.observation(root), rewards, done, infos
 
     def close(self) -> None:
-        """Close the environment inside."""
-        self._close_inside()
+        """Close the wrapped environment."""
+        self._close_wrapped()
 
     def get_images(self) -> Any:
-        """The frames of all environments, where the environment inside renders them.
+        """The frames of all environments, where the wrapped environment renders them.
 
         Raises:
             NotImplementedError: it can't.
@@ -108,19 +108,19 @@ class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
         return self._rendered()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the environment inside, once for each index.
+        """An attribute of the wrapped environment, once for each index.
 
         Raises:
             AttributeError: there is none.
         """
         if attr_name == "render_mode":
-            value = self._of_simulator("render_mode")
+            value = self._simulator_attribute("render_mode")
         else:
             value = getattr(self._wrapped, attr_name)
         return [value for _ in self._places(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the environment inside.
+        """Set an attribute of the wrapped environment.
 
         Raises:
             ValueError: not for all environments: they are one.
@@ -132,7 +132,7 @@ class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of the environment inside, once; its result is given for each index.
+        """Call a method of the wrapped environment, once; its result is given for each index.
 
         `action_masks` gives each environment's row of the masks, as `sb3_contrib` asks for them.
 
@@ -147,13 +147,13 @@ class BatchVecEnv(Door, _VecEnv):  # type: ignore[misc]
         return [result for _ in places]
 
     def has_attr(self, attr_name: str) -> bool:
-        """Whether the environment inside has an attribute; `action_masks` if it has masks."""
+        """Whether the wrapped environment has an attribute; `action_masks` if it has masks."""
         if attr_name == "action_masks":
-            return bool(self._boundary._masks)
+            return bool(self._converter._masks)
         return bool(super().has_attr(attr_name))
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """False for each index: there are no Gymnasium wrappers inside."""
+        """False for each index: no environment is wrapped in a Gymnasium wrapper."""
         return [False for _ in self._places(indices)]
 
     def _places(self, indices: Any) -> list[int]:

@@ -1,4 +1,4 @@
-"""Our environments as TorchRL's. Importing this module imports TorchRL."""
+"""`to_torchrl`: an `EnvBase` as a TorchRL environment. Importing this module imports TorchRL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specgen_runtime.envs.done import governing_set, pop_reset_masks
 from specgen_runtime.envs.hooks import draws_anew
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.interop.group_map import group_map_of
-from specgen_runtime.interop.peers import import_torchrl
+from specgen_runtime.interop.imports import import_torchrl
 from specgen_runtime.interop.torchrl_specs import spec_to_torchrl
 
 __all__ = ["TorchRLEnv", "to_torchrl"]
@@ -33,13 +33,13 @@ def to_torchrl(env: EnvBase[Any]) -> Any:
         raise TypeError(f"to_torchrl needs an EnvBase, found {type(env).__name__}")
     if isinstance(env, TorchRLWrapper):
         return env.wrapped
-    _warn_of_what_is_never_reset(env)
+    _warn_of_unreset_observations(env)
     # Else random actions are draws of the action spec, as TorchRL's are, with the same numbers.
     own = bool(getattr(env, "_action_masks", ())) or draws_anew(env)
-    return DrawingEnv(env) if own else TorchRLEnv(env)
+    return RandomActionEnv(env) if own else TorchRLEnv(env)
 
 
-def _warn_of_what_is_never_reset(env: EnvBase[Any]) -> None:
+def _warn_of_unreset_observations(env: EnvBase[Any]) -> None:
     sets = env._done_sets
     alone = [show_key(key) for key in env.observation_keys if governing_set(key, sets) is None]
     if alone:
@@ -51,13 +51,13 @@ def _warn_of_what_is_never_reset(env: EnvBase[Any]) -> None:
 
 
 class TorchRLEnv(_Base):  # type: ignore[misc]
-    """One of our environments as a `torchrl.envs.EnvBase`.
+    """An `EnvBase` as a `torchrl.envs.EnvBase`.
 
-    Steps, resets and seeds are those of the environment inside, with its checks. TorchRL merges partial resets,
+    Steps, resets and seeds are those of the wrapped environment, with its checks. TorchRL merges partial resets,
     resets what is done, and draws random actions from the action spec: transforms may change what an action is.
 
     Args:
-        env: the environment inside.
+        env: the wrapped environment.
     """
 
     def __init__(self, env: EnvBase[Any]) -> None:
@@ -75,7 +75,7 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
 
     @property
     def wrapped(self) -> EnvBase[Any]:
-        """The environment inside."""
+        """The wrapped environment."""
         env: EnvBase[Any] = self._wrapped
         return env
 
@@ -90,13 +90,13 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
 
     @property
     def render(self) -> Any:
-        """The method `render` of the environment inside, for TorchRL's recorders.
+        """The method `render` of the wrapped environment, for TorchRL's recorders.
 
         Raises:
             AttributeError: it has none.
         """
-        inside: Any = self.wrapped
-        return inside.render
+        wrapped: Any = self.wrapped
+        return wrapped.render
 
     def _take_specs(self) -> None:
         env = self.wrapped
@@ -131,39 +131,39 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
         self.wrapped.set_seed(seed)
 
     def to(self, *args: Any, **kwargs: Any) -> TorchRLEnv:
-        """Move the environment inside, and the specs; in place, returns self."""
+        """Move the wrapped environment, and the specs; in place, returns self."""
         env = self.wrapped.to(*args, **kwargs)
         if env.device is not None:
             super().to(env.device)
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The state of the environment inside."""
+        """The state of the wrapped environment."""
         return self.wrapped.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        """Restore the state of the environment inside."""
+        """Restore the state of the wrapped environment."""
         return self.wrapped.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environment inside; `raise_if_closed` is passed on."""
+        """Close the wrapped environment; `raise_if_closed` is passed on."""
         self.wrapped.close(raise_if_closed=raise_if_closed)
         self.is_closed = True
 
     def __del__(self) -> None:
-        """Leave the environment inside open: others may hold it too."""
+        """Leave the wrapped environment open: others may hold it too."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.wrapped!r})"
 
 
-class DrawingEnv(TorchRLEnv):
-    """One whose random actions don't follow from its action spec alone: they are allowed ones, or drawn by hand.
+class RandomActionEnv(TorchRLEnv):
+    """A `TorchRLEnv` that draws random actions itself: only those that its mask allows, or by its own `rand_action`.
 
     TorchRL refuses to draw random actions where a transform changes actions of such an environment.
     """
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write random actions as the environment inside draws them."""
+        """Write random actions as the wrapped environment draws them."""
         drawn: TensorDictBase = self.wrapped.rand_action(tensordict)
         return drawn

@@ -1,4 +1,4 @@
-"""Our specs as TorchRL's, and TorchRL's as ours."""
+"""Converts specs to TorchRL's and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from specgen_runtime import specs as ours
-from specgen_runtime.interop.peers import import_torchrl
+from specgen_runtime.interop.imports import import_torchrl
 from specgen_runtime.specs import TensorSpec
 
 __all__ = ["spec_from_torchrl", "spec_to_torchrl"]

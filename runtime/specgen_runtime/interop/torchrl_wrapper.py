@@ -1,4 +1,4 @@
-"""TorchRL's environments as ours. Importing this module imports TorchRL."""
+"""`from_torchrl`: a TorchRL environment as an `EnvBase`. Importing this module imports TorchRL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import pop_reset_masks
 from specgen_runtime.envs.partial import merge_reset
 from specgen_runtime.interop.group_map import group_map_of
-from specgen_runtime.interop.peers import import_torchrl
+from specgen_runtime.interop.imports import import_torchrl
 from specgen_runtime.interop.torchrl_specs import spec_from_torchrl
 
 __all__ = ["TorchRLWrapper", "from_torchrl"]
@@ -35,13 +35,13 @@ def from_torchrl(env: Any) -> EnvBase[Any]:
 
 
 class TorchRLWrapper(EnvBase[D]):
-    """A `torchrl.envs.EnvBase` as one of our environments.
+    """A `torchrl.envs.EnvBase` as an `EnvBase`.
 
-    Random actions and seeds are those of the environment inside. Its data are checked at the boundary, and its
+    Random actions and seeds are those of the wrapped environment. Its data are checked, and its
     done flags completed by the rules of `EnvBase`.
 
     Args:
-        env: the environment inside.
+        env: the wrapped environment.
     """
 
     def __init__(self, env: Any) -> None:
@@ -57,7 +57,7 @@ class TorchRLWrapper(EnvBase[D]):
 
     @property
     def wrapped(self) -> Any:
-        """The environment inside."""
+        """The wrapped environment."""
         return self._env
 
     @property
@@ -96,7 +96,7 @@ class TorchRLWrapper(EnvBase[D]):
         return fresh
 
     def _is_batch(self) -> bool:
-        """Whether TorchRL's `SerialEnv` or `ParallelEnv` is inside."""
+        """Whether it is TorchRL's `SerialEnv` or `ParallelEnv`, transformed or not."""
         inner = self._env
         while inner is not None and not isinstance(inner, _Batched):
             inner = getattr(inner, "base_env", None)
@@ -135,12 +135,12 @@ class TorchRLWrapper(EnvBase[D]):
         return tensordict, self.maybe_reset(following)
 
     def rand_action(self, tensordict: D | None = None) -> D:
-        """Write random actions as the environment inside draws them."""
+        """Write random actions as the wrapped environment draws them."""
         drawn: D = self._env.rand_action(tensordict)
         return drawn
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the environment inside.
+        """Seed the wrapped environment.
 
         Returns:
             The seed for the next environment: what TorchRL says for a batch, the input for a single one.
@@ -152,23 +152,23 @@ class TorchRLWrapper(EnvBase[D]):
         self.set_seed(seed)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the environment inside, and the specs; in place, returns self."""
+        """Move the wrapped environment, and the specs; in place, returns self."""
         super().to(*args, **kwargs)
         if self._device is not None and self._env.device != self._device:
             self._env = self._env.to(self._device)
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        """The state of the environment inside."""
+        """The state of the wrapped environment."""
         state: dict[str, Any] = self._env.state_dict(*args, **kwargs)
         return state
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        """Restore the state of the environment inside."""
+        """Restore the state of the wrapped environment."""
         return self._env.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environment inside too."""
+        """Close the wrapped environment too."""
         super().close(raise_if_closed=raise_if_closed)
         self._env.close(raise_if_closed=False)
 

@@ -1,8 +1,8 @@
-"""Policies as tensordict modules."""
+"""Policies and exploration as tensordict modules."""
 
-from .action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
-from .egreedy import EGreedyModule
-from .qvalue import QValueActor, QValueModule, qvalue_network
+from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
+from specgen_runtime.modules.egreedy import EGreedyModule
+from specgen_runtime.modules.qvalue import QValueActor, QValueModule, qvalue_network
 
 __all__ = [
     "ActionSpace",

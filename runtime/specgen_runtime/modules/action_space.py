@@ -1,4 +1,4 @@
-"""How a discrete action is stored, and reading it as an index."""
+"""Converts discrete actions, stored as classes or one-hot, to indices and back."""
 
 from __future__ import annotations
 

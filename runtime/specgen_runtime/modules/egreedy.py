@@ -9,10 +9,9 @@ from tensordict.nn.probabilistic import interaction_type
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
+from specgen_runtime.modules.action_space import action_leaf, entry
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
-
-from .action_space import action_leaf, entry
 
 
 class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]

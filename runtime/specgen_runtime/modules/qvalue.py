@@ -9,10 +9,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
 from torch import nn
 
-from specgen_runtime.specs import TensorSpec
-from specgen_runtime.typing import NestedKey
-
-from .action_space import (
+from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
     action_leaf,
@@ -20,6 +17,8 @@ from .action_space import (
     entry,
     find_action_space,
 )
+from specgen_runtime.specs import TensorSpec
+from specgen_runtime.typing import NestedKey
 
 
 class QValueModule(TensorDictModuleBase):  # type: ignore[misc]

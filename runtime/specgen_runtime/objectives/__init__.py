@@ -1,14 +1,19 @@
 """Losses: their parent class, value estimators, target updates."""
 
-from .common import LossModule
-from .distance import LossFunction, distance_loss
-from .functional import FunctionalModule
-from .keys import next_key, required
-from .networks import FunctionalNetwork
-from .randomness import VmapRandomness, add_random_module
-from .reduction import Reduction, reduce
-from .targets import HardUpdate, SoftUpdate, TargetNetUpdater
-from .value import TD0Estimator, ValueEstimatorBase, ValueEstimators, td0_value_estimate
+from specgen_runtime.objectives.common import LossModule
+from specgen_runtime.objectives.distance import LossFunction, distance_loss
+from specgen_runtime.objectives.functional import FunctionalModule
+from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.objectives.networks import FunctionalNetwork
+from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
+from specgen_runtime.objectives.reduction import Reduction, reduce
+from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
+from specgen_runtime.objectives.value import (
+    TD0Estimator,
+    ValueEstimatorBase,
+    ValueEstimators,
+    td0_value_estimate,
+)
 
 __all__ = [
     "FunctionalModule",

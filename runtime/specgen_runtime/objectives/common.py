@@ -11,15 +11,19 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, set_interaction_type
 from torch import Tensor
 
+from specgen_runtime.objectives.functional import FunctionalModule
+from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
+from specgen_runtime.objectives.keyword_call import packed, unpacked
+from specgen_runtime.objectives.parameters import device_of
+from specgen_runtime.objectives.reduction import Reduction, checked_reduction, reduce
+from specgen_runtime.objectives.value import (
+    EstimatorType,
+    ValueEstimatorBase,
+    ValueEstimators,
+    make_estimator,
+)
+from specgen_runtime.objectives.weighting import MaskKey, checked_mask_key, mask_of, weights_of
 from specgen_runtime.typing import NestedKey
-
-from .calling import packed, unpacked
-from .functional import FunctionalModule
-from .keys import checked_updates, listed, next_key, required
-from .parameters import device_of
-from .reduction import Reduction, checked_reduction, reduce
-from .value import EstimatorType, ValueEstimatorBase, ValueEstimators, made_estimator
-from .weighting import MaskKey, checked_mask_key, mask_of, weights_of
 
 
 class LossModule(FunctionalModule):
@@ -108,7 +112,7 @@ class LossModule(FunctionalModule):
             TypeError: for an unknown hyper-parameter, or if the loss has no default.
             ValueError: for a hyper-parameter out of range, or an unknown name.
         """
-        estimator, self.value_type = made_estimator(
+        estimator, self.value_type = make_estimator(
             self.default_value_estimator if value_type is None else value_type,
             hyperparams,
             supported=self.supported_value_estimators,

@@ -1,4 +1,4 @@
-"""Modules whose networks are functional: parameters, targets, stateless structures, ensembles."""
+"""`FunctionalModule`: owns the parameters of its networks, with copies of them as targets, and ensembles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from tensordict import TensorDict, TensorDictParams
 from torch import Tensor, nn
 
-from .networks import FunctionalNetwork
-from .parameters import coefficient, copy_values, take_parameters, target_parameters
-from .randomness import VmapRandomness, checked_randomness, is_random
-from .sharing import SharedParameter, shared_parameters
+from specgen_runtime.objectives.networks import FunctionalNetwork
+from specgen_runtime.objectives.parameters import coefficient, copy_values, take_parameters, target_parameters
+from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness, is_random
+from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
 
 
 class FunctionalModule(nn.Module):

@@ -1,4 +1,4 @@
-"""Tensordict keys that a loss lets its user rename, and reading them with errors that say what is missing."""
+"""The renamable tensordict keys of a loss, and reading entries with errors that say what is missing."""
 
 from __future__ import annotations
 

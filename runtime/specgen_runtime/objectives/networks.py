@@ -1,4 +1,4 @@
-"""A network inside a loss, called with its live, its frozen or its target parameters."""
+"""`FunctionalNetwork`: a network of a loss, called with its live, its frozen or its target parameters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from tensordict import TensorDictBase, TensorDictParams
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.keys import listed
+from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors
 from specgen_runtime.typing import NestedKey
-
-from .keys import listed
-from .parameters import bind, meta_tensors, own_tensors
 
 
 class FunctionalNetwork:

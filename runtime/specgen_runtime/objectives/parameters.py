@@ -1,4 +1,4 @@
-"""The parameters of a network as tensordicts: taken out of the module, expanded, detached, copied for targets."""
+"""Takes the parameters of a network as tensordicts: expanded for ensembles, detached, copied for targets."""
 
 from __future__ import annotations
 

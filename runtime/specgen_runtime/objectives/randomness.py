@@ -1,4 +1,4 @@
-"""Which modules draw random numbers in their forward, for ensembles that are vmapped."""
+"""Tells which modules draw random numbers in their forward, for ensembles under `torch.vmap`."""
 
 from __future__ import annotations
 

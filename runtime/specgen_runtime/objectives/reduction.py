@@ -1,4 +1,4 @@
-"""From one loss value per sample to what the optimizer minimises."""
+"""Reduces one loss value per sample to their mean or sum, weighted and masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving target parameters towards the parameters they follow."""
+"""Target updates: `SoftUpdate` and `HardUpdate` move target parameters towards those of the networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .common import LossModule
+from specgen_runtime.objectives.common import LossModule
 
 
 class TargetNetUpdater(ABC):

@@ -1,4 +1,4 @@
-"""Which samples of a batch count, and how much: masks and priority weights found in the data."""
+"""Finds the mask of valid samples and the importance weights in the data of a loss."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Literal, TypeAlias
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.objectives.keys import checked_key, required
 from specgen_runtime.typing import NestedKey
-
-from .keys import checked_key, required
 
 MaskKey: TypeAlias = NestedKey | Literal["auto"] | None
 

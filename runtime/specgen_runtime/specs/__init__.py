@@ -6,8 +6,7 @@ from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.bounded import Bounded, BoundedContinuous, BoundedDiscrete
 from specgen_runtime.specs.boxes import BinaryBox, Box, BoxList, CategoricalBox, ContinuousBox
 from specgen_runtime.specs.choice import Choice
-from specgen_runtime.specs.classes.binary import Binary
-from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.categorical import Binary, Categorical
 from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.classes.onehot import OneHot

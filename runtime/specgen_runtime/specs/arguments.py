@@ -14,10 +14,9 @@ import torch
 from specgen_runtime.typing import DEVICE_TYPING, IndexLike, ShapeLike
 
 __all__ = [
-    "as_continuous",
     "as_count",
     "as_device",
-    "as_discrete",
+    "as_domain_dtype",
     "as_dtype",
     "as_index",
     "as_size",
@@ -126,27 +125,21 @@ def as_dtype(dtype: torch.dtype | None, default: torch.dtype | None = None) -> t
     return dtype
 
 
-def as_continuous(dtype: torch.dtype | None, spec: object) -> torch.dtype:
-    """Read the dtype of a spec that takes floats only; None is torch's default dtype.
+def as_domain_dtype(dtype: torch.dtype | None, domain: str | None, kind: str) -> torch.dtype:
+    """Read the dtype of a spec that takes those of one domain only.
+
+    Args:
+        dtype: what was given; None is torch's default dtype, int64 for discrete specs.
+        domain: `"continuous"` for floats, `"discrete"` for integers and bools, None for all.
+        kind: the class of the spec, for the message.
 
     Raises:
-        TypeError: if it is another dtype.
+        TypeError: if it is a dtype of the other domain.
     """
-    found = as_dtype(dtype)
-    if not found.is_floating_point:
-        raise TypeError(f"{type(spec).__name__} needs a floating-point dtype, got {found}")
-    return found
-
-
-def as_discrete(dtype: torch.dtype | None, spec: object) -> torch.dtype:
-    """Read the dtype of a spec that takes integers and bools only; None is int64.
-
-    Raises:
-        TypeError: if it is another dtype.
-    """
-    found = as_dtype(dtype, torch.int64)
-    if found.is_floating_point:
-        raise TypeError(f"{type(spec).__name__} needs an integer dtype or bool, got {found}")
+    found = as_dtype(dtype, torch.int64 if domain == "discrete" else None)
+    if domain is not None and found.is_floating_point != (domain == "continuous"):
+        needed = "a floating-point dtype" if domain == "continuous" else "an integer dtype or bool"
+        raise TypeError(f"{kind} needs {needed}, got {found}")
     return found
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, Self, TypeAlias, cast
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, cast
 
 import torch
 
-from specgen_runtime.specs.arguments import as_continuous, as_discrete, as_dtype, as_size, integer_range
+from specgen_runtime.specs.arguments import as_domain_dtype, as_size, integer_range
 from specgen_runtime.specs.bounds import distinct, range_text, read_bounds, widths
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
-from specgen_runtime.specs.values import saturate
-from specgen_runtime.specs.variable import Remap
+from specgen_runtime.specs.values import first_false, saturate
+from specgen_runtime.specs.variable_dims import Remap
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike
 
 __all__ = ["Bounded", "BoundedContinuous", "BoundedDiscrete"]
@@ -59,6 +59,9 @@ class Bounded(LeafSpec):
     _versions: tuple[int, ...] = ()
     """How often the bounds had been written to when the way to draw was chosen."""
 
+    _only: ClassVar[str | None] = None
+    """The domain whose dtypes alone the class takes."""
+
     def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102
         # No docstring: editors would show it in place of the class's.
         if cls is not Bounded:
@@ -75,14 +78,11 @@ class Bounded(LeafSpec):
         device: DEVICE_TYPING | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        dtype = self._read_dtype(dtype)
+        dtype = as_domain_dtype(dtype, self._only, type(self).__name__)
         bounds = read_bounds(low, high, None if shape is None else as_size(shape, variable=True), dtype)
         super().__init__(bounds.shape, device, dtype)
         self._low, self._high = self._spread(bounds.low), self._spread(bounds.high)
         self._drawing: _Drawing | None = None
-
-    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
-        return as_dtype(dtype)
 
     def _spread(self, bound: torch.Tensor) -> torch.Tensor:
         if bound.device != self._device:
@@ -207,9 +207,9 @@ class Bounded(LeafSpec):
 
     def _outside(self, value: torch.Tensor) -> str | None:
         inside = (value >= self._low) & (value <= self._high)  # false for NaN
-        if bool(inside.all()):
+        place = first_false(inside)
+        if place is None:
             return None
-        place = tuple(inside.logical_not().nonzero()[0].tolist())
         low = self._low.expand(value.shape)[place].item()
         high = self._high.expand(value.shape)[place].item()
         return self._first_outside(value, inside, f"values in [{low}, {high}]")
@@ -256,8 +256,7 @@ class BoundedContinuous(Bounded):
         TypeError: if `dtype` is not a floating-point dtype; otherwise as `Bounded`.
     """
 
-    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
-        return as_continuous(dtype, self)
+    _only = "continuous"
 
 
 class BoundedDiscrete(Bounded):
@@ -267,8 +266,7 @@ class BoundedDiscrete(Bounded):
         TypeError: if `dtype` is a floating-point dtype; otherwise as `Bounded`.
     """
 
-    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
-        return as_discrete(dtype, self)
+    _only = "discrete"
 
     def cardinality(self) -> int:
         """The number of members, over all elements."""

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from specgen_runtime.specs.arguments import integer_range
-from specgen_runtime.specs.values import SAME_DTYPES, exact
-from specgen_runtime.specs.variable import drawn_size
+from specgen_runtime.specs.values import SAME_DTYPES, exact, first_false
+from specgen_runtime.specs.variable_dims import drawn_size
 from specgen_runtime.typing import ArrayLike
 
 __all__ = ["Bounds", "distinct", "range_text", "read_bounds", "widths"]
@@ -111,9 +111,9 @@ def _wrong_bounds(low: torch.Tensor, high: torch.Tensor) -> ValueError:
     for name, bound in (("low", low), ("high", high)):
         if bool(bound.isnan().any()):
             return ValueError(f"{name} must not be NaN")
-    wrong = low > high
-    low, high = low.expand(wrong.shape), high.expand(wrong.shape)
-    place = tuple(wrong.nonzero()[0].tolist())
+    right = low <= high
+    low, high = low.expand(right.shape), high.expand(right.shape)
+    place = first_false(right) or ()
     where = f" at index {place}" if place else ""
     return ValueError(
         f"low must not be above high: low={low[place].item()}, high={high[place].item()}{where}"

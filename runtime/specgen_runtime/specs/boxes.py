@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 
@@ -68,37 +69,30 @@ class ContinuousBox(Box):
 
 
 @dataclass(frozen=True)
-class CategoricalBox(Box):
-    """The integers `0 … n - 1`; `n == -1` means that their number is not known yet."""
-
+class _Count(Box):
     n: int
 
-    def to(self, dest: torch.dtype | DEVICE_TYPING) -> CategoricalBox:
+    def to(self, dest: torch.dtype | DEVICE_TYPING) -> Self:
         """Return the box itself: it holds no tensor."""
         return self
 
-    def clone(self) -> CategoricalBox:
+    def clone(self) -> Self:
         """Return the box itself: it cannot change."""
         return self
 
 
 @dataclass(frozen=True)
-class BinaryBox(Box):
+class CategoricalBox(_Count):
+    """The integers `0 … n - 1`; `n == -1` means that their number is not known yet."""
+
+
+@dataclass(frozen=True)
+class BinaryBox(_Count):
     """Vectors of `n` zeros and ones.
 
     No spec has it as its space: that of `Binary` is `CategoricalBox(2)`, as each element is by itself. It is here
     for code that makes such boxes of its own.
     """
-
-    n: int
-
-    def to(self, dest: torch.dtype | DEVICE_TYPING) -> BinaryBox:
-        """Return the box itself: it holds no tensor."""
-        return self
-
-    def clone(self) -> BinaryBox:
-        """Return the box itself: it cannot change."""
-        return self
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.non_tensors.constant import Constant
+from specgen_runtime.specs.shapes import Change
 from specgen_runtime.specs.stacks.values import join
-from specgen_runtime.specs.values import checks_encode
-from specgen_runtime.specs.variable import Remap
-from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike, SpecValue
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike, SpecValue
 
 __all__ = ["Choice"]
 
@@ -97,11 +96,6 @@ class Choice(TensorSpec):
         return self._choices[0].dtype
 
     @property
-    def space(self) -> None:
-        """None: each choice has its own."""
-        return None
-
-    @property
     def domain(self) -> str:
         """The domain of each choice."""
         return self._choices[0].domain
@@ -150,10 +144,6 @@ class Choice(TensorSpec):
 
     # Membership
 
-    def _problems(self, value: object) -> Iterator[Problem]:
-        if not self._allows(value):
-            yield (), self._problem(value)
-
     def _allows(self, value: Any) -> bool:
         if any(spec.is_in(value) for spec in self._choices):
             return True
@@ -167,10 +157,13 @@ class Choice(TensorSpec):
         # What a tensordict gives out for a stack of data that are not tensors.
         return value if isinstance(value, list) and isinstance(self._choices[0], Constant) else []
 
-    def _problem(self, value: Any) -> str:
+    def _problem(self, value: Any) -> str | None:
+        if self._allows(value):
+            return None
         for place, part in enumerate(self._parts(value)):
-            if not self._allows(part):
-                return f"in part {place}: {self._problem(part)}"
+            problem = self._problem(part)
+            if problem is not None:
+                return f"in part {place}: {problem}"
         return self._refusals(value)
 
     def _refusals(self, value: Any) -> str:
@@ -234,8 +227,7 @@ class Choice(TensorSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Turn a value into NumPy data, or bare objects, with the choice that it belongs to."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         for spec in self._choices:
             if spec.is_in(val):
                 return spec.to_numpy(val, safe=False)
@@ -291,14 +283,11 @@ class Choice(TensorSpec):
     def _free(self) -> torch.Size:
         return self._choices[0]._free
 
-    def _remap(self, change: Remap) -> Self:
+    def _remap(self, change: Change) -> Self:
         return self._mapped(lambda spec: spec._remap(change))
 
     def _vary(self, dim: int) -> Self:
         return self._mapped(lambda spec: spec._vary(dim))
-
-    def __getitem__(self, index: IndexLike) -> Self:
-        return self._indexed(index)
 
     # Text and comparison
 

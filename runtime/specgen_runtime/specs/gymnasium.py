@@ -17,8 +17,7 @@ from specgen_runtime.extras import import_extra
 from specgen_runtime.specs.arguments import as_dtype
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.bounded import Bounded
-from specgen_runtime.specs.classes.binary import Binary
-from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.categorical import Binary, Categorical
 from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.classes.onehot import OneHot
@@ -28,7 +27,7 @@ from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.stacked_composite import StackedComposite
 from specgen_runtime.specs.stacks.stacking import stack_specs
 from specgen_runtime.specs.unbounded import Unbounded
-from specgen_runtime.specs.variable import has_variable
+from specgen_runtime.specs.variable_dims import has_variable
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = [

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self, cast
 
 import torch
 
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
-from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import Box
-from specgen_runtime.specs.values import checks_encode, equal, to_spec_array
-from specgen_runtime.specs.variable import (
+from specgen_runtime.specs.shapes import Change, with_variable
+from specgen_runtime.specs.values import checks_encode, equal, first_false, to_spec_array
+from specgen_runtime.specs.variable_dims import (
     Remap,
     changed_shape,
     changed_tensor,
@@ -23,12 +23,12 @@ from specgen_runtime.specs.variable import (
     has_variable,
     single,
 )
-from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, NestedKey, ShapeLike
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey, ShapeLike
 
 __all__ = ["LeafSpec"]
 
 
-class LeafSpec(TensorSpec):
+class LeafSpec(TensorSpec[torch.Tensor]):
     """The spec of one tensor.
 
     Subclasses name in `_tensors` the attributes that hold a tensor per element (bounds, masks): their
@@ -37,12 +37,9 @@ class LeafSpec(TensorSpec):
     """
 
     _tensors: ClassVar[tuple[str, ...]] = ()
-    _fixed_dims: ClassVar[int] = 0
-    """Trailing dimensions that belong to the domain (the classes of a one-hot spec) and never change."""
     _always_checked: ClassVar[bool] = False
     """Whether `encode` always checks the domain, not only on request."""
 
-    _shape: torch.Size
     _size: torch.Size
     """The shape of values drawn without dimensions in front: `_shape` with 1 for variable dimensions."""
     _device: torch.device
@@ -58,11 +55,6 @@ class LeafSpec(TensorSpec):
         self._size = drawn_size(self._shape)
         self._device = as_device(device)
         self._dtype = as_dtype(dtype)
-
-    @property
-    def shape(self) -> torch.Size:
-        """Batch and feature dimensions; -1 for those of any size."""
-        return self._shape
 
     @property
     def device(self) -> torch.device:
@@ -86,29 +78,13 @@ class LeafSpec(TensorSpec):
 
     # Values
 
-    @abstractmethod
-    def rand(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Draw a tensor: uniform over the domain, normal where it is unbounded."""
-
-    def sample(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Draw a tensor; the same as `rand`."""
-        return self.rand(shape)
-
     def zero(self, shape: ShapeLike | None = None) -> torch.Tensor:
         """Return zeros, whether or not 0 belongs to the domain."""
         return torch.zeros(self._sized(shape), dtype=self._dtype, device=self._device)
 
-    def zeros(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Return zeros; the same as `zero`."""
-        return self.zero(shape)
-
     def one(self, shape: ShapeLike | None = None) -> torch.Tensor:
         """Return ones, whether or not 1 belongs to the domain."""
         return torch.ones(self._sized(shape), dtype=self._dtype, device=self._device)
-
-    def ones(self, shape: ShapeLike | None = None) -> torch.Tensor:
-        """Return ones; the same as `one`."""
-        return self.one(shape)
 
     def rand_sequence(self, length: int) -> torch.Tensor:
         """Draw `length` values at once, in front: exactly those of `length` successive calls of `rand`."""
@@ -130,11 +106,6 @@ class LeafSpec(TensorSpec):
 
     # Membership
 
-    def _problems(self, value: object) -> Iterator[Problem]:
-        problem = self._problem(value)
-        if problem is not None:
-            yield (), problem
-
     def _problem(self, value: object) -> str | None:
         if not isinstance(value, torch.Tensor):
             return f"expected a tensor, got {type(value).__name__}"
@@ -143,7 +114,7 @@ class LeafSpec(TensorSpec):
         if value.device != self._device:
             return f"expected device {self._device}, got {value.device}"
         if not fits(value.shape, self._shape):
-            return f"expected {self._shape_text()}, got {tuple(value.shape)}"
+            return f"expected {self._dims.expected}, got {tuple(value.shape)}"
         return None if value.is_meta else self._outside(value)
 
     def is_in(self, val: object) -> bool:
@@ -169,14 +140,11 @@ class LeafSpec(TensorSpec):
 
     def _first_outside(self, value: torch.Tensor, inside: torch.Tensor, expected: str) -> str | None:
         """Describe the first element that is not `inside`, if there is one."""
-        if bool(inside.all()):
+        place = first_false(inside)
+        if place is None:
             return None
-        place = tuple(inside.logical_not().nonzero()[0].tolist())
         where = f" at index {place}" if place else ""
         return f"expected {expected}, got {value[place].tolist()}{where}"
-
-    def _shape_text(self) -> str:
-        return f"shape {tuple(self._shape)} (or more dimensions in front)" if self._shape else "any shape"
 
     def type_check(self, value: torch.Tensor, key: NestedKey | None = None) -> None:
         """Check the dtype of a tensor, and nothing else.
@@ -200,7 +168,7 @@ class LeafSpec(TensorSpec):
         if not isinstance(val, torch.Tensor):
             raise TypeError(f"expected a tensor, got {type(val).__name__}")
         if not fits(val.shape, self._shape):
-            raise ValueError(f"cannot project: expected {self._shape_text()}, got {tuple(val.shape)}")
+            raise ValueError(f"cannot project: expected {self._dims.expected}, got {tuple(val.shape)}")
         return self._project(val.to(self._device))
 
     @abstractmethod
@@ -223,7 +191,7 @@ class LeafSpec(TensorSpec):
         if isinstance(val, torch.Tensor):
             val = single(val, self._shape)
             if not fits(val.shape, self._shape):
-                raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.shape)}")
+                raise RuntimeError(f"cannot encode: expected {self._dims.expected}, got {tuple(val.shape)}")
             encoded = val
         else:
             encoded = to_spec_array(val, self._dtype, "the value")
@@ -252,8 +220,7 @@ class LeafSpec(TensorSpec):
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = None) -> Any:
         """Return the tensor as a NumPy array: the inverse of `encode`."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return self._to_numpy(val)
 
     def _to_numpy(self, val: torch.Tensor) -> Any:
@@ -276,9 +243,14 @@ class LeafSpec(TensorSpec):
 
     def _to_dtype(self, dtype: torch.dtype) -> Self:
         """Return the spec with another dtype."""
+        self._check_dtype(dtype)
         new = self.clone()
         new._dtype = dtype
+        new._refresh()
         return new
+
+    def _check_dtype(self, dtype: torch.dtype) -> None:
+        """Raise a ValueError if `dtype` can't hold the members."""
 
     def _replaced(self, change: Remap, shape: torch.Size, device: torch.device) -> Self:
         new = object.__new__(type(self))
@@ -297,34 +269,22 @@ class LeafSpec(TensorSpec):
 
     # Shapes
 
-    @property
-    def _free(self) -> torch.Size:
-        return self._shape[: len(self._shape) - self._fixed_dims]
-
-    def _remap(self, change: Remap) -> Self:
+    def _remap(self, change: Change) -> Self:
         free = self._free
-        fixed = self._shape[len(free) :]
-        return self._replaced(
-            lambda tensor: changed_tensor(change, tensor, free),
-            changed_shape(change, free) + fixed,
-            self._device,
-        )
+        shape = changed_shape(change.apply, free) + self._shape[len(free) :]
+        return self._replaced(lambda tensor: changed_tensor(change.apply, tensor, free), shape, self._device)
 
     def _vary(self, dim: int) -> Self:
         def first(tensor: torch.Tensor) -> torch.Tensor:
             found = first_of_equal(tensor, dim)
             if found is None:
                 raise ValueError(
-                    f"dimension {dim} of {self._text()} can't be variable: what is allowed differs along it, "
+                    f"dimension {dim} of {self._dims.text} can't be variable: what is allowed differs along it, "
                     "or it has size 0"
                 )
             return found
 
-        shape = torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
-        return self._replaced(first, shape, self._device)
-
-    def __getitem__(self, index: IndexLike) -> Self:
-        return self._indexed(index)
+        return self._replaced(first, with_variable(self._shape, dim), self._device)
 
     # Text and comparison
 

@@ -8,8 +8,7 @@ from typing import TypeAlias
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.bounded import Bounded
 from specgen_runtime.specs.boxes import Box, CategoricalBox
-from specgen_runtime.specs.classes.binary import Binary
-from specgen_runtime.specs.classes.categorical import Categorical
+from specgen_runtime.specs.classes.categorical import Binary, Categorical
 from specgen_runtime.specs.classes.multi_categorical import MultiCategorical
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.classes.onehot import OneHot

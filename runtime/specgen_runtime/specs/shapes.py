@@ -1,277 +1,221 @@
-"""`Shaped`: the half of a spec that can be reshaped and indexed like a tensor."""
+"""Changes of shape, as functions on dimensions: what `reshape`, `expand`, indexing and their like do to a spec.
+
+A change is found from the spec's dimensions alone, and is then applied alike to the shape and to each tensor that the
+spec holds per element (bounds, masks). `variable_dims.py` makes it right for dimensions of any size.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from typing import NamedTuple
 
 import torch
+from tensordict import TensorDict
 
 from specgen_runtime.specs.arguments import as_index, size_from_args
-from specgen_runtime.specs.functions import find_torch_function, keep_torch_function
-from specgen_runtime.specs.variable import Remap, changed_shape, has_variable
+from specgen_runtime.specs.variable_dims import Remap, changed_shape, drawn_size, has_variable
 from specgen_runtime.typing import IndexLike
 
-__all__ = ["Shaped"]
+__all__ = [
+    "Change",
+    "Dims",
+    "Names",
+    "expand",
+    "flatten",
+    "free_place",
+    "index",
+    "place_of",
+    "reshape",
+    "squeeze",
+    "unflatten",
+    "unsqueeze",
+    "with_variable",
+]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+Names = tuple[str | None, ...]
+"""The name of each batch dimension of a `Composite`; None for those without one."""
 
 
-class Shaped(ABC):
-    """Something with a shape whose leading dimensions can change, by methods and by torch's functions."""
+class Change(NamedTuple):
+    """What happens to the leading dimensions of tensors, and to the names of these dimensions."""
+
+    apply: Remap
+    rename: Callable[[Names], Names] | None = None
+    """The names after the change, given those of the leading dimensions and of any number behind them; None drops
+    them."""
+
+
+class Dims(NamedTuple):
+    """The dimensions of a spec."""
+
+    shape: torch.Size
+    """all of them; -1 for those of any size."""
+    free: int
+    """how many of the first may change; those behind are columns of classes, which stay last."""
+    kind: str
+    """what messages call the spec."""
 
     @property
-    @abstractmethod
-    def shape(self) -> torch.Size:
-        """Batch and feature dimensions (only the batch dimensions for a `Composite`); -1 is any size."""
+    def text(self) -> str:
+        """The spec in messages."""
+        return f"a {self.kind} of shape {tuple(self.shape)}"
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions of the shape."""
-        return len(self.shape)
-
-    def ndimension(self) -> int:
-        """Number of dimensions of the shape."""
-        return len(self.shape)
-
-    # Subclasses say which leading dimensions are free to change, and how their tensors follow.
+    def expected(self) -> str:
+        """What messages say of the shape that a value should have."""
+        return f"shape {tuple(self.shape)} (or more dimensions in front)" if self.shape else "any shape"
 
     @property
-    @abstractmethod
-    def _free(self) -> torch.Size:
-        """The leading dimensions that may be reshaped and indexed."""
+    def columns_stay(self) -> ValueError:
+        """The error for a change of the columns."""
+        return ValueError(f"the last dimension of {self.text} holds its columns and stays last")
 
-    @abstractmethod
-    def _remap(self, change: Remap) -> Self:
-        """Return the spec with `change` applied to the leading dimensions of all it holds."""
 
-    @abstractmethod
-    def _vary(self, dim: int) -> Self:
-        """Return the spec with free dimension `dim` (not negative) of variable size."""
-
-    def expand(self, *shape: int | Sequence[int]) -> Self:
-        """Return the spec with singleton dimensions enlarged and new ones in front.
-
-        Args:
-            shape: the whole new shape, as integers or as one sequence. Variable dimensions stay -1.
-
-        Raises:
-            ValueError: if another dimension than a singleton would change, or another entry is negative.
-        """
-        new = size_from_args(shape)
-        kept = len(self._free)
-        free = self._new_free(new)
-        added, grown = free[: len(free) - kept], free[len(free) - kept :]
-        if (
-            len(free) < kept
-            or any(
-                old != size and (old != 1 or size < 0) for old, size in zip(self._free, grown, strict=True)
-            )
-            or min(added, default=0) < 0
-        ):
-            raise ValueError(
-                f"cannot expand {self._text()} to {tuple(new)}: only singleton dimensions grow, and new ones "
-                "go in front"
-            )
-        return self._remap(lambda tensor: tensor.expand((*free, *tensor.shape[kept:])))
-
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """Return the spec in another shape with as many elements; one entry may be -1.
-
-        Raises:
-            RuntimeError: if the number of elements differs.
-            ValueError: if the last dimension of a spec whose classes lie along it would change.
-        """
-        new = size_from_args(shape)
-        if not has_variable(self.shape):
-            # Resolved over the whole shape: the fixed part counts too.
-            new = self._tried(lambda tensor: tensor.reshape(new), f"reshape {self._text()} to {tuple(new)}")
-        kept = len(self._free)
-        free = self._new_free(new)
-        return self._changed(
-            lambda tensor: tensor.reshape((*free, *tensor.shape[kept:])),
-            f"reshape {self._text()} to {tuple(new)}",
+def expand(dims: Dims, args: tuple[int | Sequence[int], ...]) -> Change:
+    """Enlarge singleton dimensions and put new ones in front; see `TensorSpec.expand`."""
+    new, kept = size_from_args(args), dims.free
+    free = _new_free(dims, new)
+    added, grown = free[: len(free) - kept], free[len(free) - kept :]
+    if (
+        len(free) < kept
+        or any(old != size and (old != 1 or size < 0) for old, size in zip(dims.shape, grown, strict=False))
+        or min(added, default=0) < 0
+    ):
+        raise ValueError(
+            f"cannot expand {dims.text} to {tuple(new)}: only singleton dimensions grow, and new ones go in front"
         )
+    return Change(
+        lambda tensor: tensor.expand((*free, *tensor.shape[kept:])),
+        lambda names: (*(None for _ in added), *names),
+    )
 
-    def view(self, *shape: int | Sequence[int]) -> Self:
-        """Return the spec in another shape; the same as `reshape`."""
-        return self.reshape(*shape)
 
-    def flatten(self, start_dim: int, end_dim: int) -> Self:
-        """Return the spec with dimensions `start_dim … end_dim` joined into one.
+def reshape(dims: Dims, args: tuple[int | Sequence[int], ...]) -> Change:
+    """Arrange as many elements in another shape; see `TensorSpec.reshape`."""
+    new, kept = size_from_args(args), dims.free
+    what = f"reshape {dims.text} to {tuple(new)}"
+    if not has_variable(dims.shape):
+        # Resolved over the whole shape: the fixed part counts too.
+        new = changed_shape(_or_cannot(what, lambda tensor: tensor.reshape(new)), dims.shape)
+    free = _new_free(dims, new)
+    return Change(_or_cannot(what, lambda tensor: tensor.reshape((*free, *tensor.shape[kept:]))))
 
-        Raises:
-            IndexError: if a dimension is out of range.
-            RuntimeError: if `start_dim` comes after `end_dim`.
-            ValueError: if the size of the last dimension of a spec whose classes lie along it would change.
-        """
-        if not self.ndim and {start_dim, end_dim} <= {0, -1}:
-            return self.unsqueeze(0)  # so does torch
-        start, end = self._dim(start_dim), self._dim(end_dim)
-        what = f"flatten {self._text()} from dimension {start_dim} to {end_dim}"
-        kept = len(self._free)
-        if start > end:
-            raise RuntimeError(f"cannot {what}: the first dimension comes after the last one")
-        if end < kept:
-            return self._changed(lambda tensor: tensor.flatten(start, end), what)
-        # Nothing but singletons can be joined with the columns.
-        self._new_free(self._tried(lambda tensor: tensor.flatten(start, end), what))
-        return self._remap(lambda tensor: tensor.squeeze(tuple(range(start, kept))))
 
-    def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
-        """Return the spec with dimension `dim` split into `sizes`; one entry may be -1.
+def flatten(dims: Dims, start_dim: int, end_dim: int) -> Change:
+    """Join dimensions `start_dim … end_dim` into one; see `TensorSpec.flatten`."""
+    if not dims.shape and {start_dim, end_dim} <= {0, -1}:
+        return unsqueeze(dims, 0)  # so does torch
+    start, end = place_of(dims, start_dim), place_of(dims, end_dim)
+    what = f"flatten {dims.text} from dimension {start_dim} to {end_dim}"
+    if start > end:
+        raise RuntimeError(f"cannot {what}: the first dimension comes after the last one")
+    joined = _or_cannot(what, lambda tensor: tensor.flatten(start, end))
+    if end < dims.free:
+        return Change(joined)
+    # Nothing but singletons can be joined with the columns.
+    _new_free(dims, changed_shape(joined, dims.shape))
+    return Change(lambda tensor: tensor.squeeze(tuple(range(start, dims.free))))
 
-        Raises:
-            IndexError: if `dim` is out of range.
-            RuntimeError: if the sizes do not make up the dimension.
-            ValueError: if the size of the last dimension of a spec whose classes lie along it would change.
-        """
-        place, parts = self._dim(dim), tuple(sizes)
-        what = f"unflatten dimension {dim} of {self._text()} into {parts}"
-        if place >= len(self._free):
-            # Nothing but singletons can be split off the columns.
-            new = self._new_free(self._tried(lambda tensor: torch.unflatten(tensor, place, parts), what))
-            index = (slice(None),) * place + (None,) * (len(new) - place)
-            return self._remap(lambda tensor: tensor[index])
-        return self._changed(lambda tensor: torch.unflatten(tensor, place, parts), what)
 
-    def unsqueeze(self, dim: int) -> Self:
-        """Return the spec with a new singleton dimension at position `dim`.
+def unflatten(dims: Dims, dim: int, sizes: Sequence[int]) -> Change:
+    """Split a dimension into `sizes`; see `TensorSpec.unflatten`."""
+    place, parts = place_of(dims, dim), tuple(sizes)
+    what = f"unflatten dimension {dim} of {dims.text} into {parts}"
+    split = _or_cannot(what, lambda tensor: torch.unflatten(tensor, place, parts))
+    if place < dims.free:
+        return Change(split)
+    # Nothing but singletons can be split off the columns.
+    new = _new_free(dims, changed_shape(split, dims.shape))
+    singletons = (slice(None),) * place + (None,) * (len(new) - place)
+    return Change(lambda tensor: tensor[singletons])
 
-        Raises:
-            ValueError: if `dim` is out of range, or would come after the classes of a one-hot spec.
-        """
-        position = dim + self.ndim + 1 if dim < 0 else dim
-        if not 0 <= position <= self.ndim:
-            raise ValueError(f"dim {dim} is out of range: expected -{self.ndim + 1} … {self.ndim}")
-        if position > len(self._free):
-            raise self._columns_stay()
-        return self._remap(lambda tensor: tensor.unsqueeze(position))
 
-    def squeeze(self, dim: int | None = None) -> Self:
-        """Return the spec without dimension `dim` if its size is 1 (without any singleton, if None).
+def unsqueeze(dims: Dims, dim: int) -> Change:
+    """Put in a singleton dimension; see `TensorSpec.unsqueeze`."""
+    ndim = len(dims.shape)
+    place = dim + ndim + 1 if dim < 0 else dim
+    if not 0 <= place <= ndim:
+        raise ValueError(f"dim {dim} is out of range: expected -{ndim + 1} … {ndim}")
+    if place > dims.free:
+        raise dims.columns_stay
+    return Change(
+        lambda tensor: tensor.unsqueeze(place), lambda names: (*names[:place], None, *names[place:])
+    )
 
-        The columns of a one-hot or multi-categorical spec are never squeezed away by None.
 
-        Raises:
-            IndexError: if `dim` is out of range.
-            ValueError: if it names those columns.
-        """
-        if dim is None:
-            places = tuple(place for place, size in enumerate(self._free) if size == 1)
-            return self._remap(lambda tensor: tensor.squeeze(places)) if places else self
-        position = self._dim(dim)
-        if self.shape[position] != 1:
-            return self
-        if position >= len(self._free):
-            raise self._columns_stay()
-        return self._remap(lambda tensor: tensor.squeeze(position))
+def squeeze(dims: Dims, dim: int | None) -> Change | None:
+    """Take out singleton dimensions; see `TensorSpec.squeeze`. None if there is none."""
+    if dim is None:
+        gone = tuple(place for place, size in enumerate(dims.shape[: dims.free]) if size == 1)
+    else:
+        gone = (place_of(dims, dim),) if dims.shape[place_of(dims, dim)] == 1 else ()
+    if not gone:
+        return None
+    if gone[-1] >= dims.free:
+        raise dims.columns_stay
+    return Change(
+        lambda tensor: tensor.squeeze(gone),
+        lambda names: tuple(name for place, name in enumerate(names) if place not in gone),
+    )
 
-    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """Return the specs along one dimension.
 
-        Raises:
-            IndexError: if `dim` is out of range.
-            ValueError: if it holds the columns of the spec, or is of variable size.
-        """
-        position = self._dim(dim)
-        if position >= len(self._free) or self.shape[position] == -1:
-            raise ValueError(f"cannot unbind dim {dim} of {self._text()}")
-        before: tuple[slice, ...] = (slice(None),) * position
-        return tuple(self._indexed((*before, place)) for place in range(self.shape[position]))
+def index(dims: Dims, item: IndexLike) -> Change:
+    """Take the part of the leading dimensions that an index chooses."""
+    free = dims.shape[: dims.free]
+    full = as_index(item, free, dims.text)
 
-    def make_neg_dim(self, dim: int) -> Self:
-        """Return the spec with dimension `dim` of variable size: its entry of the shape is -1.
+    def rename(names: Names) -> Names:
+        indexed = TensorDict(batch_size=drawn_size(free), names=list(names[: dims.free]))[full]
+        return (*indexed.names, *names[dims.free :])
 
-        Raises:
-            ValueError: if `dim` is out of range, holds the columns of the spec, or the domain differs along it.
-        """
-        position = dim + self.ndim if dim < 0 else dim
-        if not 0 <= position < self.ndim:
-            raise ValueError(f"dim {dim} is out of range: the spec has {self.ndim} dimensions")
-        if position >= len(self._free):
-            raise self._columns_stay()
-        return self if self.shape[position] == -1 else self._vary(position)
+    return Change(lambda tensor: tensor[full], rename)
 
-    def _selected(self, dim: int, index: torch.Tensor) -> Self:
-        """The specs at the places `index` of a dimension: what `torch.index_select` returns."""
-        if index.ndim > 1:
-            raise IndexError(f"index must have one dimension, got shape {tuple(index.shape)}")
-        position = self._dim(dim)
-        if position >= len(self._free):
-            raise self._columns_stay()
-        before: tuple[slice, ...] = (slice(None),) * position
-        return self._indexed((*before, index.reshape(-1)))
 
-    def _indexed(self, index: IndexLike) -> Self:
-        full = as_index(index, self._free, self._text())
-        return self._remap(lambda tensor: tensor[full])
+def place_of(dims: Dims, dim: int) -> int:
+    """A dimension counted from the front.
 
-    def _new_free(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The free part of a new shape, after checking that the fixed part is the same."""
-        fixed = tuple(self.shape[len(self._free) :])
-        if fixed and tuple(shape[-len(fixed) :]) != fixed:
-            raise ValueError(f"{self._columns_stay()}: it must be {fixed[-1]}, got shape {tuple(shape)}")
-        return tuple(shape[: len(shape) - len(fixed)])
+    Raises:
+        IndexError: if there is no such dimension.
+    """
+    place = dim + len(dims.shape) if dim < 0 else dim
+    if not 0 <= place < len(dims.shape):
+        raise IndexError(f"dim {dim} is out of range: the spec has {len(dims.shape)} dimensions")
+    return place
 
-    def _columns_stay(self) -> ValueError:
-        return ValueError(f"the last dimension of {self._text()} holds its columns and stays last")
 
-    def _tried(self, change: Remap, what: str) -> torch.Size:
-        """The shape after a change, if torch allows it for a tensor of this shape."""
+def free_place(dims: Dims, dim: int) -> int:
+    """A dimension counted from the front, after checking that it is no column.
+
+    Raises:
+        IndexError: if there is no such dimension.
+        ValueError: if it holds the columns.
+    """
+    place = place_of(dims, dim)
+    if place >= dims.free:
+        raise dims.columns_stay
+    return place
+
+
+def with_variable(shape: torch.Size, place: int) -> torch.Size:
+    """The shape with one dimension of any size."""
+    return torch.Size([-1 if dim == place else size for dim, size in enumerate(shape)])
+
+
+def _new_free(dims: Dims, shape: Sequence[int]) -> tuple[int, ...]:
+    """The free part of a new shape, after checking that the columns are the same."""
+    fixed = tuple(dims.shape[dims.free :])
+    if fixed and tuple(shape[-len(fixed) :]) != fixed:
+        raise ValueError(f"{dims.columns_stay}: it must be {fixed[-1]}, got shape {tuple(shape)}")
+    return tuple(shape[: len(shape) - len(fixed)])
+
+
+def _or_cannot(what: str, change: Remap) -> Remap:
+    """The change, with an error that says what can't be done where torch can't do it."""
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
         try:
-            return changed_shape(change, self.shape)
+            return change(tensor)
         except RuntimeError:
             raise RuntimeError(f"cannot {what}") from None
 
-    def _changed(self, change: Remap, what: str) -> Self:
-        try:
-            return self._remap(change)
-        except RuntimeError:
-            raise RuntimeError(f"cannot {what}") from None
-
-    def _dim(self, dim: int) -> int:
-        """A dimension counted from the front."""
-        position = dim + self.ndim if dim < 0 else dim
-        if not 0 <= position < self.ndim:
-            raise IndexError(f"dim {dim} is out of range: the spec has {self.ndim} dimensions")
-        return position
-
-    def _name(self) -> str:
-        """What the user calls this kind of spec."""
-        return type(self).__name__
-
-    def _text(self) -> str:
-        return f"a {self._name()} of shape {tuple(self.shape)}"
-
-    # torch's functions, such as torch.stack and torch.squeeze
-
-    @classmethod
-    def implements_for_spec(cls, torch_function: Callable[..., Any]) -> Callable[[_Function], _Function]:
-        """Register what a torch function does for this class of specs and its subclasses; a decorator.
-
-        ```python
-        @Bounded.implements_for_spec(torch.neg)
-        def negate(spec: Bounded) -> Bounded:
-            return Bounded(-spec.high, -spec.low, spec.shape, spec.device, spec.dtype)
-        ```
-        """
-
-        def register(implementation: _Function) -> _Function:
-            keep_torch_function(cls, torch_function, implementation)
-            return implementation
-
-        return register
-
-    @classmethod
-    def __torch_function__(
-        cls,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Called by torch when one of its functions is given a spec."""
-        implementation = find_torch_function(cls, func)
-        return NotImplemented if implementation is None else implementation(*args, **(kwargs or {}))
+    return changed

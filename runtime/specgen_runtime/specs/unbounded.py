@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 import torch
 
-from specgen_runtime.specs.arguments import as_continuous, as_discrete, as_dtype, integer_range
+from specgen_runtime.specs.arguments import as_domain_dtype, integer_range
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import saturate
@@ -26,6 +26,9 @@ class Unbounded(LeafSpec):
         dtype: the dtype; torch's default dtype (float32) if None.
     """
 
+    _only: ClassVar[str | None] = None
+    """The domain whose dtypes alone the class takes."""
+
     def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: D102
         # No docstring: editors would show it in place of the class's.
         if cls is not Unbounded:
@@ -40,10 +43,7 @@ class Unbounded(LeafSpec):
         device: DEVICE_TYPING | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(shape, device, self._read_dtype(dtype))
-
-    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
-        return as_dtype(dtype)
+        super().__init__(shape, device, as_domain_dtype(dtype, self._only, type(self).__name__))
 
     @property
     def space(self) -> ContinuousBox:
@@ -99,8 +99,7 @@ class UnboundedContinuous(Unbounded):
         TypeError: if `dtype` is not a floating-point dtype.
     """
 
-    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
-        return as_continuous(dtype, self)
+    _only = "continuous"
 
 
 class UnboundedDiscrete(Unbounded):
@@ -110,8 +109,7 @@ class UnboundedDiscrete(Unbounded):
         TypeError: if `dtype` is a floating-point dtype.
     """
 
-    def _read_dtype(self, dtype: torch.dtype | None) -> torch.dtype:
-        return as_discrete(dtype, self)
+    _only = "discrete"
 
     def cardinality(self) -> int:
         """The number of members: that of the dtype's values, to the power of the number of elements."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ __all__ = [
     "NUMPY_DTYPES",
     "SAME_DTYPES",
     "checks_encode",
+    "combinations",
     "equal",
     "exact",
+    "first_false",
     "new_tensordict",
     "saturate",
     "to_spec_array",
@@ -59,6 +62,11 @@ def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     return left.shape == right.shape if left.is_meta else torch.equal(left, right)
 
 
+def first_false(flags: torch.Tensor) -> tuple[int, ...] | None:
+    """The index of the first False; None if there is none."""
+    return None if bool(flags.all()) else tuple(flags.logical_not().nonzero()[0].tolist())
+
+
 def new_tensordict(
     entries: Mapping[str, SpecValue],
     batch_size: torch.Size,
@@ -72,6 +80,18 @@ def new_tensordict(
     return TensorDict._new_unsafe(dict(entries), batch_size, device, names)
 
 
+def combinations(counts: Sequence[int]) -> tuple[list[torch.Tensor], int]:
+    """Every choice of one place of each of several rows, the last one changing fastest; and how many there are.
+
+    Returns:
+        For each row, int64 places of shape `(choices,)`; nothing and 0 if there are no rows.
+    """
+    if not counts:
+        return [], 0
+    grid = torch.meshgrid(*(torch.arange(count, device="cpu") for count in counts), indexing="ij")
+    return [places.reshape(-1) for places in grid], math.prod(counts)
+
+
 def exact(value: ArrayLike, name: str) -> torch.Tensor:
     """Read numbers without losing any: float64 or int64, on the CPU.
 
@@ -83,17 +103,22 @@ def exact(value: ArrayLike, name: str) -> torch.Tensor:
         if value.is_complex():
             raise TypeError(f"{name} must be real, got {value.dtype}")
         return value.detach().to("cpu", torch.float64 if value.is_floating_point() else torch.int64)
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
+    array = _as_array(value, name)
     if array.dtype.kind == "f":
         return torch.from_numpy(array.astype(np.float64))
     if array.dtype.kind == "u" and array.size and int(array.max()) > integer_range(torch.int64)[1]:
         raise ValueError(f"{name} does not fit in 64 signed bits: {array.max()}")
-    if array.dtype.kind not in "biu":
-        raise TypeError(f"{name} must be numbers, got {value!r}")
     return torch.from_numpy(array.astype(np.int64))
+
+
+def _as_array(value: ArrayLike, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numbers, got {value!r}")
+    return array
 
 
 def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tensor:
@@ -109,12 +134,7 @@ def to_spec_array(value: ArrayLike, dtype: torch.dtype, name: str) -> torch.Tens
             return torch.from_numpy(value.copy())
         if value.dtype.kind == target.kind == "f":
             return _as_tensor(value, dtype, target)
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"{name} must be numbers of one shape, got {value!r}") from None
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be numbers, got {value!r}")
+    array = _as_array(value, name)
     if target.kind != "f" and array.dtype != target and array.size:
         if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
             raise ValueError(f"{name} must be whole numbers for dtype {dtype}, got {value!r}")

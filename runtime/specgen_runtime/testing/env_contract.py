@@ -1,4 +1,4 @@
-"""What every environment must do, whatever it is."""
+"""`check_env`: all checks of the contract of `EnvBase`."""
 
 from __future__ import annotations
 

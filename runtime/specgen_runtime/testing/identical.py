@@ -1,4 +1,4 @@
-"""Comparing data bit by bit."""
+"""`assert_identical`: compares tensordicts bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment promises as an object: moving, copying, saving and closing it."""
+"""Checks of an environment as an object: moving to devices, state dicts, pickling, closing."""
 
 from __future__ import annotations
 

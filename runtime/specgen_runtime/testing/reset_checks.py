@@ -1,4 +1,4 @@
-"""What partial resets promise: rows inside a mask start anew, all others keep every entry."""
+"""Checks of partial resets: rows in the mask start anew, all others keep every entry."""
 
 from __future__ import annotations
 

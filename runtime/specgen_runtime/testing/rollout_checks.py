@@ -1,4 +1,4 @@
-"""What rollouts promise: exactly what stepping gives, and the rules of ending at every step."""
+"""Checks of rollouts: exactly what stepping gives, and the rules of done flags at every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running environments under a check: with seeds, with policies, and closed again."""
+"""Runs environments for the checks: with seeds, with policies, and closed again."""
 
 from __future__ import annotations
 

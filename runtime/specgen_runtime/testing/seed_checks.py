@@ -1,4 +1,4 @@
-"""What seeds promise."""
+"""Checks of seeds: the same seed gives the same data, another one other data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the specs of an environment promise: locked, unchanged by use, and true of all data."""
+"""Checks of the specs of an environment: locked, unchanged by use, and true of all data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step promises: shapes, inputs that are refused, values that prevail, and data of its own."""
+"""Checks of a step: batch sizes, refused inputs, preset values in `"next"`, and memory that is not shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms: what stands between an environment and its user."""
+"""Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.compose import Compose

@@ -1,4 +1,4 @@
-"""The base class of transforms: what changes between an environment and its user."""
+"""`Transform`: the base class of transforms of environments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CACHED = ("_container", "_parent")
 
 
 class Transform(nn.Module):
-    """A change to what an environment returns, to what it is given, or both.
+    """Changes the data that an environment returns (`_call`), the actions that it takes (`_inv_call`), or both.
 
     A subclass writes the methods for the moments that concern it:
 

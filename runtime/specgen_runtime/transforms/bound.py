@@ -1,4 +1,4 @@
-"""Transforms whose keys are chosen by the user or found in the environment."""
+"""`BoundTransform`: a transform whose keys are chosen by its user or found in the environment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BOUND = ("_bound", "_bound_inv", "_private", "_added_cache")
 
 
 class BoundTransform(Transform, Generic[Row, InverseRow]):
-    """A transform that works on records of keys, bound when they are first needed.
+    """A transform that finds its keys when they are first needed, as records: one for each entry that it works on.
 
     A subclass writes `_bind`, which makes one record for each repetition, and says what its fields are for.
 

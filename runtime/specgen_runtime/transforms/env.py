@@ -1,4 +1,4 @@
-"""`TransformedEnv`: an environment seen through transforms."""
+"""`TransformedEnv`: an environment with transforms."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.step_masks import begin_partial, keep_others
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
-from specgen_runtime.transforms.flags import FlagSet, flag_sets, hand_down
+from specgen_runtime.transforms.flags import FlagSet, flag_sets, raise_done
 from specgen_runtime.transforms.function import TransformLike, as_transform
-from specgen_runtime.transforms.inner_actions import Masks, drawn_inside, inner_masks
 from specgen_runtime.transforms.keys import is_private, private_key, subspec
 from specgen_runtime.typing import NestedKey
 
@@ -243,7 +243,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     @property
     def _first_index(self) -> int:
-        """How many transforms there are further inside: places of private carries never meet."""
+        """How many transforms wrapped environments have: counted on from there, private keys never collide."""
         inner = self.base_env
         return inner._first_index + len(leaves(inner.transform)) if isinstance(inner, TransformedEnv) else 0
 
@@ -292,7 +292,7 @@ class TransformedEnv(EnvBase[TensorDict]):
             if entry._derives_done():
                 before = [each.read(following) for each in self._flag_sets]
                 following = entry._step(tensordict, following)
-                hand_down(following, self._flag_sets, before)
+                raise_done(following, self._flag_sets, before)
             else:
                 following = entry._step(tensordict, following)
         if mask is not None:
@@ -305,7 +305,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     @property
     def _action_masks(self) -> Masks:
-        return inner_masks(self)
+        return base_action_masks(self)
 
     def rand_action(self, tensordict: TensorDict | None = None) -> TensorDict:
         """Write random actions, as the base environment draws them; see `EnvBase.rand_action`.
@@ -313,7 +313,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         Raises:
             RuntimeError: the base environment has a `rand_action` of its own, and transforms change the actions.
         """
-        drawn = drawn_inside(self, tensordict)
+        drawn = base_rand_action(self, tensordict)
         return super().rand_action(tensordict) if drawn is None else drawn
 
     def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:

@@ -1,4 +1,4 @@
-"""Keeping done flags in step after a transform has raised one."""
+"""Raises `done`, and the flags of nested groups, where a transform has set `terminated`, `truncated` or its own flag."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import as_tuple, leaf, leaf_keys, normal
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["FlagSet", "flag_sets", "hand_down"]
+__all__ = ["FlagSet", "flag_sets", "raise_done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def flag_sets(done_spec: Composite) -> tuple[FlagSet, ...]:
     return tuple(sets)
 
 
-def hand_down(
+def raise_done(
     tensordict: TensorDictBase, sets: Sequence[FlagSet], before: Sequence[list[Tensor | None]]
 ) -> None:
     """Raise ``done`` where a flag was raised, and raise the flags of nested groups with it; in place.

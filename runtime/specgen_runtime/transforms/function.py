@@ -1,4 +1,4 @@
-"""A plain function in the place of a transform."""
+"""`FunctionTransform`: a plain function as a transform."""
 
 from __future__ import annotations
 

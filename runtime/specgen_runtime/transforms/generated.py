@@ -1,4 +1,4 @@
-"""The base class of generated transforms: what they carry, their specs, and the tensordicts around them."""
+"""`GeneratedTransform`: the base class of generated transforms, around their pure functions."""
 
 from __future__ import annotations
 

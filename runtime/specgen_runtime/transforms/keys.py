@@ -1,4 +1,4 @@
-"""Nested keys: normal form, renaming, siblings, and the groups of keys that an environment has."""
+"""Reads and renames nested keys, and finds those of an environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specs of what a transform writes, made from the specs of what it reads."""
+"""Derives the spec of what a transform writes from the spec of what it reads."""
 
 from __future__ import annotations
 

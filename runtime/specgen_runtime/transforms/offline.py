@@ -1,4 +1,4 @@
-"""Running a transform that looks at several moments over recorded data."""
+"""Runs a transform that carries values from step to step over recorded data, such as a replay buffer's."""
 
 from __future__ import annotations
 

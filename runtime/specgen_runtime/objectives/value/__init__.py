@@ -1,8 +1,9 @@
-"""Value estimators: what a value network should have said."""
+"""Value estimators: the targets of value networks, computed from rewards and the values of next states."""
 
-from .base import ValueEstimatorBase
-from .kinds import ValueEstimators
-from .making import EstimatorType, made_estimator
+from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.kinds import ValueEstimators
+from specgen_runtime.objectives.value.make_estimator import EstimatorType, make_estimator
+
 from .td0 import TD0Estimator, td0_value_estimate
 
 __all__ = [
@@ -10,6 +11,6 @@ __all__ = [
     "TD0Estimator",
     "ValueEstimatorBase",
     "ValueEstimators",
-    "made_estimator",
+    "make_estimator",
     "td0_value_estimate",
 ]

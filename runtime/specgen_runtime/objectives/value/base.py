@@ -1,4 +1,4 @@
-"""What all value estimators share: keys, hyper-parameters as buffers, reading the signals."""
+"""`ValueEstimatorBase`: what all value estimators share: keys, hyper-parameters as buffers, reading rewards and flags."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey as TensorDictKey
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.keys import checked_updates, next_key, required
 from specgen_runtime.typing import NestedKey
-
-from ..keys import checked_updates, next_key, required
 
 
 class ValueEstimatorBase(nn.Module, ABC):

@@ -1,4 +1,4 @@
-"""The one-step bootstrapped return."""
+"""`TD0Estimator`: the one-step bootstrapped return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from .base import ValueEstimatorBase, checked_discount
+from specgen_runtime.objectives.value.base import ValueEstimatorBase, checked_discount
 
 
 def td0_value_estimate(

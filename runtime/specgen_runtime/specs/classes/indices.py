@@ -1,4 +1,4 @@
-"""Specs whose values are class indices: what `Categorical`, `Binary` and `MultiCategorical` share."""
+"""`IndexSpec`: specs whose values are class indices; what `Categorical`, `Binary` and `MultiCategorical` share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import torch
 
 from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.specs.classes.masks import nearest_allowed
-from specgen_runtime.specs.classes.onehot import OneHot
-from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
-from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, saturate
-from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
+from specgen_runtime.specs.classes.spec import ClassSpec, holds_classes
+from specgen_runtime.specs.values import NUMPY_DTYPES, first_false, saturate
+from specgen_runtime.typing import ArrayLike
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ElementSpec", "IndexSpec"]
+__all__ = ["IndexSpec"]
 
 _EXACT = 2**24
 """All whole numbers up to this are exact in float32 and float64."""
@@ -56,10 +55,9 @@ class IndexSpec(ClassSpec):
             inside &= value <= most
         if value.is_floating_point():
             inside &= (value == value.floor()) & value.isfinite()
-        if bool(inside.all()):
-            return None
-        if isinstance(most, torch.Tensor):
-            most = int(most.expand(value.shape)[tuple(inside.logical_not().nonzero()[0].tolist())])
+        place = first_false(inside)
+        if isinstance(most, torch.Tensor) and place is not None:
+            most = int(most.expand(value.shape)[place])
         return self._first_outside(value, inside, "classes" if most is None else f"classes 0 … {most}")
 
     def _are_classes(self, value: torch.Tensor) -> bool | None:
@@ -168,8 +166,7 @@ class IndexSpec(ClassSpec):
         Raises:
             AssertionError: if `safe` is set and `val` does not belong to the spec.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return val
 
     def to_categorical_spec(self) -> Self:
@@ -188,100 +185,3 @@ class IndexSpec(ClassSpec):
             raise ValueError(
                 f"dtype {dtype} holds at most {integer_range(dtype)[1] + 1} classes, got {self._domain_text()}"
             )
-
-
-class ElementSpec(IndexSpec):
-    """Class indices with the same number of classes for every element."""
-
-    _n: int
-
-    def __init__(
-        self, n: int, shape: ShapeLike, device: DEVICE_TYPING | None, dtype: torch.dtype | None
-    ) -> None:
-        super().__init__(shape, device, dtype)
-        self._n = n
-        self._mask = None
-        if n >= 0:
-            self._count = n
-            self._limits = np.array(n, np.uint64)
-        self._check_dtype(self._dtype)
-
-    @property
-    def n(self) -> int:
-        """The number of classes of each element."""
-        return self._n
-
-    @property
-    def _widths(self) -> tuple[int, ...]:
-        return (self.n,)
-
-    @property
-    def _rows(self) -> torch.Size:
-        return self._size
-
-    @property
-    def _most(self) -> int | None:
-        return self._n - 1
-
-    @property
-    def _largest(self) -> int:
-        return -1 if self._most is None else self._most
-
-    def _drawn(self, shape: ShapeLike | None) -> torch.Tensor:
-        return torch.randint(self.n, self._sized(shape), dtype=self._dtype, device=self._device)
-
-    def index(self, index: Any, tensor_to_index: SpecValue) -> SpecValue:
-        """Choose from a tensor, along its last dimension, what belongs to classes.
-
-        ```python
-        Categorical(4).index(torch.tensor(2), values)  # values[..., 2]
-        Categorical(4, (2,)).index(torch.tensor([3, 1]), values)  # values[..., [3, 1]]
-        ```
-
-        Args:
-            index: classes. Those of a spec of shape `()` choose one entry for each place of the batch; otherwise
-                their last dimension lists the classes, and those in front broadcast to the batch.
-            tensor_to_index: `(*batch, n)`.
-
-        Returns:
-            `(*batch,)` for a spec of shape `()`, else `(*batch, k)` for `k` classes along the last dimension.
-
-        Raises:
-            ValueError: if `index` does not hold classes of the spec, or the tensor has fewer entries than there
-                are classes.
-        """
-        problem = self._index_problem(index)
-        if problem is not None:
-            raise ValueError(f"cannot index: {problem}")
-        if self.ndim:
-            return choose(tensor_to_index, index.long(), self._n)
-        places = index.long().expand(tensor_to_index.shape[:-1]).unsqueeze(-1)
-        chosen: SpecValue = choose(tensor_to_index, places, self._n).squeeze(-1)
-        return chosen
-
-    def to_one_hot(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
-        """Turn classes into one-hot vectors.
-
-        Args:
-            val: classes, any shape.
-            safe: check that `val` belongs to the spec; by default the environment variable
-                `CHECK_SPEC_ENCODE`.
-
-        Returns:
-            bool, `(*val.shape, n)`.
-
-        Raises:
-            AssertionError: if `safe` is set and `val` does not belong to the spec.
-            RuntimeError: if a class is out of range.
-        """
-        if checks_encode(safe):
-            self.assert_is_in(val)
-        vectors = val.unsqueeze(-1) == torch.arange(self.n, device=val.device)
-        if not val.is_meta and int(vectors.count_nonzero()) != val.numel():
-            problem = self._first_outside(val, vectors.any(-1), f"classes 0 … {self.n - 1}")
-            raise RuntimeError(f"cannot convert: {problem}")
-        return vectors
-
-    def to_one_hot_spec(self) -> OneHot:
-        """The spec of what `to_one_hot` returns, with the same mask: a `OneHot` of shape `(*shape, n)`."""
-        return OneHot(self.n, (*self._shape, self.n), self._device, mask=self._mask)

@@ -14,9 +14,9 @@ from specgen_runtime.specs.boxes import BoxList
 from specgen_runtime.specs.classes.indices import IndexSpec
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.classes.spec import choose, read_counts
-from specgen_runtime.specs.stacks.stacking import stack_specs
-from specgen_runtime.specs.values import checks_encode
-from specgen_runtime.specs.variable import changed_shape, changed_tensor, drawn_size, fits, has_variable
+from specgen_runtime.specs.shapes import place_of
+from specgen_runtime.specs.torch_functions import stack
+from specgen_runtime.specs.variable_dims import changed_shape, changed_tensor, drawn_size, fits, has_variable
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, IndexLike, ShapeLike, SpecValue
 
 __all__ = ["MultiCategorical"]
@@ -114,7 +114,7 @@ class MultiCategorical(IndexSpec):
         return self._remove_singleton and self._shape == (1,)
 
     @property
-    def _widths(self) -> tuple[int, ...]:
+    def _widths(self) -> tuple[int, ...]:  # type: ignore[override]  # where rows differ, there are none
         if self._columns is None:
             raise ValueError(f"the numbers of classes differ from row to row: nvec={self.nvec.tolist()}")
         return self._columns
@@ -122,10 +122,6 @@ class MultiCategorical(IndexSpec):
     @property
     def _groups(self) -> int:
         return self._shape[-1]
-
-    @property
-    def _rows(self) -> torch.Size:
-        return self._size[:-1]
 
     @property
     def _most(self) -> torch.Tensor:
@@ -269,7 +265,9 @@ class MultiCategorical(IndexSpec):
         if problem is not None:
             raise ValueError(f"cannot index: {problem}")
         if self._columns is None:
-            raise ValueError(f"cannot index: rows of {self._text()} differ, so that a class has no one place")
+            raise ValueError(
+                f"cannot index: rows of {self._dims.text} differ, so that a class has no one place"
+            )
         return choose(tensor_to_index, self._places(index.long()), sum(self._columns))
 
     def to_one_hot(self, val: torch.Tensor, safe: bool | None = None) -> torch.Tensor:
@@ -289,8 +287,7 @@ class MultiCategorical(IndexSpec):
                 a nested tensor can't hold them.
         """
         val = self._with_column(val)
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         problem = None if val.is_meta else self._not_classes(val)
         if problem is not None:
             raise RuntimeError(f"cannot convert: {problem}")
@@ -300,7 +297,7 @@ class MultiCategorical(IndexSpec):
         parts = self.unbind(0)
         if val.ndim != self.ndim or any(part._columns is None for part in parts):
             raise RuntimeError(
-                f"rows of {self._text()} differ: a nested tensor can only hold one value whose rows differ "
+                f"rows of {self._dims.text} differ: a nested tensor can only hold one value whose rows differ "
                 f"along its first dimension; got a value of shape {tuple(val.shape)}"
             )
         return torch.nested.nested_tensor(
@@ -316,28 +313,28 @@ class MultiCategorical(IndexSpec):
         if self._columns is not None:
             shape = (*self._shape[:-1], sum(self._columns))
             return MultiOneHot(self._columns, shape, self._device, mask=self._mask)
-        return stack_specs([part.to_one_hot_spec() for part in self.unbind(0)])
+        return stack([part.to_one_hot_spec() for part in self.unbind(0)])
 
     # Shapes, text and comparison
 
     def _indexed(self, index: IndexLike) -> Self:
         """As for a tensor: the index may reach into the columns, each of which stands for itself."""
-        full = as_index(index, self._shape, self._text())
+        full = as_index(index, self._shape, self._dims.text)
         last = full[-1]
         if isinstance(last, slice) and last == slice(None):
             return super()._indexed(full[:-1])
         if self._mask is not None:
-            raise IndexError(f"cannot take columns of {self._text()}: it is masked")
+            raise IndexError(f"cannot take columns of {self._dims.text}: it is masked")
         counts = changed_tensor(lambda tensor: tensor[full], self.nvec, self._shape)
         shape = changed_shape(lambda tensor: tensor[full], self._shape)
         if not counts.numel():
-            raise IndexError(f"nothing is left of {self._text()}: an index takes no column, or no row")
+            raise IndexError(f"nothing is left of {self._dims.text}: an index takes no column, or no row")
         # A single class keeps a dimension, but its values need not have it.
         single = self._remove_singleton or not shape
         return type(self)(counts, shape or (1,), self._device, self._dtype, None, single)
 
     def _selected(self, dim: int, index: torch.Tensor) -> Self:
-        if self._dim(dim) < len(self._free) or index.ndim > 1:
+        if place_of(self._dims, dim) < len(self._free) or index.ndim > 1:
             return super()._selected(dim, index)
         return self._indexed((..., index.reshape(-1)))
 

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.classes.masks import draw_allowed, read_mask
 from specgen_runtime.specs.leaf import LeafSpec
 from specgen_runtime.specs.values import exact
-from specgen_runtime.specs.variable import has_variable
+from specgen_runtime.specs.variable_dims import has_variable
 from specgen_runtime.typing import ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class ClassSpec(LeafSpec):
     _side_by_side: ClassVar[bool] = False
     """Whether class indices have a last dimension for the groups; otherwise there is one group."""
 
+    _widths: tuple[int, ...]
+    """How many classes each group of a row has."""
     _mask: torch.Tensor | None
     _offsets: torch.Tensor | None = None
     """Where the classes of each group begin among those of the row; made when it is first needed."""
@@ -54,18 +56,13 @@ class ClassSpec(LeafSpec):
         return "discrete"
 
     @property
-    @abstractmethod
-    def _widths(self) -> tuple[int, ...]:
-        """How many classes each group of a row has."""
-
-    @property
     def _groups(self) -> int:
         return len(self._widths)
 
     @property
-    @abstractmethod
     def _rows(self) -> torch.Size:
         """The dimensions of the rows (variable ones have size 1)."""
+        return self._size[: len(self._size) - self._fixed_dims]
 
     @abstractmethod
     def _from_classes(self, classes: torch.Tensor) -> torch.Tensor:
@@ -167,7 +164,7 @@ class ClassSpec(LeafSpec):
         count = self.cardinality() if allowed is None else math.prod(map(len, allowed))
         if count * max(1, self._shape.numel()) > _MOST_NUMBERS:
             many = "infinitely many" if count == math.inf else f"about 10^{math.log10(count):.0f}"
-            raise NotImplementedError(f"{self._text()} can't be enumerated: it has {many} members")
+            raise NotImplementedError(f"{self._dims.text} can't be enumerated: it has {many} members")
         return self._from_classes(self._combined(allowed, int(count)))
 
     def _sizes(self) -> list[int]:
@@ -221,16 +218,6 @@ class ClassSpec(LeafSpec):
         return None if index.is_meta else self._not_classes(index)
 
     # Copies, text and comparison
-
-    def _check_dtype(self, dtype: torch.dtype) -> None:
-        """Raise a ValueError if `dtype` can't hold the classes."""
-
-    def _to_dtype(self, dtype: torch.dtype) -> Self:
-        self._check_dtype(dtype)
-        new = self.clone()
-        new._dtype = dtype
-        new._refresh()
-        return new
 
     def _masked_text(self) -> str:
         return "" if self._mask is None else ", masked"

@@ -11,8 +11,8 @@ from specgen_runtime.specs.arguments import as_size
 from specgen_runtime.specs.classes.masks import greatest_allowed
 from specgen_runtime.specs.classes.register import Register
 from specgen_runtime.specs.classes.spec import ClassSpec, choose, holds_classes
-from specgen_runtime.specs.values import NUMPY_DTYPES, checks_encode, to_spec_array
-from specgen_runtime.specs.variable import fits, single
+from specgen_runtime.specs.values import NUMPY_DTYPES, first_false, to_spec_array
+from specgen_runtime.specs.variable_dims import fits, single
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, ShapeLike, SpecValue
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class VectorSpec(ClassSpec):
                 f"the last dimension of shape must be {total_text}={total}, got shape {tuple(size)}"
             )
         super().__init__(size, device, dtype)
-        self._group_widths = widths
+        self._widths = widths
         self._limits = np.array(widths if self._side_by_side else widths[0], np.uint64)
         self._registers = tuple(map(Register, widths)) if use_register else None
         self.update_mask(mask)
@@ -56,14 +56,6 @@ class VectorSpec(ClassSpec):
     def use_register(self) -> bool:
         """Whether values from outside become classes in the order in which `encode` first sees them."""
         return self._registers is not None
-
-    @property
-    def _widths(self) -> tuple[int, ...]:
-        return self._group_widths
-
-    @property
-    def _rows(self) -> torch.Size:
-        return self._size[:-1]
 
     @property
     def _class_shape(self) -> torch.Size:
@@ -105,10 +97,10 @@ class VectorSpec(ClassSpec):
     def _not_classes(self, value: torch.Tensor) -> str | None:
         if value.shape[-1:] != self._shape[-1:]:
             return f"expected {self._shape[-1]} columns, got shape {tuple(value.shape)}"
-        single = self._single(value)
-        if bool(single.all()):
+        place = first_false(self._single(value))
+        if place is None:
             return None
-        *row, group = single.logical_not().nonzero()[0].tolist()
+        *row, group = place
         found = self._split(value)[group][tuple(row)].tolist()
         where = f" at index {tuple(row)}" if row else ""
         which = f" in group {group}" if self._groups > 1 else ""
@@ -206,8 +198,8 @@ class VectorSpec(ClassSpec):
         inside = (groups >= 0) & (groups <= most)
         if groups.is_floating_point():
             inside &= groups == groups.floor()
-        if not bool(inside.all()):
-            place = tuple(inside.logical_not().nonzero()[0].tolist())
+        place = first_false(inside)
+        if place is not None:
             expected = f"classes 0 … {self._widths[place[-1]] - 1}"
             where = place if self._side_by_side else place[:-1]
             raise self._out_of_range(
@@ -302,8 +294,7 @@ class VectorSpec(ClassSpec):
             AssertionError: if `safe` is set and `val` does not belong to the spec.
             RuntimeError: if the last dimension has another size.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         if not val.ndim or val.shape[-1] != self._shape[-1]:
             raise RuntimeError(f"cannot convert: expected {self._shape[-1]} columns, got {tuple(val.shape)}")
         return self._indices(val)
@@ -314,8 +305,7 @@ class VectorSpec(ClassSpec):
         Raises:
             AssertionError: if `safe` is set and `val` does not belong to the spec.
         """
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return val
 
     def to_one_hot_spec(self) -> Self:

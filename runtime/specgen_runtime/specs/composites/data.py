@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TypedTensorDict, is_tensor_collection, is_tensorclass
 
-from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composites.names import Names
 from specgen_runtime.specs.keys import as_path
+from specgen_runtime.specs.shapes import Names
 from specgen_runtime.specs.values import new_tensordict
 
-__all__ = ["ABSENT", "as_data_cls", "common_batch", "entry_of", "is_data", "made", "unflattened"]
+__all__ = ["ABSENT", "as_data_cls", "entry_of", "is_data", "made", "unflattened", "value_name"]
 
 ABSENT: Any = object()
-"""What `entry_of` returns if there is no entry."""
+"""Stands for an entry that is not there."""
 
 
 def as_data_cls(data_cls: type | None) -> type | None:
@@ -40,7 +39,7 @@ def made(
     batch_size: torch.Size,
     device: torch.device | None,
     names: Names | None,
-) -> Any:
+) -> TensorDict:
     """Make a value of entries that are known to fit.
 
     Args:
@@ -55,7 +54,7 @@ def made(
         listed = [*(None for _ in range(len(batch_size) - len(names))), *names]
     if data_cls is None or data_cls is TensorDict:
         return new_tensordict(entries, batch_size, device, listed)
-    value = data_cls.from_dict(dict(entries), batch_size=batch_size, device=device)
+    value: TensorDict = data_cls.from_dict(dict(entries), batch_size=batch_size, device=device)
     if listed is not None:
         value.names = listed
     return value
@@ -95,22 +94,6 @@ def unflattened(data: Mapping[Any, Any]) -> dict[str, Any]:
     return nested
 
 
-def common_batch(entries: Iterable[tuple[str, Any, TensorSpec]], batch: torch.Size) -> torch.Size:
-    """The batch size of a value, whose entries may have further dimensions in front of those of their specs.
-
-    Args:
-        entries: name, value and spec of each.
-        batch: the batch dimensions of the specs, with -1 for variable ones.
-
-    Raises:
-        RuntimeError: if the entries' batch dimensions differ.
-    """
-    found: dict[torch.Size, str] = {}
-    for name, value, spec in entries:
-        found.setdefault(value.shape[: value.ndim - spec.ndim + len(batch)], name)
-    if len(found) > 1:
-        (first, one), (second, other), *_ = found.items()
-        raise RuntimeError(
-            f"the batch dimensions of the entries differ: {one!r} has {tuple(first)}, {other!r} has {tuple(second)}"
-        )
-    return next(iter(found))
+def value_name(data_cls: type | None) -> str:
+    """What messages call a value of a composite with this `data_cls`."""
+    return "tensordict" if data_cls is None else data_cls.__name__

@@ -1,157 +1,150 @@
-"""`CompositeValues`: the half of a `Composite` that makes values of its own."""
+"""Values of a `Composite`, entry by entry: what `is_in`, `project`, `encode` and their like do, given the entries."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 
-from specgen_runtime.specs.arguments import as_size
-from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.composites.data import made
-from specgen_runtime.specs.composites.entries import SpecEntries
-from specgen_runtime.specs.variable import fits
-from specgen_runtime.typing import ShapeLike, SpecValue
+from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.composites.data import ABSENT, entry_of, unflattened
+from specgen_runtime.specs.keys import say_where, unknown_key
+from specgen_runtime.specs.values import combinations
+from specgen_runtime.specs.variable_dims import drawn_size, fits
 
-__all__ = ["CompositeValues"]
+__all__ = [
+    "Specs",
+    "all_members",
+    "check_type",
+    "check_types",
+    "encode",
+    "encoded_batch",
+    "looked_up",
+    "problems",
+    "project",
+]
+
+Specs = Mapping[str, TensorSpec | None]
+"""The entries of a composite."""
 
 
-class CompositeValues(SpecEntries):
-    """Named specs whose values are tensordicts, or of a class of data with these entries."""
+def looked_up(specs: Specs, value: object) -> Iterator[tuple[str, TensorSpec, Any]]:
+    """The entries with a spec and what a value has under their names; ABSENT where it should have something."""
+    for name, spec in specs.items():
+        if spec is None:
+            continue
+        entry = entry_of(value, name)
+        if entry is not ABSENT or spec._has_values():
+            yield name, spec, entry
 
-    _data_cls: type | None
 
-    @property
-    def data_cls(self) -> type | None:
-        """The class of the values; None if any tensordict will do."""
-        return self._data_cls
+def problems(specs: Specs, value: object) -> Iterator[Problem]:
+    """Why a tensordict, or another mapping, does not belong to its specs."""
+    for name, spec, entry in looked_up(specs, value):
+        if entry is ABSENT:
+            yield (name,), f"expected {spec!r}, got nothing"
+            continue
+        for path, what in spec._problems(entry):
+            yield (name, *path), what
 
-    @property
-    def _value_name(self) -> str:
-        """What messages call a value."""
-        return "tensordict" if self._data_cls is None else self._data_cls.__name__
 
-    def rand(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Draw a tensordict, entry after entry in their order, from torch's global generator.
+def check_types(specs: Specs, value: Any, path: tuple[str, ...]) -> None:
+    """Check the dtypes of the entries of a tensordict that stands at a path of names; see `Composite.type_check`."""
+    for name, spec, entry in looked_up(specs, value):
+        if entry is ABSENT:
+            raise KeyError(f"key {(*path, name)!r}: expected {spec!r}, got nothing")
+        check_type(spec, entry, (*path, name))
 
-        Args:
-            shape: dimensions to put in front of the batch dimensions.
-        """
-        return self._made(lambda spec, lead: spec.rand(lead), shape)
 
-    def sample(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Draw a tensordict; the same as `rand`."""
-        return self.rand(shape)
+def check_type(spec: Any, value: Any, path: tuple[str, ...]) -> None:
+    """Check the dtype of the entry at a path of names, or those of its own entries."""
+    if spec is not None and spec._specs is not None:
+        spec._check_types(value, path)
+    elif spec is not None:
+        spec.type_check(value, path if len(path) > 1 else path[0])
 
-    def zero(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of zeros, whether or not 0 belongs to the domains.
 
-        Args:
-            shape: dimensions to put in front of the batch dimensions.
-        """
-        return self._made(lambda spec, lead: spec.zero(lead), shape)
+def project(specs: Specs, value: TensorDictBase) -> None:
+    """Map every entry of a tensordict into its spec, in place; see `Composite.project`."""
+    for name, spec, entry in looked_up(specs, value):
+        if entry is ABSENT:
+            raise KeyError(f"cannot project: no entry {name!r} in the tensordict, expected {spec!r}")
+        try:
+            projected = spec.project(entry)
+        except (KeyError, RuntimeError, ValueError, TypeError) as error:
+            say_where(error, f"key {name!r}")
+            raise
+        if projected is not entry:
+            value.set(name, projected)
 
-    def zeros(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of zeros; the same as `zero`."""
-        return self.zero(shape)
 
-    def one(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of ones, whether or not 1 belongs to the domains.
+def encode(specs: Specs, data: Any, ignore_device: bool) -> dict[str, Any]:
+    """Encode a mapping of data, entry by entry; see `Composite.encode`."""
+    encoded = {}
+    for name, entry in data.items():
+        spec = specs.get(name, ABSENT)
+        if spec is None:
+            continue
+        if spec is ABSENT:
+            if not isinstance(name, str):
+                return encode(specs, unflattened(data), ignore_device)
+            raise unknown_key(name, specs)
+        if entry is None:
+            raise RuntimeError(f"cannot encode: the entry {name!r} is missing, got None for {spec!r}")
+        try:
+            encoded[name] = spec.encode(entry, ignore_device=ignore_device)
+        except (KeyError, RuntimeError, ValueError, TypeError, AssertionError) as error:
+            say_where(error, f"key {name!r}")
+            raise
+    return encoded
 
-        Args:
-            shape: dimensions to put in front of the batch dimensions.
-        """
-        return self._made(lambda spec, lead: spec.one(lead), shape)
 
-    def ones(self, shape: ShapeLike | None = None) -> TensorDict:
-        """Return a tensordict of ones; the same as `one`."""
-        return self.one(shape)
+def encoded_batch(specs: Specs, data: object, encoded: Mapping[str, Any], batch: torch.Size) -> torch.Size:
+    """The batch size of what was encoded: a tensordict's own, or what the entries have in common.
 
-    def _made(
-        self, make: Callable[[TensorSpec, torch.Size | None], SpecValue], shape: ShapeLike | None
-    ) -> TensorDict:
-        """A tensordict of what is made of each entry, given the dimensions to put in front."""
-        lead = None if shape is None else as_size(shape)
-        return self._filled(
-            {name: make(spec, lead) for name, spec in self._specs.items() if spec is not None}, lead
+    Args:
+        specs: the entries of the composite; their values may have further dimensions in front.
+        data: what was encoded.
+        encoded: the values, by name.
+        batch: the batch dimensions of the composite, with -1 for variable ones.
+
+    Raises:
+        RuntimeError: if the values' batch dimensions differ.
+    """
+    count, size = len(batch), drawn_size(batch)
+    if isinstance(data, TensorDictBase) and len(data.batch_size) > count and fits(data.batch_size, batch):
+        return torch.Size(data.batch_size)
+    # Nested tensors have no shape; none has dimensions in front of its spec's.
+    shaped = {
+        name: value for name, value in encoded.items() if count and not getattr(value, "is_nested", False)
+    }
+    if all(value.shape[:count] == size for value in shaped.values()):
+        return size
+    found: dict[torch.Size, str] = {}
+    for name, value in shaped.items():
+        ndim: int = specs[name].ndim  # type: ignore[union-attr]  # without a spec there is no value
+        found.setdefault(value.shape[: value.ndim - ndim + count], name)
+    if len(found) > 1:
+        (first, one), (second, other), *_ = found.items()
+        raise RuntimeError(
+            f"the batch dimensions of the entries differ: {one!r} has {tuple(first)}, {other!r} has {tuple(second)}"
         )
+    return next(iter(found))
 
-    def rand_sequence(self, length: int) -> TensorDict:
-        """Draw `length` tensordicts at once, in front: exactly those of successive calls of `rand`."""
-        lead = torch.Size((length,))
-        if length == 0:
-            return self.rand(lead)
-        if sum(spec is not None for spec in self.values(True, True)) < 2:
-            drawn = {
-                name: spec.rand_sequence(length) for name, spec in self._specs.items() if spec is not None
-            }
-            return self._filled(drawn, lead)
-        # The draws of several entries alternate.
-        stacked: Any = torch.stack([self.rand() for _ in range(length)])
-        return stacked
 
-    def _filled(self, entries: Mapping[str, Any], lead: torch.Size | None) -> TensorDict:
-        batch = self._size if lead is None else lead + self._size
-        filled: TensorDict = made(self._data_cls, entries, batch, self._device, self._names)
-        return filled
-
-    def rand_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Draw a value for the batch of a tensordict, and put it in there, in place of what it has."""
-        return self._updated(val, self.rand)
-
-    def zeros_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Put zeros into a tensordict, in place of what it has; see `zero`."""
-        return self._updated(val, self.zero)
-
-    def ones_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Put ones into a tensordict, in place of what it has; see `one`."""
-        return self._updated(val, self.one)
-
-    def _updated(self, val: TensorDictBase, make: Callable[[torch.Size], TensorDict]) -> TensorDictBase:
-        batch = val.batch_size
-        lead = batch[: len(batch) - len(self._shape)] if fits(batch, self._shape) else torch.Size()
-        return val.update(make(lead))
-
-    def cardinality(self) -> int | float:
-        """The number of members, leaving out entries of which nothing is known; 0 if there are no others.
-
-        Raises:
-            NotImplementedError: if the members of an entry can't be counted.
-        """
-        counts = [spec.cardinality() for _, spec in self._counted()]
-        return math.prod(counts) if counts else 0
-
-    def enumerate(self, use_mask: bool = False) -> TensorDict:
-        """Return all members, along a new dimension in front; the last entry changes fastest.
-
-        Args:
-            use_mask: leave out what the masks of entries do not allow.
-
-        Raises:
-            NotImplementedError: if there are infinitely many, or more than memory holds.
-        """
-        parts: dict[str, Any] = {name: spec.enumerate(use_mask) for name, spec in self._counted()}
-        grid = (
-            torch.meshgrid(*(torch.arange(len(part), device="cpu") for part in parts.values()), indexing="ij")
-            if parts
-            else ()
-        )
-        places = dict(zip(parts, (place.reshape(-1) for place in grid), strict=True))
-        lead = torch.Size((math.prod(map(len, parts.values())) if parts else 0,))
-        members = {
-            name: parts[name][places[name]] if name in parts else spec.zero(lead)
-            for name, spec in self._specs.items()
-            if spec is not None
-        }
-        return self._filled(members, lead)
-
-    def _counted(self) -> list[tuple[str, TensorSpec]]:
-        """The entries that have members to choose from."""
-        return [
-            (name, spec)
-            for name, spec in self._specs.items()
-            if spec is not None and not (isinstance(spec, CompositeValues) and not spec._counted())
-        ]
+def all_members(specs: Specs, use_mask: bool) -> tuple[dict[str, Any], int]:
+    """Every choice of one member of each entry, and how many there are; the last entry changes fastest."""
+    members: dict[str, Any] = {
+        name: spec.enumerate(use_mask)
+        for name, spec in specs.items()
+        if spec is not None and spec._has_values()
+    }
+    places, count = combinations([len(rows) for rows in members.values()])
+    chosen = {name: rows[place] for (name, rows), place in zip(members.items(), places, strict=True)}
+    return {
+        name: chosen[name] if name in chosen else spec.zero((count,))
+        for name, spec in specs.items()
+        if spec is not None
+    }, count

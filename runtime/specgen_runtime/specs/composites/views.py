@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, TypedDict, TypeVar
 
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.keys import as_path, is_key
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["SpecItems", "SpecKeys", "SpecValues", "Viewed"]
+__all__ = ["SpecItems", "SpecKeys", "SpecValues", "ViewOptions"]
 
 _Key = TypeVar("_Key", bound=NestedKey, covariant=True)
 
 
-class _Walk(Protocol):
-    """Something that visits keys and specs, each time it is called."""
+class ViewOptions(TypedDict, total=False):
+    """Further arguments of `Composite.keys` and its like."""
 
-    def __call__(self) -> Iterator[tuple[Any, TensorSpec]]: ...
+    is_leaf: Callable[[type], bool] | None
+    step_mdp_static_only: bool
+
+
+def walk(
+    spec: Any,
+    include_nested: bool,
+    leaves_only: bool,
+    is_leaf: Callable[[type], bool] | None = None,
+    step_mdp_static_only: bool = False,
+) -> Iterator[tuple[Any, TensorSpec]]:
+    """Visit the keys and entries of a composite; the arguments are those of `Composite.keys`."""
+    if step_mdp_static_only and spec.step_mdp_static:
+        return
+    name: str
+    entry: Any  # None for entries without a spec, which the views show as they are
+    for name, entry in spec._specs.items():
+        nested = entry is not None and entry._specs is not None
+        if nested and include_nested:
+            for key, below in walk(entry, True, leaves_only, is_leaf, step_mdp_static_only):
+                yield (name, *as_path(key)), below
+        leaf = not nested if is_leaf is None else is_leaf(type(entry))
+        if leaf or not leaves_only or (step_mdp_static_only and nested and entry.step_mdp_static):
+            yield name, entry
 
 
 class _View:
     """A view follows the composite: it shows the entries that are there when it is looked at."""
 
-    def __init__(self, walk: _Walk) -> None:
-        self._walk = walk
+    def __init__(
+        self,
+        spec: TensorSpec,
+        include_nested: bool,
+        leaves_only: bool,
+        *,
+        is_leaf: Callable[[type], bool] | None = None,
+        step_mdp_static_only: bool = False,
+    ) -> None:
+        self._walk = partial(walk, spec, include_nested, leaves_only, is_leaf, step_mdp_static_only)
 
     def __len__(self) -> int:
         return sum(1 for _ in self._walk())
@@ -71,94 +101,3 @@ class SpecValues(_View, Collection[TensorSpec]):
 
     def __contains__(self, spec: object) -> bool:
         return any(spec == known for known in self)
-
-
-class Viewed:
-    """Something with named specs, nested to any depth, that can be viewed like a mapping."""
-
-    @abstractmethod
-    def _walk(
-        self,
-        include_nested: bool,
-        leaves_only: bool,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> Iterator[tuple[Any, TensorSpec]]:
-        """Visit keys and specs; the arguments are those of `keys`."""
-
-    @overload
-    def keys(
-        self,
-        include_nested: Literal[False] = False,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> SpecKeys[str]: ...
-    @overload
-    def keys(
-        self,
-        include_nested: bool,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> SpecKeys[NestedKey]: ...
-    def keys(
-        self,
-        include_nested: bool = False,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> Any:
-        """A view of the keys, in the order in which they were set; nested ones come before what they are in.
-
-        Args:
-            include_nested: also those of nested composites, as tuples.
-            leaves_only: without the composites themselves.
-            is_leaf: which classes count as leaves, instead of all but `Composite`.
-            step_mdp_static_only: list a composite that is `step_mdp_static` as a whole, not its entries:
-                it counts as a leaf, and its own list is empty.
-        """
-        return SpecKeys(partial(self._walk, include_nested, leaves_only, is_leaf, step_mdp_static_only))
-
-    @overload
-    def items(
-        self,
-        include_nested: Literal[False] = False,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> SpecItems[str]: ...
-    @overload
-    def items(
-        self,
-        include_nested: bool,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> SpecItems[NestedKey]: ...
-    def items(
-        self,
-        include_nested: bool = False,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> Any:
-        """A view of the keys and their specs; the arguments are those of `keys`."""
-        return SpecItems(partial(self._walk, include_nested, leaves_only, is_leaf, step_mdp_static_only))
-
-    def values(
-        self,
-        include_nested: bool = False,
-        leaves_only: bool = False,
-        *,
-        is_leaf: Callable[[type], bool] | None = None,
-        step_mdp_static_only: bool = False,
-    ) -> SpecValues:
-        """A view of the specs; the arguments are those of `keys`."""
-        return SpecValues(partial(self._walk, include_nested, leaves_only, is_leaf, step_mdp_static_only))

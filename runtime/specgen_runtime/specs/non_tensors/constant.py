@@ -18,8 +18,8 @@ from specgen_runtime.specs.non_tensors.data import (
     same_data,
 )
 from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
-from specgen_runtime.specs.values import checks_encode
-from specgen_runtime.specs.variable import Remap, changed_shape, changed_tensor
+from specgen_runtime.specs.shapes import Change, with_variable
+from specgen_runtime.specs.variable_dims import changed_shape, changed_tensor
 
 __all__ = ["Constant"]
 
@@ -103,8 +103,7 @@ class Constant(OpaqueSpec):
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Return the bare objects: the inverse of `encode`."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return plain(val, self.ndim if self._whole else 0) if is_non_tensor(val) else val
 
     def cardinality(self) -> int:
@@ -123,20 +122,18 @@ class Constant(OpaqueSpec):
         new._places = places
         return new
 
-    def _remap(self, change: Remap) -> Self:
+    def _remap(self, change: Change) -> Self:
         return self._shaped(
-            changed_shape(change, self._shape), changed_tensor(change, self._places, self._shape)
+            changed_shape(change.apply, self._shape), changed_tensor(change.apply, self._places, self._shape)
         )
 
     def _vary(self, dim: int) -> Self:
         first = self._places.narrow(dim, 0, 1)
         if not torch.equal(self._places, first.expand_as(self._places)):
             raise ValueError(
-                f"dimension {dim} of {self._text()} can't be variable: what is allowed differs along it"
+                f"dimension {dim} of {self._dims.text} can't be variable: what is allowed differs along it"
             )
-        return self._shaped(
-            torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)]), first
-        )
+        return self._shaped(with_variable(self._shape, dim), first)
 
     # Text and comparison
 

@@ -19,8 +19,8 @@ from specgen_runtime.specs.non_tensors.data import (
     same_data,
 )
 from specgen_runtime.specs.non_tensors.opaque import OpaqueSpec
-from specgen_runtime.specs.values import checks_encode
-from specgen_runtime.specs.variable import Remap, changed_shape, drawn_size, fits
+from specgen_runtime.specs.shapes import Change, Names, with_variable
+from specgen_runtime.specs.variable_dims import changed_shape, drawn_size, fits
 from specgen_runtime.typing import DEVICE_TYPING, ShapeLike
 
 __all__ = ["NonTensor"]
@@ -129,15 +129,14 @@ class NonTensor(OpaqueSpec):
 
     def _moved(self, val: Opaque, ignore_device: bool) -> Opaque:
         if not fits(val.batch_size, self._shape):
-            raise RuntimeError(f"cannot encode: expected {self._shape_text()}, got {tuple(val.batch_size)}")
+            raise RuntimeError(f"cannot encode: expected {self._dims.expected}, got {tuple(val.batch_size)}")
         if ignore_device or self._device is None or val.device == self._device:
             return val
         return val.to(self._device)
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """Return the bare object: the inverse of `encode`. Batch dimensions become lists; bare data stay."""
-        if checks_encode(safe):
-            self.assert_is_in(val)
+        self._check(val, safe)
         return plain(val, self._feature_dims) if is_non_tensor(val) else val
 
     # Shapes
@@ -148,13 +147,15 @@ class NonTensor(OpaqueSpec):
         new._feature_dims = min(self._feature_dims, len(shape))
         return new
 
-    def _remap(self, change: Remap) -> Self:
-        return self._shaped(changed_shape(change, self._shape))
+    def _remap(self, change: Change) -> Self:
+        return self._shaped(changed_shape(change.apply, self._shape))
 
     def _vary(self, dim: int) -> Self:
-        return self._shaped(
-            torch.Size([-1 if place == dim else size for place, size in enumerate(self._shape)])
-        )
+        return self._shaped(with_variable(self._shape, dim))
+
+    def _with_batch(self, batch_size: torch.Size, names: Names | None) -> NonTensor:
+        shorter = len(self._shape) < len(batch_size) and batch_size[: self.ndim] == self._shape
+        return self._shaped(batch_size) if shorter else self
 
     # Text and comparison
 

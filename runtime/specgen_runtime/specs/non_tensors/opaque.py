@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
 from tensordict import is_non_tensor, is_tensor_collection
 
 from specgen_runtime.specs.arguments import as_device, as_size
-from specgen_runtime.specs.base import Problem, TensorSpec
+from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.non_tensors.data import Opaque
-from specgen_runtime.specs.variable import drawn_size, fits
-from specgen_runtime.typing import DEVICE_TYPING, IndexLike, NestedKey, ShapeLike
+from specgen_runtime.specs.variable_dims import drawn_size, fits
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
 
 __all__ = ["OpaqueSpec"]
 
@@ -25,7 +24,6 @@ class OpaqueSpec(TensorSpec):
     It has no numbers: no dtype, and `rand`, `zero` and `one` are the same. Its device is optional and only a label.
     """
 
-    _shape: torch.Size
     _device: torch.device | None
 
     def __init__(self, shape: ShapeLike, device: DEVICE_TYPING | None) -> None:
@@ -33,24 +31,9 @@ class OpaqueSpec(TensorSpec):
         self._device = None if device is None else as_device(device)
 
     @property
-    def shape(self) -> torch.Size:
-        """Batch and feature dimensions; -1 for those of any size."""
-        return self._shape
-
-    @property
     def device(self) -> torch.device | None:
         """The device that values name; None allows any."""
         return self._device
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """None: there are no numbers."""
-        return None
-
-    @property
-    def space(self) -> None:
-        """None: the domain has no bounds."""
-        return None
 
     @property
     def domain(self) -> str:
@@ -86,17 +69,12 @@ class OpaqueSpec(TensorSpec):
 
     # Membership
 
-    def _problems(self, value: object) -> Iterator[Problem]:
-        problem = self._problem(value)
-        if problem is not None:
-            yield (), problem
-
     def _problem(self, value: Any) -> str | None:
         if isinstance(value, torch.Tensor) or is_tensor_collection(value):
             if not is_non_tensor(value):
                 return f"expected data that are not tensors, got {type(value).__name__}"
             if not fits(value.batch_size, self._shape):
-                return f"expected {self._shape_text()}, got {tuple(value.batch_size)}"
+                return f"expected {self._dims.expected}, got {tuple(value.batch_size)}"
             # A value that names no device is not on another one.
             if None not in (value.device, self._device) and value.device != self._device:
                 return f"expected device {self._device}, got {value.device}"
@@ -105,9 +83,6 @@ class OpaqueSpec(TensorSpec):
     @abstractmethod
     def _outside(self, value: Any) -> str | None:
         """Say why wrapped data of the right shape and device, or bare data, are no member."""
-
-    def _shape_text(self) -> str:
-        return f"shape {tuple(self._shape)} (or more dimensions in front)" if self._shape else "any shape"
 
     def type_check(self, value: Any, key: NestedKey | None = None) -> None:
         """Check that a value is not a tensor, and nothing else.
@@ -150,10 +125,3 @@ class OpaqueSpec(TensorSpec):
         new = copy.copy(self)
         new._device = as_device(dest)
         return new
-
-    @property
-    def _free(self) -> torch.Size:
-        return self._shape
-
-    def __getitem__(self, index: IndexLike) -> Self:
-        return self._indexed(index)

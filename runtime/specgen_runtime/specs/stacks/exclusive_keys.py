@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from specgen_runtime.specs.base import TensorSpec
-from specgen_runtime.specs.classes.binary import Binary
+from specgen_runtime.specs.classes.categorical import Binary
 from specgen_runtime.specs.composites.composite import Composite
 from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.stacked_composite import StackedComposite

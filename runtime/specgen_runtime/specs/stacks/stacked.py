@@ -11,7 +11,6 @@ from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import Box, BoxList
 from specgen_runtime.specs.composites.composite import Composite
 from specgen_runtime.specs.stacks.base import SpecStack
-from specgen_runtime.typing import IndexLike
 
 __all__ = ["Stacked"]
 
@@ -66,10 +65,6 @@ class Stacked(SpecStack[TensorSpec]):
         boxes: list[Box | None] = [item.space for item in self._items]
         known = tuple(box for box in boxes if box is not None)
         return BoxList(known) if len(known) == len(boxes) else None
-
-    def __getitem__(self, index: IndexLike) -> Any:
-        """The spec with its dimensions indexed: an item itself, a plain spec, or a stack."""
-        return self._indexed(index)
 
     def __iter__(self) -> Iterator[Any]:
         """The specs along the first dimension."""

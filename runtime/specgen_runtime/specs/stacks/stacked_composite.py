@@ -10,13 +10,17 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_
 
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.composites.composite import Composite
-from specgen_runtime.specs.composites.entries import SpecEntries, SpecLike
-from specgen_runtime.specs.composites.names import NamedDims, Names
+from specgen_runtime.specs.composites.entries import undone_on_error
+from specgen_runtime.specs.composites.locks import require_unlocked
+from specgen_runtime.specs.composites.names import known_names
+from specgen_runtime.specs.composites.spec_dict import SpecDict, SpecLike
 from specgen_runtime.specs.keys import as_path, unknown_key
+from specgen_runtime.specs.shapes import Names
 from specgen_runtime.specs.stacks.base import SpecStack
 from specgen_runtime.specs.stacks.shapes import check_alike, with_dim
-from specgen_runtime.specs.variable import drawn_size
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey, ShapeLike
+from specgen_runtime.specs.torch_functions import stack
+from specgen_runtime.specs.variable_dims import drawn_size
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["StackedComposite"]
 
@@ -81,7 +85,7 @@ class StackedComposite(SpecStack[Composite], Composite):
         names = [item.names for item in self._items]
         common = [found[0] if len(set(found)) == 1 else None for found in zip(*names, strict=True)]
         whole = (*common[: self._stack_dim], self._stack_name, *common[self._stack_dim :])
-        return whole if any(whole) else None
+        return known_names(whole)
 
     @property
     def _data_cls(self) -> type | None:  # type: ignore[override]
@@ -103,14 +107,7 @@ class StackedComposite(SpecStack[Composite], Composite):
 
     # Batch dimensions and device
 
-    @property
-    def shape(self) -> torch.Size:
-        """The batch dimensions, with the stack dimension. Assigning others checks every entry first."""
-        return self._shape
-
-    @shape.setter
-    def shape(self, shape: ShapeLike) -> None:
-        self._assign_shape(shape)
+    shape = Composite.shape  # type: ignore[override]  # which can be assigned, unlike that of other stacks
 
     def _check_batch(self, size: torch.Size, path: tuple[str, ...]) -> None:
         if size[self._stack_dim : self._stack_dim + 1] != (len(self._items),):
@@ -120,7 +117,7 @@ class StackedComposite(SpecStack[Composite], Composite):
                 f"in shape {tuple(size)}"
             )
         for item in self._items:
-            item._require_unlocked()
+            require_unlocked(item)
             item._check_batch(self._without_dim(size), path)
 
     def _set_batch(self, size: torch.Size) -> None:
@@ -137,7 +134,7 @@ class StackedComposite(SpecStack[Composite], Composite):
 
     @device.setter
     def device(self, device: DEVICE_TYPING | None) -> None:
-        self._require_unlocked()
+        require_unlocked(self)
         for item in self._items:
             item.device = device
 
@@ -146,9 +143,6 @@ class StackedComposite(SpecStack[Composite], Composite):
             self._stack_name = names[self._stack_dim]
         for item in self._items:
             item._name_leading(names[: self._stack_dim] + names[self._stack_dim + 1 :])
-
-    def _take_names(self, source: NamedDims, change: Any, count: int) -> None:
-        """Changes of shape drop the names: the stack dimension may be another one now."""
 
     # Entries
 
@@ -160,10 +154,10 @@ class StackedComposite(SpecStack[Composite], Composite):
                 nothing is changed then.
         """
         *_, name = path = as_path(key)
-        self._require_unlocked()
+        require_unlocked(self)
         whole = self._fitted(name, spec)
         parts = [None] * len(self._items) if whole is None else whole.unbind(self._stack_dim)
-        with self._all_or_nothing():
+        with undone_on_error(self._stores()):
             for item, part in zip(self._items, parts, strict=True):
                 item.set(path, part)
         return self
@@ -172,7 +166,7 @@ class StackedComposite(SpecStack[Composite], Composite):
         for item in self._items:
             yield from item._stores()
 
-    def _merge(self, key: NestedKey, own: SpecEntries, specs: SpecEntries) -> None:
+    def _merge(self, key: NestedKey, own: SpecDict, specs: SpecDict) -> None:
         whole: Any = self._fitted(as_path(key)[-1], specs)
         for item, part in zip(self._items, whole.unbind(self._stack_dim), strict=True):
             item.update({key: part})
@@ -196,7 +190,7 @@ class StackedComposite(SpecStack[Composite], Composite):
             KeyError: if no item has it.
             RuntimeError: if the composite that holds it is locked.
         """
-        self._require_unlocked()
+        require_unlocked(self)
         holders = [item for item in self._items if key in item]
         if not holders:
             raise unknown_key(key, (known for item in self._items for known in item.keys(True)))
@@ -244,10 +238,8 @@ class StackedComposite(SpecStack[Composite], Composite):
         """Return the stack of the items without these entries; unknown keys are ignored."""
         return self._stack([item.exclude(*keys) for item in self._items])
 
-    def _stack(self, items: list[Composite]) -> TensorSpec:
-        from specgen_runtime.specs.stacks.stacking import stack_specs  # it makes stacks such as this
-
-        return stack_specs(items, self._stack_dim)
+    def _stack(self, items: list[Any]) -> Any:
+        return stack(items, self._stack_dim)
 
     # Values
 
@@ -261,11 +253,8 @@ class StackedComposite(SpecStack[Composite], Composite):
         parts = [_without_absent(part, item) for part, item in zip(taken[0], self._items, strict=True)]
         return parts, taken[1]
 
-    def _counts(self, item: Composite) -> bool:
-        return bool(item._counted())
-
-    def _counted(self) -> list[tuple[str, TensorSpec]]:
-        return [entry for item in self._items for entry in item._counted()]
+    def _has_values(self) -> bool:
+        return any(item._has_values() for item in self._items)
 
     def type_check(self, value: Any, key: NestedKey | Sequence[NestedKey] | None = None) -> None:
         """Check dtypes, and nothing else.
@@ -336,10 +325,8 @@ class _Common(Mapping[str, TensorSpec | None]):
             return None
         if None in specs:
             raise KeyError(name)
-        from specgen_runtime.specs.stacks.stacking import stack_specs  # it makes stacks such as this
-
         try:
-            return stack_specs(specs, self._dim)
+            return stack(specs, self._dim)
         except RuntimeError:
             raise KeyError(name) from None
 

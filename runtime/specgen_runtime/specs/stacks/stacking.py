@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.composites.composite import Composite
 from specgen_runtime.specs.stacks.shapes import check_alike, with_dim
@@ -12,6 +14,13 @@ from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.stacks.stacked_composite import StackedComposite
 
 __all__ = ["stack_specs"]
+
+
+@TensorSpec.implements_for_spec(torch.stack)
+def _torch_stack(tensors: Sequence[TensorSpec], dim: int = 0, *, out: object = None) -> TensorSpec:
+    if out is not None:
+        raise NotImplementedError("torch.stack of specs makes a new spec: it can't write into out=…")
+    return stack_specs(tensors, dim)
 
 
 def stack_specs(specs: Sequence[TensorSpec], dim: int = 0) -> TensorSpec:

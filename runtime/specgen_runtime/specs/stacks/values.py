@@ -111,14 +111,8 @@ def split_data(data: Any, count: int, dim: int) -> list[Any] | str:
             data = np.asarray(data)
         except ValueError:
             return f"expected an array, or a tuple of data for {count} items, got {data!r}"
-    if isinstance(data, np.ndarray):
-        fits = data.ndim > dim and data.shape[dim] == count
-        return list(np.moveaxis(data, dim, 0)) if fits else _no_place(data.shape, count, dim)
-    if isinstance(data, torch.Tensor) or is_tensor_collection(data):
-        fits = data.ndim > dim and data.shape[dim] == count
-        return list(data.unbind(dim)) if fits else _no_place(data.shape, count, dim)
-    return f"expected data for {count} items, got {type(data).__name__}"
-
-
-def _no_place(shape: Sequence[int], count: int, dim: int) -> str:
-    return f"expected size {count} in dimension {dim}, where the items are stacked, got shape {tuple(shape)}"
+    if not isinstance(data, np.ndarray | torch.Tensor) and not is_tensor_collection(data):
+        return f"expected data for {count} items, got {type(data).__name__}"
+    if data.ndim <= dim or data.shape[dim] != count:
+        return f"expected size {count} in dimension {dim}, where the items are stacked, got shape {tuple(data.shape)}"
+    return list(np.moveaxis(data, dim, 0) if isinstance(data, np.ndarray) else data.unbind(dim))

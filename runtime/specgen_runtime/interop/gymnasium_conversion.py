@@ -1,4 +1,4 @@
-"""What Gymnasium and Stable-Baselines3 see of an environment: its spaces, and values on their way through."""
+"""`GymnasiumConverter`: the Gymnasium spaces of an environment, and conversion of its values from and to tensordicts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from specgen_runtime.envs.done import DoneSet, rootmost_sets
 from specgen_runtime.envs.gym.actions import action_decoder
 from specgen_runtime.envs.gym.values import value_encoder
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
-from specgen_runtime.interop.inside import innermost
+from specgen_runtime.interop.unwrapping import innermost_env
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.specs.gymnasium import spec_to_space
 from specgen_runtime.transforms.keys import is_private
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Boundary", "row_of"]
+__all__ = ["GymnasiumConverter", "row_of"]
 
 
-class Boundary:
-    """Between the tensordicts of an environment with the batch size `()` or `(n,)` and Gymnasium's values.
+class GymnasiumConverter:
+    """Converts between the tensordicts of an environment with the batch size `()` or `(n,)` and Gymnasium's values.
 
     Values of a batch are converted together: there is a loop over its environments only for texts, tuples and
     sequences, which Gymnasium does not keep in arrays.
@@ -73,7 +73,7 @@ class Boundary:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What converts is closures over the spaces: made again.
-        return Boundary, (self._env, self._chosen)
+        return GymnasiumConverter, (self._env, self._chosen)
 
     def _only_reward(self) -> NestedKey:
         keys = self._env.reward_keys
@@ -207,7 +207,7 @@ def row_of(space: Any, values: Any, place: int) -> Any:
 
 def _mask_keys(env: EnvBase[Any]) -> tuple[tuple[NestedKey, NestedKey], ...]:
     """Actions with the observations that tell which are allowed: declared ones, or those named `action_mask`."""
-    observed, inner = set(env.observation_keys), innermost(env)
+    observed, inner = set(env.observation_keys), innermost_env(env)
     declared = inner.__dict__.get("_action_masks", getattr(type(inner), "_action_masks", ()))
     if declared:
         return tuple(pair for pair in declared if pair[1] in observed)

@@ -1,4 +1,4 @@
-"""Parameters that two networks of a loss share, of which only one trains them."""
+"""Finds parameters that two networks of a loss share, so that only one of them trains them."""
 
 from __future__ import annotations
 

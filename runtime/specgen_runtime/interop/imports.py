@@ -1,4 +1,4 @@
-"""Importing the libraries on the other side of the doors, when someone goes through."""
+"""Imports TorchRL and Stable-Baselines3 when one of their adapters is first used."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ def import_sb3(module: str) -> Any:
 
 
 def _peer(module: str, name: str, package: str) -> Any:
-    return import_extra(module, f"this door to {name} needs the package '{package}'", "peers")
+    return import_extra(module, f"conversion to and from {name} needs the package '{package}'", "peers")

@@ -1,4 +1,4 @@
-"""Random actions of a `TransformedEnv` whose base environment draws them in a way of its own."""
+"""Random actions of a `TransformedEnv` whose base environment has action masks or a `rand_action` of its own."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.transforms.env import TransformedEnv
 
-__all__ = ["Masks", "drawn_inside", "inner_masks"]
+__all__ = ["Masks", "base_action_masks", "base_rand_action"]
 
 Masks: TypeAlias = tuple[tuple[NestedKey, NestedKey], ...]
 """Actions, each with the observation that tells its allowed values."""
 
 
-def inner_masks(env: TransformedEnv) -> Masks:
-    """The masks of the base environment, where observations still hold them and actions are what they were."""
+def base_action_masks(env: TransformedEnv) -> Masks:
+    """The action masks of the base environment; none where transforms changed the actions or left the masks out."""
     masks: Masks = getattr(env.base_env, "_action_masks", ())
-    if not masks or not _takes_the_same_actions(env):
+    if not masks or not _keeps_actions(env):
         return ()
     return tuple(pair for pair in masks if pair[1] in env.observation_keys)
 
 
-def drawn_inside(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDict | None:
-    """What the base environment makes of `rand_action`, or None if it just draws from its spec.
+def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDict | None:
+    """Draw an action that the base environment allows, or as its own `rand_action` does; None if neither applies.
 
     Raises:
         RuntimeError: it has a `rand_action` of its own, and transforms change the actions.
@@ -40,7 +40,7 @@ def drawn_inside(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDi
         return allowed
     if not draws_anew(base):
         return None
-    if not _takes_the_same_actions(env):
+    if not _keeps_actions(env):
         raise RuntimeError(
             f"{type(base).__name__} has a rand_action of its own, which knows nothing of how the transforms change"
             " the actions: give a policy"
@@ -49,7 +49,7 @@ def drawn_inside(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDi
     return drawn
 
 
-def _takes_the_same_actions(env: TransformedEnv) -> bool:
+def _keeps_actions(env: TransformedEnv) -> bool:
     """Whether actions reach the base environment as they are."""
     env._stages()
     same: bool | None = env._cache.get("same actions")

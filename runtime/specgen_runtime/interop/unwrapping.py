@@ -1,4 +1,4 @@
-"""What is inside an environment that is around another one."""
+"""Unwraps environments: the base environment of transformed ones, the simulator of Gymnasium-backed ones."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gymnasium.vector import VectorEnv
 
 from specgen_runtime.envs import EnvBase, GeneratedGymEnv, GymWrapper
 
-__all__ = ["innermost", "simulator"]
+__all__ = ["innermost_env", "simulator"]
 
 
-def innermost(env: EnvBase[Any]) -> EnvBase[Any]:
-    """The environment that transformed ones, and others that are around one, are made of."""
+def innermost_env(env: EnvBase[Any]) -> EnvBase[Any]:
+    """Return the base environment of a transformed one, at any depth; any other as it is."""
     while (further := _base(env)) is not None:
         env = further
     return env
 
 
 def simulator(env: Any) -> Any:
-    """The Gymnasium environment inside an environment, or else what can render; None if there is neither."""
+    """Return the Gymnasium environment that an environment wraps, or else one that can render; None if there is neither."""
     renderer: Any = None
     while not isinstance(env, Env | VectorEnv):
         # Of the class: some environments ask their workers for attributes that they don't have.

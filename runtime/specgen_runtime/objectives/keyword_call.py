@@ -1,4 +1,4 @@
-"""Calling a loss with tensors by keyword instead of a tensordict."""
+"""Calls a loss with tensors by keyword instead of a tensordict: `loss(observation=..., action=...)`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.objectives.keys import flat_name
 from specgen_runtime.typing import NestedKey
-
-from .keys import flat_name
 
 
 def packed(inputs: Mapping[str, Any], in_keys: Sequence[NestedKey], *, owner: str) -> TensorDict:

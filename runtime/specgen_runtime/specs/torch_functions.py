@@ -1,46 +1,44 @@
-"""torch's functions on specs: `torch.stack([spec, spec])`, `torch.squeeze(spec, 0)` and their like."""
+"""torch's functions on specs: `torch.squeeze(spec, 0)`, `torch.stack([spec, spec])` and their like."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 if TYPE_CHECKING:
     from specgen_runtime.specs.base import TensorSpec
-    from specgen_runtime.specs.shapes import Shaped
 
-__all__ = ["find_torch_function", "keep_torch_function"]
+__all__ = ["find_torch_function", "keep_torch_function", "stack"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _ATTRIBUTE = "_torch_functions"
 """Where a class keeps what was registered for it, apart from its parents and subclasses."""
 
 
 def keep_torch_function(
-    cls: type[Shaped], function: Callable[..., Any], implementation: Callable[..., Any]
-) -> None:
-    """Remember what a torch function does for a class of specs."""
+    cls: type[TensorSpec[Any]], function: Callable[..., Any], implementation: _Function
+) -> _Function:
+    """Remember what a torch function does for a class of specs, and return it."""
     setattr(cls, _ATTRIBUTE, {**vars(cls).get(_ATTRIBUTE, {}), function: implementation})
+    return implementation
 
 
-def find_torch_function(cls: type[Shaped], function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """What a torch function does for a class of specs; None if nobody said."""
+def find_torch_function(cls: type[TensorSpec[Any]], function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a torch function does for a class of specs; where nobody said, it leaves it to torch to complain."""
     for owner in cls.__mro__:
         found: Callable[..., Any] | None = vars(owner).get(_ATTRIBUTE, {}).get(function)
         if found is not None:
             return found
-    return _COMMON.get(function)
+    return _COMMON.get(function, lambda *args, **kwargs: NotImplemented)
 
 
-def _stack(tensors: Sequence[TensorSpec], dim: int = 0, *, out: object = None) -> TensorSpec:
-    if out is not None:
-        raise NotImplementedError("torch.stack of specs makes a new spec: it can't write into out=…")
-    from specgen_runtime.specs.stacks.stacking import (
-        stack_specs,  # it builds specs, which stand on this module
-    )
-
-    return stack_specs(tensors, dim)
+def stack(specs: Sequence[TensorSpec], dim: int = 0) -> TensorSpec:
+    """Stack specs along a new dimension: `torch.stack`, which torch declares for tensors only."""
+    stacked: Any = torch.stack(specs, dim)  # type: ignore[arg-type]  # registered in `stacks/stacking.py`
+    return stacked  # type: ignore[no-any-return]
 
 
 def _squeeze(input: TensorSpec, dim: int | None = None) -> TensorSpec:
@@ -76,7 +74,6 @@ def _clone(input: TensorSpec) -> TensorSpec:
 
 
 _COMMON: dict[Callable[..., Any], Callable[..., Any]] = {
-    torch.stack: _stack,
     torch.squeeze: _squeeze,
     torch.unsqueeze: _unsqueeze,
     torch.index_select: _index_select,

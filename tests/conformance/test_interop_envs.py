@@ -1,4 +1,4 @@
-"""The contract behind the doors: through another library's interface and back, nothing of it is lost."""
+"""The contract of converted environments: through another library's interface and back, nothing of it is lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ each_single = pytest.mark.parametrize("env", [*SINGLE, *GYM], ids=lambda env: en
 
 
 def through_torchrl(make: Make) -> Any:
-    # the chain without transforms keeps the doors from unwrapping each other
+    # the chain without transforms keeps the conversions from unwrapping each other
     lib = pytest.importorskip("torchrl.envs", reason="the extra `peers`")
     return from_torchrl(lib.TransformedEnv(to_torchrl(make()), lib.Compose()))
 

@@ -1,4 +1,4 @@
-"""Building a value estimator from what `LossModule.make_value_estimator` is given."""
+"""Makes a value estimator from the arguments of `LossModule.make_value_estimator`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import torch
 
-from .base import ValueEstimatorBase
-from .kinds import ValueEstimators
+from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.kinds import ValueEstimators
+
 from .td0 import TD0Estimator
 
 EstimatorType: TypeAlias = ValueEstimators | type[ValueEstimatorBase]
@@ -19,7 +20,7 @@ _DEFAULTS: dict[type[ValueEstimatorBase], dict[str, Any]] = {
 }
 
 
-def made_estimator(
+def make_estimator(
     value_type: EstimatorType | ValueEstimatorBase | str | None,
     hyperparams: Mapping[str, Any],
     *,
