@@ -177,8 +177,8 @@ class WritesIntoTheInput(Walk):
 class DoneInTheRoot(Walk):
     """Its episodes begin done, and it says that this is meant only inside."""
 
-    def _finish_reset(self, *args: Any, **kwargs: Any) -> Any:
-        result = super()._finish_reset(*args, **kwargs)
+    def reset(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().reset(*args, **kwargs)
         return result.set("done", torch.ones_like(result["done"])).set(
             "terminated", torch.ones_like(result["done"])
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
-from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.specs.non_tensors.data import same_data
 from tensordict import TensorDict

@@ -250,7 +250,7 @@ class BatchOfLevers(Levers):
         state = self.full_state_spec
         self._groups.clear()
         self._batch_size = torch.Size((n,))
-        self._cache.clear()
+        self.empty_cache()
         self.action_spec_unbatched, self.observation_spec_unbatched = action, observation
         self.done_spec_unbatched, self.state_spec_unbatched = done, state
 

@@ -4,7 +4,7 @@ from specgen_runtime.envs.agents import MarlGroupMapType, check_marl_grouping
 from specgen_runtime.envs.auto_reset import AutoResetEnv
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched import BatchedEnv, ParallelEnv, RayEnv, SerialEnv
-from specgen_runtime.envs.checks import check_env_specs
+from specgen_runtime.envs.check_specs import check_env_specs
 from specgen_runtime.envs.done import terminated_or_truncated
 from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from specgen_runtime.envs.finite import NotFiniteError

@@ -9,12 +9,13 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase
-from specgen_runtime.envs.done import DoneSet, rootmost_sets
-from specgen_runtime.envs.entries import peek
+from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.finite import refuse_not_finite
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.partial_resets import merge_reset
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
+from specgen_runtime.envs.stepping import complete_step
 
 __all__ = ["AutoResetEnv"]
 
@@ -37,7 +38,7 @@ class AutoResetEnv(EnvBase[D]):
         fill_bool: in place of booleans.
 
     Attributes:
-        base_env: the environment inside.
+        base_env: the environment that resets itself.
 
     Raises:
         TypeError: `base_env` is no environment.
@@ -75,18 +76,18 @@ class AutoResetEnv(EnvBase[D]):
     if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes
 
         def __getattr__(self, name: str) -> Any:
-            """What this environment has no attribute for is looked up in the one inside."""
+            """What this environment has no attribute for is looked up in the one that it wraps."""
             try:
                 return super().__getattr__(name)
             except AttributeError:
-                inside = self.__dict__.get("_modules", {}).get("base_env")
-                if inside is None or name.startswith("_"):
+                base_env = self.__dict__.get("_modules", {}).get("base_env")
+                if base_env is None or name.startswith("_"):
                     raise
-            return getattr(inside, name)
+            return getattr(base_env, name)
 
     def _take_specs(self) -> None:
         for name in SPEC_GROUPS:
-            self._set_group(name, self.base_env._settled(name), None)
+            self._set_group(name, self.base_env._env_layout.specs[name])
 
     @property
     def check_finite(self) -> bool:
@@ -105,13 +106,13 @@ class AutoResetEnv(EnvBase[D]):
         before, ended_before = self._waiting, self._ended
         self._waiting = None
         following: TensorDictBase = self.base_env._step(tensordict)
-        self.base_env._complete_step(following)
+        complete_step(self.base_env, following)
         if self.base_env.check_finite:
-            seen = following
+            layout, seen = self.base_env._env_layout, following
             if mask is not None:  # what the others hold means nothing
                 seen = torch.where(mask, following, following.apply(torch.zeros_like))
-            refuse_not_finite(self.base_env, seen, ("full_observation_spec", "full_reward_spec"), "_step")
-        ended: dict[DoneSet, Tensor] = {s: following.get(s.done) for s in rootmost_sets(self._done_sets)}
+            refuse_not_finite(layout, seen, layout.observation.entries + layout.reward.entries, "_step")
+        ended: dict[DoneSet, Tensor] = {s: following.get(s.done) for s in self._env_layout.root_sets}
         kept: dict[DoneSet, Tensor] = {}
         if mask is not None:
             for s, flag in ended.items():
@@ -146,7 +147,8 @@ class AutoResetEnv(EnvBase[D]):
             self.base_env.__dict__["_begun"] = True
             self.base_env._complete_dones(fresh)
             if self.base_env.check_finite:
-                refuse_not_finite(self.base_env, fresh, ("full_observation_spec",), "_reset")
+                layout = self.base_env._env_layout
+                refuse_not_finite(layout, fresh, layout.observation.entries, "_reset")
             return fresh
         for s, mask in given.items():
             ended = self._ended.get(s)

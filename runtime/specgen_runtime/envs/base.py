@@ -2,163 +2,269 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta
-from collections.abc import Callable, Iterable
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
-import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
+from typing_extensions import TypeVar
 
-from specgen_runtime.envs.checked import check_tensordict
-from specgen_runtime.envs.entries import put
-from specgen_runtime.envs.given import given_policy
-from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.envs.rollout import run_rollout, written_to
+from specgen_runtime.envs import stepping
+from specgen_runtime.envs.check_specs import check_env_specs
+from specgen_runtime.envs.collector import Collector
+from specgen_runtime.envs.descriptors import Flag
+from specgen_runtime.envs.env_meta import EnvMeta
+from specgen_runtime.envs.mdp import following_root
+from specgen_runtime.envs.module_methods import compiled
+from specgen_runtime.envs.random_actions import draw_actions
+from specgen_runtime.envs.replay import replay_policy
+from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
 from specgen_runtime.envs.seeds import as_seed
-from specgen_runtime.envs.spec_inference import infer_specs
-from specgen_runtime.envs.stepping import D, S, Stepping
-from specgen_runtime.specs.arguments import as_device
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+from specgen_runtime.envs.spec_inference import zero_transition
+from specgen_runtime.envs.spec_properties import SpecProperties
+from specgen_runtime.envs.spec_types import S
+from specgen_runtime.typing import DEVICE_TYPING
 
 if TYPE_CHECKING:
-    from specgen_runtime.transforms import Transform, TransformedEnv
+    from specgen_runtime.transforms.env import TransformedEnv
+    from specgen_runtime.transforms.function import TransformLike
 
 __all__ = ["D", "EnvBase", "S"]
 
-Policy = Callable[..., Any]
-Callback = Callable[..., Any]
+D = TypeVar("D", bound=TensorDictBase, default=Any)
 
 
-if TYPE_CHECKING:  # they would take the arguments of `__call__` for those of every constructor
-    from abc import ABCMeta as _EnvMeta
-else:
-
-    class _EnvMeta(ABCMeta):
-        """Takes keywords that every environment can be made with, whether or not its constructor passes them on."""
-
-        def __call__(cls, *args, **kwargs):
-            auto_reset, replace = kwargs.pop("auto_reset", False), kwargs.pop("auto_reset_replace", True)
-            locked, compiled = kwargs.pop("spec_locked", None), kwargs.pop("compile", False)
-            if not isinstance(compiled, (bool, dict, type(None))):
-                raise TypeError(f"compile must be a bool, or a dict of arguments for it, found {compiled!r}")
-            env = super().__call__(*args, **kwargs)
-            if locked is not None:
-                env.set_spec_lock_(locked)
-            if auto_reset:
-                from specgen_runtime.envs.auto_reset import AutoResetEnv
-
-                env = AutoResetEnv(env, replace=replace)
-            if isinstance(compiled, dict):
-                return env.compile(**compiled)
-            return env.compile() if compiled else env
-
-
-class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
+class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     """An environment, or a batch of them, that reads and writes tensordicts.
 
-    A subclass sets its specs in its constructor (`action_spec`, `observation_spec`, `reward_spec`,
-    `state_spec`, `done_spec`) and writes `_reset`, `_step` and `_set_seed`. Everything else is here.
+    A subclass sets its specs in its constructor (`action_spec`, `observation_spec`, `reward_spec`, `state_spec`,
+    `done_spec`) and writes `_reset`, `_step` and `_set_seed`.
 
-    Data: `reset` gives the observations and the done flags of shape `(*batch_size, 1)`; `step` reads the
-    action (and the state) and writes `"next"` with observations, reward and done flags. What `_reset` and
-    `_step` return is compared with the specs: shape, dtype and, if the environment has one, device.
+    `reset` gives the observations and the done flags of shape `(*batch_size, 1)`; `step` reads the action (and the
+    state) and writes `"next"` with observations, reward and done flags. What `_reset` and `_step` return is compared
+    with the specs: shape, dtype and, if the environment has one, device.
 
     Args:
         device: the device of all data; None leaves it open and adds no device to tensordicts.
         batch_size: the shape of the batch of environments; `()` for one.
-        batch_locked: whether inputs must have exactly the environment's batch size (the default).
-            Also accepted as `_batch_locked`, here and by `__new__`.
+        batch_locked: whether inputs must have exactly the batch size (the default); `_batch_locked` is the same.
         run_type_checks: accepted; types are always compared.
         allow_done_after_reset: whether a freshly reset environment may be done.
-        spec_locked: whether specs are locked once they are used; see `set_spec_lock_`. Every subclass can be called
-            with it, whether or not its constructor takes it.
-        check_finite: refuse NaN and infinity in observations and rewards.
-        auto_reset: for the call that makes the environment, below; a constructor passes on False.
-        auto_reset_replace: what `AutoResetEnv` calls `replace`.
+        spec_locked: whether specs are locked once they are used; see `set_spec_lock_`.
+        check_finite: refuse NaN and infinity in observations and rewards, by a NotFiniteError of what gives them.
+        auto_reset: for the call that makes the environment, below, like `auto_reset_replace`; else False.
 
-    Any subclass can also be called with `compile=True`, or a dict of arguments of `compile`; and with
-    `auto_reset=True`, if its `_step` gives the first observation of the next episode where it is done: the result is
-    an `AutoResetEnv` around it.
+    Any subclass can be called with `spec_locked`, whether or not its constructor takes it; with `compile=True`, or a
+    dict of arguments of `compile`; and with `auto_reset=True`, if its `_step` gives the first observation of the next
+    episode where it is done: the result is an `AutoResetEnv` around it (`auto_reset_replace` is its `replace`).
 
     Raises:
-        TypeError: at construction, if the subclass leaves one of the three methods out, or its constructor asks for
-            `auto_reset`.
+        TypeError: the subclass leaves one of the three methods out, or its constructor asks for `auto_reset`.
     """
 
-    _parts_refuse_casts: ClassVar[bool] = False
-    """Whether all that could be cast is in an environment inside, which refuses it, or in transforms, which may be."""
+    _supports_set_state: bool = False
+    """Whether `_reset` takes `set_state`: True starts from the state in its tensordict, False from a new one."""
+
+    _supports_partial_steps: bool = False
+    """Whether `_step` takes `_step` masks: rows outside are left alone. See `_step`."""
+
+    _resets_itself: bool = False
+    """Whether what is done cannot be told to reset, since it has done so already."""
+
+    _draws_torch: bool | None = None
+    """Whether it was seen to draw from torch's global generator, as random actions do; None is not known yet."""
+
+    _begun: bool = False
+    """Whether the environment was ever reset; kept where it decides what a random step without a root is."""
+
+    _check_finite: bool = False
+    _closed: bool = False
+    _run_type_checks: bool = False
+
+    check_finite: Flag = Flag("_check_finite", "Whether NaN and infinity are refused.")
+    is_closed: Flag = Flag("_closed", "Whether `close` was called; subclasses that close themselves set it.")
+    run_type_checks: Flag = Flag("_run_type_checks", "As given. A wrong dtype is a TypeError either way.")
+
+    def __init__(
+        self,
+        *,
+        device: DEVICE_TYPING | None = None,
+        batch_size: Sequence[int] | int | None = None,
+        batch_locked: bool | None = None,
+        run_type_checks: bool = False,
+        allow_done_after_reset: bool = False,
+        spec_locked: bool = True,
+        check_finite: bool = False,
+        auto_reset: bool = False,
+        auto_reset_replace: bool = True,
+        _batch_locked: bool | None = None,
+        _inplace_update: bool | None = None,
+    ) -> None:
+        if auto_reset:
+            call = f"{type(self).__name__}(auto_reset=True)"
+            raise TypeError(f"auto_reset=True is for the call that makes the environment: {call}")
+        locked = batch_locked if _batch_locked is None else _batch_locked
+        super().__init__(device=device, batch_size=batch_size, spec_locked=spec_locked, batch_locked=locked)
+        self._run_type_checks = bool(run_type_checks)
+        self._allow_done_after_reset = bool(allow_done_after_reset)
+        self._check_finite = bool(check_finite)
+
+    # what a subclass writes
+
+    @abstractmethod
+    def _reset(self, tensordict: D | None, **kwargs: Any) -> TensorDictBase:
+        """Start new episodes.
+
+        Args:
+            tensordict: a copy of what `reset` was given, or None. If it holds a `_reset` mask, other rows of the
+                result are ignored; without a mask all rows are reset.
+            **kwargs: of `reset`.
+
+        Returns:
+            A new tensordict with the observations; done flags may be left out where they are False. Its tensors
+            are part of the data from then on: what changes later is returned as a clone.
+        """
+
+    @abstractmethod
+    def _step(self, tensordict: D) -> TensorDictBase:
+        """Advance by one step.
+
+        Args:
+            tensordict: the root: actions, state, observations, done flags. If only some environments of the batch
+                take the step, their mask is `"_step"`, bool of the batch size; other rows of the result are ignored.
+                An environment whose state is outside the tensordict must leave those rows alone, and says that it
+                does with `_supports_partial_steps`.
+
+        Returns:
+            A new tensordict with observations, rewards and done flags (it becomes `"next"`), of new tensors, as
+            `_reset`.
+        """
+
+    @abstractmethod
+    def _set_seed(self, seed: int | None) -> None:
+        """Seed the environment's own random numbers; None leaves them as they are."""
+
+    # what a subclass may override besides
+
+    def _steps_rows(self) -> bool:
+        """Whether some rows of the batch can take a step without the others: their state stays as it is."""
+        return self._supports_partial_steps or not self.batch_size or bool(self._env_layout.state.keys)
+
+    def _collector(self, options: RolloutOptions) -> Collector:
+        """What steps this environment in a rollout, and keeps the rows."""
+        return Collector(self, options)
+
+    def _complete_dones(self, tensordict: TensorDictBase) -> None:
+        """Write the done flags that `_reset` or `_step` left out, and refuse contradicting ones."""
+        stepping.complete_flags(self._env_layout, tensordict)
+
+    def _present_root(self) -> D | None:
+        """What a random step begins with where no root is given; None goes on from where the environment is."""
+        return None if self._begun and not self._env_layout.state.keys else self.reset()
+
+    def set_state(self, *args: Any, **kwargs: Any) -> Any:
+        """For subclasses whose state can be set. Raises NotImplementedError."""
+        raise NotImplementedError(f"{type(self).__name__} has no set_state")
+
+    def forward(self, tensordict: D) -> D:
+        """An environment is not a function: use `step`. Raises NotImplementedError."""
+        raise NotImplementedError(f"call {type(self).__name__}.step or .reset, not the environment itself")
+
+    # reset and step
+
+    def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
+        """Start new episodes, in all environments or in those that `_reset` masks select.
+
+        Args:
+            tensordict: updated in place. For each done set it may hold a boolean `_reset` mask of the shape of its
+                `done`: rows outside the mask keep every entry. The masks are removed. An environment without a state
+                spec remembers what it last observed: entries may be left out.
+            set_state: for environments that support it: True starts from the state in `tensordict`, False from a new
+                one. None is True if there is state in it.
+            **kwargs: passed to `_reset`.
+
+        Returns:
+            `tensordict`, or a new one: observations and done flags.
+
+        Raises:
+            TypeError: the argument or what `_reset` returned is not a tensordict.
+            KeyError: an observation is missing, or, with a state spec, an entry whose rows are to be kept.
+            NotImplementedError: `set_state=True` in an environment that does not support it.
+            RuntimeError: wrong batch size, mask, shape, dtype or device, a reward, done right after the reset, or
+                `_reset` changed an entry of `tensordict` in place.
+        """
+        return stepping.reset(self, tensordict, set_state, kwargs)
+
+    def step(self, tensordict: D) -> D:
+        """Advance by one step.
+
+        Args:
+            tensordict: holds the actions (and the state). Values that its `"next"` entry already holds prevail over
+                the computed ones, unless it holds all of them: then it is what an earlier step wrote, and is replaced.
+                A mask `"_step"`, bool of the batch size (or of the shape of `done`), says which environments take the
+                step: the others keep the root's observations and done flags, with reward 0. The mask is removed.
+
+        Returns:
+            The same tensordict, with `"next"`: observations, rewards and done flags.
+
+        Raises:
+            TypeError: the argument, its `"next"` or what `_step` returned is not a tensordict.
+            KeyError: an action, an entry of `"next"`, or what environments outside `"_step"` keep, is missing.
+            RuntimeError: wrong batch size, mask, shape, dtype (a TypeError, too) or device, contradicting done
+                flags, or `_step` changed an entry of the root in place.
+            NotImplementedError: `"_step"` selects some environments of a batch that can only step them all.
+        """
+        return stepping.step(self, tensordict)
+
+    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
+        """Advance by one step, then reset what is done; returns the transition and the root to continue from."""
+        return stepping.step_and_maybe_reset(self, tensordict)
+
+    def any_done(self, tensordict: D) -> bool:
+        """Whether any environment is done in a root or `"next"`; if so, `_reset` masks are written into it."""
+        return stepping.write_reset_masks(self._env_layout, tensordict)
+
+    def maybe_reset(self, tensordict: D) -> D:
+        """Reset the environments that `tensordict` says are done, in place."""
+        return self.reset(tensordict, select_reset_only=True) if self.any_done(tensordict) else tensordict
+
+    def step_mdp(self, next_tensordict: D) -> D:
+        """The root that follows a transition; unlike the function `step_mdp` it keeps the action."""
+        return following_root(self._env_layout.step_plan, next_tensordict)
 
     # random actions and rollouts
 
     def rand_action(self, tensordict: D | None = None) -> D:
-        """Write random actions, drawn from the action spec with torch's global generator.
-
-        Args:
-            tensordict: written to; a new one if None.
-        """
-        if tensordict is None:
-            result: D = TensorDict({}, batch_size=self.batch_size, device=self.device)
-        else:
-            check_tensordict(self, tensordict, "rand_action")
-            result = tensordict
-        size = result.batch_size if not self.batch_locked and not self.batch_size else ()
-        drawn = self._settled("full_action_spec")
-        if not size and all(isinstance(key, str) for key in self._keys("full_action_spec")):
-            for key, spec in drawn.items():
-                if spec is not None:
-                    value = spec.rand()
-                    if isinstance(value, torch.Tensor) and result.device in (None, value.device):
-                        put(result, key, value)
-                    else:
-                        result.set(key, value)
-        else:
-            result.update(drawn.rand(size))
-        return result
-
-    def rand_step(self, tensordict: D | None = None) -> D:
-        """Take a step with random actions.
-
-        Args:
-            tensordict: the root. If None, an environment that was reset and has no state spec goes on from where it
-                is; any other is reset first.
-
-        Returns:
-            `tensordict`, or a new one: the action and `"next"`, and the root's entries if there was a reset.
-        """
-        return self.step(self.rand_action(self._present_root() if tensordict is None else tensordict))
-
-    def _present_root(self) -> D | None:
-        """What a random step begins with where no root is given; None goes on from where the environment is."""
-        return None if self._begun and not self._keys("full_state_spec") else self.reset()
+        """Write random actions of the action spec, by torch's global generator, into a root; a new one if None."""
+        return draw_actions(self._env_layout, tensordict)
 
     def all_actions(self, tensordict: D | None = None) -> TensorDictBase:
-        """All actions there are, stacked in a new first dimension; for discrete actions.
+        """All discrete actions there are, stacked in a new first dimension; others raise NotImplementedError.
 
-        Args:
-            tensordict: the environment is reset with it first; masks of actions may follow.
-
-        Raises:
-            NotImplementedError: an action is continuous.
+        If a tensordict is given, the environment is reset with it first; masks of actions may follow.
         """
         if tensordict is not None:
             self.reset(tensordict, set_state=True if self._supports_set_state else None)
         return self.full_action_spec.enumerate(use_mask=True)
 
     def cardinality(self, tensordict: D | None = None) -> int | float:
-        """How many different actions there are; infinite for continuous ones.
+        """How many different actions there are, infinite for continuous ones; in a subclass, in a certain root."""
+        return self.full_action_spec.cardinality()
+
+    def rand_step(self, tensordict: D | None = None) -> D:
+        """Take a step with random actions.
 
         Args:
-            tensordict: what the number may depend on in a subclass.
+            tensordict: the root, which is returned with the action and `"next"`. If None, a new one is: an environment
+                without a state spec that was reset goes on from where it is, any other is reset first.
         """
-        del tensordict
-        return self.full_action_spec.cardinality()
+        return self.step(self.rand_action(self._present_root() if tensordict is None else tensordict))
 
     def rollout(
         self,
         max_steps: int,
-        policy: Policy | None = None,
-        callback: Callback | None = None,
+        policy: Callable[..., Any] | None = None,
+        callback: Callable[..., Any] | None = None,
         *,
         actions: Iterable[Any] | None = None,
         auto_reset: bool = True,
@@ -178,21 +284,19 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
         Args:
             max_steps: the most steps to take, at least 1.
             policy: None draws random actions. Otherwise called with the root tensordict, and returns it with the
-                actions, if it has `in_keys`, or its first parameter is called `tensordict` or `td` or annotated as
-                a tensordict. Any other function or module is called with the top-level entries of the observation
-                spec, in their order, and returns the action (a tuple of them if there are several).
-            callback: called as `callback(env, tensordict)` after each step but the last, with the transition
-                (`"next"` included).
+                actions, if it has `in_keys`, or its first parameter is called `tensordict` or `td` or annotated as a
+                tensordict. Any other function or module is called with the top-level entries of the observation spec,
+                in their order, and returns the action (a tuple of them if there are several).
+            callback: called as `callback(env, tensordict)` after each step but the last, with the transition.
             actions: what to do, in place of a policy: a tensordict whose last dimension is `"time"` (a rollout, to
                 play it again), a tensor `[T, *batch, ...]`, or anything that gives one step's action (or tensordict
                 of actions) after the other. If its length is known, there are no more steps than that.
             auto_reset: reset first. Otherwise start from `tensordict`, resetting only what is done in it.
             auto_cast_to_device: move the data to the policy's device before it, and back after it.
-            break_when_any_done: stop as soon as one environment is done (the default). If False, environments
-                that are done are reset and go on.
+            break_when_any_done: stop as soon as one environment is done (the default). If False, environments that
+                are done are reset and go on.
             break_when_all_done: stop when all are done; those that are done earlier repeat their last row.
-            return_contiguous: stack the steps. If False, return a lazy stack of them. By default they are stacked
-                unless an entry differs in its size from step to step.
+            return_contiguous: stack the steps; False stacks them lazily. None: lazily where an entry's sizes differ.
             tensordict: passed to the first reset, or where to start from.
             set_truncated: mark the last step as truncated.
             out: written to in place and returned; it has the entries and the shape of the result.
@@ -209,165 +313,71 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
             TypeError: both ways to stop are asked for, or the policy takes or returns the wrong things.
             KeyError: at the step where the policy writes no action.
             RuntimeError: `auto_reset=False` without a tensordict, `set_truncated=True` without the flag,
-                `return_contiguous=True` where sizes differ from step to step, or, at the step where it happens, an
-                action of the wrong shape, dtype or device, or an entry of an earlier step that `_step` or `_reset`
-                changed in place.
-            NotFiniteError: an observation or reward is NaN or infinite, and `check_finite` is set.
+                `return_contiguous=True` where sizes differ, or, at the step where it happens, an action of the wrong
+                shape, dtype or device, or an entry of an earlier step that `_step` or `_reset` changed in place.
         """
         if actions is not None:
-            policy, max_steps = given_policy(self, actions, policy, max_steps)
-        if break_when_any_done is None:
-            break_when_any_done = not break_when_all_done
-        result: D = run_rollout(
-            self,
+            policy, max_steps = replay_policy(self._env_layout, actions, policy, max_steps)
+        options = RolloutOptions(
             max_steps,
             policy,
             callback,
             auto_reset=auto_reset,
             auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=bool(break_when_all_done),
+            any_stops=break_when_any_done,
+            all_stops=break_when_all_done,
             return_contiguous=return_contiguous,
             tensordict=tensordict,
             set_truncated=set_truncated,
+            out=out,
             trust_policy=trust_policy,
-            storing_device=None if storing_device is None else as_device(storing_device),
+            storing_device=storing_device,
             set_state=set_state,
         )
-        return result if out is None else written_to(out, result)
+        return cast("D", run_rollout(self, options))
 
-    # the rest
+    def fake_tensordict(self) -> D:
+        """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""
+        zeros: D = zero_transition(self._env_layout)
+        return zeros
+
+    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
+        """`check_env_specs` of this environment, with the same arguments."""
+        check_env_specs(self, *args, **kwargs)
+
+    # seeds and life cycle
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the environment's own random numbers (random actions use torch's).
 
         Args:
-            seed: the seed; None changes nothing.
+            seed: an integer, or else TypeError is raised; None changes nothing. It is returned as the seed for a
+                next environment; batches return one that is free.
             static_seed: whether several environments share the seed; no difference for a single one.
-
-        Returns:
-            The seed for the next environment: the input, since this is a single one.
-
-        Raises:
-            TypeError: the seed is no integer.
         """
         del static_seed
         seed = as_seed(seed)
         self._set_seed(seed)
         return seed
 
-    def set_state(self, *args: Any, **kwargs: Any) -> Any:
-        """For subclasses whose state can be set. Raises NotImplementedError."""
-        raise NotImplementedError(f"{type(self).__name__} has no set_state")
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Release what the environment holds; may be repeated, but in batches that are told to raise then."""
+        del raise_if_closed
+        self._closed = True
 
-    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
-        """`check_env_specs` of this environment, with the same arguments."""
-        from specgen_runtime.envs.checks import check_env_specs
-
-        check_env_specs(self, *args, **kwargs)
-
-    def auto_specs_(
-        self,
-        policy: Policy,
-        *,
-        tensordict: D | None = None,
-        action_key: NestedKey | list[NestedKey] = "action",
-        done_key: NestedKey | list[NestedKey] | None = None,
-        observation_key: NestedKey | list[NestedKey] = "observation",
-        reward_key: NestedKey | list[NestedKey] = "reward",
-    ) -> Self:
-        """Set the specs from what two steps with a policy read and give: all unbounded, boolean ones as flags.
-
-        Args:
-            policy: takes and returns a tensordict.
-            tensordict: where to begin; a reset if None.
-            action_key: the actions that the policy writes.
-            done_key: the done flags; if None, `done`, `terminated` and `truncated` where they are given.
-            observation_key: what is observed.
-            reward_key: the rewards. Specs of keys that are not in the data stay as they are.
-
-        Returns:
-            The environment.
-
-        Raises:
-            RuntimeError: `_step` gives more than these keys say.
-        """
-        infer_specs(self, policy, tensordict, action_key, done_key, observation_key, reward_key)
-        return self
-
-    def add_truncated_keys(self) -> Self:
-        """Declare `truncated` in every done set that has it not; returns the environment."""
-        spec = self.full_done_spec.clone()
-        for s in self._done_sets:
-            if s.truncated is None:
-                spec.set((*s.prefix, "truncated"), spec[as_tuple(s.done)].clone())
-        self.full_done_spec = spec
-        return self
-
-    def fake_tensordict(self) -> D:
-        """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""
-        root: D = TensorDict({}, batch_size=self.batch_size, device=self.device)
-        following = root.empty()
-        for name in ("full_state_spec", "full_observation_spec", "full_done_spec", "full_action_spec"):
-            root.update(self._settled(name).zero())
-        for name in ("full_observation_spec", "full_reward_spec", "full_done_spec"):
-            following.update(self._settled(name).zero())
-        root.set("next", following)
-        return root
-
-    def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the environment, its specs, parameters and buffers; in place, returns self.
-
-        Takes what `torch.nn.Module.to` takes. Nothing is cast: the dtypes of an environment's data are those of its
-        specs, which say nothing of how they follow from parameters. A dtype is accepted where it changes nothing.
-
-        Raises:
-            TypeError: a dtype would cast a parameter or a buffer; nothing is changed then.
-        """
-        parse: Any = torch._C._nn._parse_to  # pyright: ignore[reportAttributeAccessIssue]
-        device, *_ = parse(*args, **kwargs)
-        super().to(*args, **kwargs)
-        if device is not None and as_device(device) != self._device:
-            self._device = as_device(device)
-            self._move_specs(self._device)
-        return self
-
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
-        """What `to`, `double` and `half` do, also those of a module that holds the environment; refuses casts."""
-        own = () if self._parts_refuse_casts else (*self.named_parameters(), *self.named_buffers())
-        for name, tensor in own:
-            cast = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device)).dtype
-            if cast is not tensor.dtype:
-                raise TypeError(
-                    f"{type(self).__name__} cannot be cast: {name!r} would be {cast}, and its specs would stay as they"
-                    f" are. Set them when you make the environment, or cast a part of it that its data do not show"
-                    f" (env.{name.split('.')[0]}.to(...))"
-                )
-        moved: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return moved
-
-    def _move_specs(self, device: torch.device) -> None:
-        self._groups = {
-            name: spec.to(device).lock_() if spec.is_locked else spec.to(device)
-            for name, spec in self._groups.items()
-        }
-        self._cache.clear()
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"{type(self).__name__} is closed")
 
     def compile(self, *, warmup: int | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
-        """Compile `step_and_maybe_reset` with `torch.compile`; rollouts that go step by step call it, too.
+        """Compile `step_and_maybe_reset`, which rollouts that go step by step call, too; returns the environment.
 
         Args:
             warmup: so many calls run as they are written first, so that what follows a reset is not compiled alone.
             **kwargs: of `torch.compile`, such as `fullgraph` or `mode`.
-
-        Returns:
-            The environment.
         """
         self.eager()
-        written = self.step_and_maybe_reset
-        compiled = torch.compile(written, **kwargs)
-        calls = chain(repeat(written, warmup or 0), repeat(compiled))
-        self.__dict__["step_and_maybe_reset"] = (lambda td: next(calls)(td)) if warmup else compiled
+        self.__dict__["step_and_maybe_reset"] = compiled(self.step_and_maybe_reset, warmup or 0, kwargs)
         return self
 
     def eager(self) -> Self:
@@ -375,17 +385,11 @@ class EnvBase(Stepping[D, S], Generic[D, S], metaclass=_EnvMeta):
         self.__dict__.pop("step_and_maybe_reset", None)
         return self
 
-    def append_transform(
-        self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]
-    ) -> TransformedEnv:
+    def append_transform(self, transform: TransformLike) -> TransformedEnv:
         """Return this environment with a transform after it."""
-        from specgen_runtime.transforms import TransformedEnv
+        from specgen_runtime.transforms.env import TransformedEnv
 
         return TransformedEnv(self, transform)
-
-    def forward(self, tensordict: D) -> D:
-        """An environment is not a function: use `step`. Raises NotImplementedError."""
-        raise NotImplementedError(f"call {type(self).__name__}.step or .reset, not the environment itself")
 
     def __repr__(self) -> str:
         return (

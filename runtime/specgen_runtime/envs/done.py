@@ -34,8 +34,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.entries import peek, put
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
+from specgen_runtime.envs.packing import peek, put
 from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
 

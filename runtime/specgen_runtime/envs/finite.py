@@ -1,4 +1,4 @@
-"""`check_finite`: what an environment computed that is NaN or infinite, and where it was."""
+"""Refuse NaN and infinity in what an environment gives, where `check_finite` is set; errors say what and where."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.leaves import Leaf
+from specgen_runtime.envs.spec_leaves import Leaf
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.key_access import KeyAccess
+    from specgen_runtime.envs.layout import Entry, Layout
 
 __all__ = ["NotFiniteError", "refuse_not_finite", "refuse_not_finite_rollout"]
 
@@ -47,50 +47,51 @@ class NotFiniteError(FloatingPointError):
         return NotFiniteError(self.where, self.leaf, self.index, self.value, step)
 
 
-def refuse_not_finite(env: KeyAccess, tensordict: TensorDictBase, groups: Iterable[str], method: str) -> None:
-    """Look for NaN and infinity in the floating-point entries of some groups.
+def refuse_not_finite(
+    layout: Layout, tensordict: TensorDictBase, entries: Iterable[Entry], method: str
+) -> None:
+    """Look for NaN and infinity in floating-point entries.
 
     Args:
-        env: whose specs.
+        layout: of the environment, for the message.
         tensordict: its batch dimensions may be followed by others, such as time.
-        groups: such as `"full_reward_spec"`.
+        entries: where to look.
         method: where the data are from, for the message.
 
     Raises:
         NotFiniteError: naming the first key, and the environment.
     """
-    for e in env._expected(*groups):
+    for e in entries:
         if e.dtype is None or not e.dtype.is_floating_point:
             continue
         value = e.leaf.find(tensordict)
         if isinstance(value, Tensor) and not value.is_nested and not bool(torch.isfinite(value).all()):
             index, found = _first(value, len(e.leaf.batch_of(tensordict.batch_size)))
-            raise NotFiniteError(f"{type(env).__name__}.{method}", e.leaf, index, found, None)
+            raise NotFiniteError(f"{layout.env}.{method}", e.leaf, index, found, None)
 
 
-def refuse_not_finite_rollout(env: KeyAccess, rollout: TensorDictBase) -> None:
+def refuse_not_finite_rollout(layout: Layout, rollout: TensorDictBase) -> None:
     """Look for NaN and infinity in a rollout `[*batch, T]`: once over all steps, step by step if something is found.
 
     Raises:
         NotFiniteError: naming the first step, the key and the environment.
     """
     time = rollout.batch_dims - 1
-    observed, following = ("full_observation_spec",), ("full_observation_spec", "full_reward_spec")
-    stacked = isinstance(rollout, LazyStackedTensorDict) or any(
-        e.leaf.items for e in env._expected(*following)
-    )
+    observed = layout.observation.entries
+    following = observed + layout.reward.entries
+    stacked = isinstance(rollout, LazyStackedTensorDict) or any(e.leaf.items for e in following)
     if not stacked:
         try:
-            refuse_not_finite(env, rollout, observed, "rollout")
-            refuse_not_finite(env, rollout.get("next"), following, "rollout")
+            refuse_not_finite(layout, rollout, observed, "rollout")
+            refuse_not_finite(layout, rollout.get("next"), following, "rollout")
         except NotFiniteError:
             pass
         else:
             return
     for t, step in enumerate(rollout.unbind(time)):
         try:
-            refuse_not_finite(env, step, observed, "_reset")
-            refuse_not_finite(env, step.get("next"), following, "_step")
+            refuse_not_finite(layout, step, observed, "_reset")
+            refuse_not_finite(layout, step.get("next"), following, "_step")
         except NotFiniteError as error:
             raise error.at(t) from None
 

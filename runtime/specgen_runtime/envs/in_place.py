@@ -1,4 +1,4 @@
-"""What an environment has returned belongs to the data of its steps: it is not to change in later calls."""
+"""Refuse that `_step` or `_reset` write into tensors which they returned before: those are data of earlier steps."""
 
 from __future__ import annotations
 
@@ -8,40 +8,36 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.envs.leaves import Leaf
+from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.spec_leaves import Leaf
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.key_access import KeyAccess
+    from specgen_runtime.envs.layout import Layout, TensorKeys
 
-__all__ = ["REWARDS", "is_borrowed", "noted_versions", "refuse_changes"]
-
-REWARDS = ("versions", "full_reward_spec")
-"""What `noted_versions` takes for the rewards, which no later root holds."""
+__all__ = ["is_borrowed", "noted_versions", "refuse_changes"]
 
 Noted = list[tuple[Any, Any, int]]
 """Entries: their key (or leaf), their tensor, and how often that had been written to."""
 
 
-def noted_versions(env: KeyAccess, tensordict: TensorDictBase, groups: tuple[str, ...]) -> Noted:
-    """The tensors of some spec groups in a tensordict, for `refuse_changes`; none where torch compiles this.
+def noted_versions(tensors: TensorKeys, tensordict: TensorDictBase) -> Noted:
+    """The tensors in a tensordict with how often each was written to; none where torch compiles this.
 
     Args:
-        env: whose specs.
+        tensors: which: `root_tensors` or `reward_tensors` of a layout.
         tensordict: a root, or what is under `"next"`.
-        groups: `"versions"`, then `"full_observation_spec"`, ...: what follows from it is remembered under it.
     """
     if torch.compiler.is_compiling():
         return []
-    names, keys, stacked = env._cache.get(groups) or _places(env, groups)
+    names, keys, stacked = tensors
     try:
         if names is not None and type(tensordict) is TensorDict:
             entries = tensordict._tensordict
             return [
                 (name, value, value._version) for name in names if (value := entries.get(name)) is not None
             ]
-        pairs = [(key, peek(tensordict, key)) for key in keys]
+        pairs: list[tuple[Any, Any]] = [(key, peek(tensordict, key)) for key in keys]
         pairs += [(leaf, leaf.find(tensordict)) for leaf in stacked]
         return [(key, value, value._version) for key, value in pairs if isinstance(value, Tensor)]
     except (
@@ -51,22 +47,11 @@ def noted_versions(env: KeyAccess, tensordict: TensorDictBase, groups: tuple[str
         return []
 
 
-def _places(env: KeyAccess, groups: tuple[str, ...]) -> tuple[Any, Any, Any]:
-    """The keys of some spec groups, all of them names or else None; all of them; the leaves in items of stacks."""
-    leaves = {str(e.leaf): e.leaf for e in env._expected(*groups[1:]) if e.dtype is not None}
-    keys = [leaf.key for leaf in leaves.values() if not leaf.items]  # a state that is observed stands once
-    stacked = [leaf for leaf in leaves.values() if leaf.items]
-    flat = not stacked and all(isinstance(key, str) for key in keys)
-    found = keys if flat else None, keys, stacked
-    env._cache[groups] = found
-    return found
-
-
-def refuse_changes(env: KeyAccess, noted: Noted, method: str) -> None:
+def refuse_changes(layout: Layout, noted: Noted, method: str) -> None:
     """Refuse that a hook of the environment has written into data of earlier steps.
 
     Args:
-        env: the environment, for the message.
+        layout: of the environment, for the message.
         noted: from before the hook was called.
         method: `"_step"` or `"_reset"`.
 
@@ -77,7 +62,7 @@ def refuse_changes(env: KeyAccess, noted: Noted, method: str) -> None:
         if value._version != version:
             entry = str(key) if isinstance(key, Leaf) else show_key(key)
             raise RuntimeError(
-                f"{type(env).__name__}.{method} changed {entry} in place, which is part of an earlier step; return"
+                f"{layout.env}.{method} changed {entry} in place, which is part of an earlier step; return"
                 " new tensors, or clones of those that change"
             )
 

@@ -1,12 +1,13 @@
-"""Nested keys: the small arithmetic that every part of an environment needs."""
+"""Nested keys: conversions between their forms, and how messages show them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["MissingKeyError", "as_tuple", "join_key", "key_list", "leaf_name", "show_key"]
+__all__ = ["MissingKeyError", "as_tuple", "join_key", "key_list", "leaf_name", "only_key", "show_key"]
 
 
 def as_tuple(key: NestedKey) -> tuple[str, ...]:
@@ -41,3 +42,16 @@ class MissingKeyError(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def only_key(keys: Sequence[NestedKey], what: str, counted: str | None = None) -> Any:
+    """The only one of an environment's keys; for the attribute `{what}_key`.
+
+    Raises:
+        KeyError: there are none, or several.
+    """
+    if len(keys) != 1:
+        raise MissingKeyError(
+            f"{what}_key needs exactly one {counted or what}, the environment has {list(keys)}; use {what}_keys"
+        )
+    return keys[0]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 from torch import Tensor
 
-from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, key_list, show_key
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.key_access import KeyAccess
+    from specgen_runtime.envs.spec_properties import SpecProperties
 
-__all__ = ["StepMDP", "following_root", "step_mdp"]
+__all__ = ["StepMDP", "StepPlan", "following_root", "step_mdp", "step_plan"]
 
+D = TypeVar("D", bound=TensorDictBase)
 _FLAGS = ("done", "terminated", "truncated")
 
 
@@ -91,7 +92,7 @@ class StepMDP:
 
     def __init__(
         self,
-        env: KeyAccess,
+        env: SpecProperties[Any],
         *,
         keep_other: bool = True,
         exclude_reward: bool = True,
@@ -128,16 +129,30 @@ def _next_of(tensordict: TensorDictBase) -> Any:
     return following
 
 
-def following_root(env: KeyAccess, transition: TensorDictBase) -> TensorDictBase:
-    """`step_mdp` with the keys of an environment, keeping its actions; several times faster for plain tensordicts."""
-    plan = env._cache.get("step_mdp")
-    if plan is None:
-        rewards = {as_tuple(key) for key in env.reward_keys}
-        plan = _tree(rewards | _with_siblings(env.done_keys) | {("next",)}), _tree(rewards)
-        env._cache["step_mdp"] = plan
+StepPlan = tuple[dict[str, Any], dict[str, Any]]
+"""What the root that follows leaves out of the old root, and of `"next"`, as `_tree` gives it."""
+
+
+def step_plan(reward_keys: Iterable[NestedKey], done_keys: Iterable[NestedKey]) -> StepPlan:
+    """What `following_root` leaves out, for an environment with these keys."""
+    rewards = {as_tuple(key) for key in reward_keys}
+    return _tree(rewards | _with_siblings(done_keys) | {("next",)}), _tree(rewards)
+
+
+def following_root(plan: StepPlan, transition: D, given: TensorDictBase | None = None) -> D:
+    """`step_mdp` by a plan, keeping actions; several times faster for plain tensordicts.
+
+    Args:
+        plan: of the environment's layout.
+        transition: with `"next"`, or the root alone.
+        given: the entries of the next root; None is `"next"`.
+    """
     if not isinstance(transition, TensorDictBase):
         raise TypeError(f"step_mdp needs a tensordict, found {type(transition).__name__}")
-    return _following(transition, _next_of(transition), *plan, keep_empty=True)
+    following_entries = _next_of(transition) if given is None else given
+    root: Any = _following(transition, following_entries, *plan, keep_empty=True)
+    following: D = root
+    return following
 
 
 def _tree(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:

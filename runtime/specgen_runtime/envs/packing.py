@@ -1,4 +1,4 @@
-"""Tensordicts in and out of the fast paths. Only this module and `envs/entries.py` know tensordict's internals.
+"""Fast reading, writing, packing and stacking of plain tensordicts, past what tensordict itself would check again.
 
 `TensorDict(...)` validates every entry: its shape, its device, the type of its key. Generated code has proved
 all of that before running, so it packs through `fast_td`, which is about four times cheaper.
@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
-__all__ = ["entries_of", "fast_td", "overlay", "stack_alike", "stack_tds"]
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["entries_of", "fast_td", "holds", "overlay", "peek", "put", "stack_alike", "stack_tds"]
 
 
 def fast_td(
@@ -39,9 +41,22 @@ def fast_td(
         entries = {**entries, **_groups(entries, batch_size, device, agents)}
     unsafe: Any = TensorDict._new_unsafe
     packed: TensorDict = unsafe(source=entries, batch_size=batch_size, device=device)
-    if names is not None:
+    if names is not None and (torch.compiler.is_compiling() or not _named(packed, names)):
         packed.names = names  # names that are given to the constructor get lost where torch.compile traces it
     return packed
+
+
+def _named(tensordict: TensorDict, names: list[str | None]) -> bool:
+    """Name the batch dimensions, as the property does ten times slower; False if there is more than tensors."""
+    for value in tensordict._tensordict.values():
+        if type(value) is TensorDict:
+            more = value._td_dim_names or [None] * value.batch_dims
+            if not _named(value, [*names, *more[len(names) :]]):
+                return False
+        elif not isinstance(value, torch.Tensor):
+            return False
+    tensordict._td_dim_names = list(names)
+    return True
 
 
 def _groups(
@@ -166,3 +181,30 @@ def _alike(tensordict: TensorDictBase, first: TensorDictBase, size: torch.Size) 
         elif not isinstance(other, torch.Tensor) or value.dtype is not other.dtype or value.is_nested:
             return False
     return True
+
+
+def holds(tensordict: Any, name: str) -> bool:
+    """Whether a plain tensordict has an entry; False of anything else."""
+    return type(tensordict) is TensorDict and name in tensordict._tensordict
+
+
+def peek(tensordict: TensorDictBase, key: NestedKey) -> Any:
+    """An entry as `get` gives it, or None if there is none; several times cheaper for plain tensordicts."""
+    if type(tensordict) is not TensorDict:
+        return tensordict.get(key, None)
+    if isinstance(key, str):
+        return tensordict._tensordict.get(key)
+    found: Any = tensordict
+    for name in key:
+        if type(found) is not TensorDict:
+            return None if found is None else tensordict.get(key, None)
+        found = found._tensordict.get(name)
+    return found
+
+
+def put(tensordict: TensorDictBase, key: NestedKey, value: Any) -> None:
+    """Write an entry that is a tensor of the right batch size and device, or is compared with its spec later."""
+    if isinstance(key, str) and type(tensordict) is TensorDict and not tensordict.is_locked:
+        tensordict._tensordict[key] = value
+    else:
+        tensordict.set(key, value)

@@ -1,4 +1,4 @@
-"""What a rollout may call a policy, and what it checks of it."""
+"""The policies that a rollout accepts, and the checks of the actions that they give."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.specs.classes.categorical import Categorical
 from specgen_runtime.specs.classes.vectors import VectorSpec
 from specgen_runtime.specs.non_tensors.data import data_text, plain
-from specgen_runtime.typing import NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.key_access import KeyAccess
+    from specgen_runtime.envs.layout import Layout
 
 __all__ = ["as_policy", "check_action_values", "check_actions", "on_policy_device", "shown"]
 
 
-def as_policy(env: KeyAccess, policy: Callable[..., Any], trust_policy: bool = False) -> Callable[[Any], Any]:
+def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = False) -> Callable[[Any], Any]:
     """Make any accepted policy a function from the root tensordict to the root with actions.
 
     Args:
-        env: says which observations feed a policy that takes no tensordict, and where its result goes.
+        layout: of the environment; it says which observations feed a policy that takes no tensordict, and where its
+            result goes.
         policy: what takes a tensordict: anything with `in_keys`, or whose first parameter is called `tensordict` or
             `td` or is annotated as a tensordict. Any other callable or module takes the top-level entries of the
             observation spec, in their order, and returns the action, or a tuple of all actions.
@@ -41,7 +41,7 @@ def as_policy(env: KeyAccess, policy: Callable[..., Any], trust_policy: bool = F
     if not callable(policy):
         raise TypeError(f"a policy must be callable, found {type(policy).__name__}")
     if not trust_policy and not _takes_tensordict(policy):
-        return _from_observations(env, policy)
+        return _from_observations(layout, policy)
 
     def act(tensordict: Any) -> Any:
         result = policy(tensordict)
@@ -49,7 +49,7 @@ def as_policy(env: KeyAccess, policy: Callable[..., Any], trust_policy: bool = F
             return tensordict
         if not isinstance(result, TensorDictBase):
             raise TypeError(
-                f"a policy must return the tensordict with {_names(env.action_keys)} in it,"
+                f"a policy must return the tensordict with {_names(layout.action.keys)} in it,"
                 f" found {type(result).__name__}"
             )
         return tensordict.update(result)
@@ -79,8 +79,8 @@ def _signature(policy: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _from_observations(env: KeyAccess, policy: Callable[..., Any]) -> Callable[[Any], Any]:
-    observations, actions = list(env.full_observation_spec.keys()), env.action_keys
+def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[Any], Any]:
+    observations, actions = list(layout.observation.spec.keys()), layout.action.keys
     name = getattr(policy, "__name__", type(policy).__name__)
     signature = _signature(policy)
     if signature is not None:
@@ -128,14 +128,14 @@ def on_policy_device(
 
 
 def check_actions(
-    env: KeyAccess, rollout: TensorDictBase, device: torch.device | None = None, *, zeros: bool = False
+    layout: Layout, rollout: TensorDictBase, device: DEVICE_TYPING | None = None, *, zeros: bool = False
 ) -> None:
     """Refuse actions outside their spec, for all steps of a rollout `[*batch, T]` at once.
 
     Floating-point actions may miss the domain by rounding (1e-5 relative, 1e-6 absolute).
 
     Args:
-        env: whose action specs.
+        layout: of the environment.
         rollout: the transitions.
         device: where they are, if not where the environment is.
         zeros: whether one-hot vectors may be all zeros, as `spec.zero()` is: no class is chosen, and it is for `_step`
@@ -146,7 +146,7 @@ def check_actions(
     """
     time = rollout.batch_dims - 1
     lazy = isinstance(rollout, LazyStackedTensorDict)  # sizes may differ from step to step
-    for leaf in leaves_of(env.full_action_spec):
+    for leaf in (e.leaf for e in layout.action.entries):
         spec = leaf.spec if device is None else leaf.spec.to(device)
         actions = None if lazy or leaf.items else rollout.get(leaf.key)
         if isinstance(actions, torch.Tensor) and _allowed(spec, actions.movedim(time, 0), zeros=zeros):
@@ -160,7 +160,7 @@ def check_actions(
 
 
 def check_action_values(
-    env: KeyAccess, leaves: Sequence[tuple[NestedKey, Any]], actions: Sequence[torch.Tensor]
+    layout: Layout, leaves: Sequence[tuple[NestedKey, Any]], actions: Sequence[torch.Tensor]
 ) -> None:
     """Refuse the actions of one step that are outside their spec, as `check_actions` does for a rollout.
 
@@ -168,7 +168,7 @@ def check_action_values(
     traces, there are none.
 
     Args:
-        env: for the message.
+        layout: of the environment, for the message.
         leaves: the keys and the specs of its actions.
         actions: in the same order, of the right shapes and dtypes.
 
@@ -179,7 +179,7 @@ def check_action_values(
         return
     for (key, spec), action in zip(leaves, actions, strict=True):
         if action.device.type == "cpu" and not (_is_class(spec, action) or _allowed(spec, action)):
-            name = f"{type(env).__name__}.step"
+            name = f"{layout.env}.step"
             raise ValueError(f"{name}: {show_key(key)} is not in its spec {spec}: found {shown(action)}")
 
 
@@ -210,5 +210,5 @@ def shown(value: Any) -> str:
     return f"{value.dtype} {list(value.shape)} in [{value.min()}, {value.max()}]"
 
 
-def _names(keys: list[Any]) -> str:
+def _names(keys: Sequence[Any]) -> str:
     return ", ".join(show_key(key) for key in keys) or "none"

@@ -1,4 +1,4 @@
-"""Reading seeds."""
+"""Seeds as users give them, read as integers that generators take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`auto_specs_`: the specs of an environment from what it reads and gives."""
+"""Specs from data, and data from specs: `auto_specs_`, `add_truncated_keys` and `fake_tensordict` of environments."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import as_tuple, join_key, key_list, leaf_name, show_key
+from specgen_runtime.envs.spec_groups import flag_spec
 from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.base import EnvBase
+    from specgen_runtime.envs.layout import Layout
 
-__all__ = ["infer_specs"]
+__all__ = ["infer_specs", "with_truncated", "zero_transition"]
 
 _FLAGS = ("done", "terminated", "truncated")
 
 
 def infer_specs(
-    env: EnvBase[Any],
+    env: Any,
     policy: Callable[..., Any],
     tensordict: Any,
     action_key: NestedKey | list[NestedKey],
@@ -44,7 +45,9 @@ def infer_specs(
     drop = 0 if env.batch_locked or batch == env.batch_size else len(batch)
     found = {
         "full_action_spec": _specs(roots, key_list(action_key)),
-        "full_done_spec": {key: env._flag_spec(spec.shape) for key, spec in _specs(nexts, dones).items()},
+        "full_done_spec": {
+            key: flag_spec(spec.shape, env.device) for key, spec in _specs(nexts, dones).items()
+        },
         "full_reward_spec": _specs(nexts, rewards),
         "full_observation_spec": _specs([*roots, *nexts], observations),
         "full_state_spec": _specs(roots, state),
@@ -57,7 +60,7 @@ def infer_specs(
 
 
 def _two_steps(
-    env: EnvBase[Any], policy: Callable[..., Any], tensordict: Any, rewards: Sequence[NestedKey]
+    env: Any, policy: Callable[..., Any], tensordict: Any, rewards: Sequence[NestedKey]
 ) -> tuple[list[TensorDictBase], list[TensorDictBase]]:
     root = env._reset(None) if tensordict is None else tensordict.copy()
     roots, nexts = [], []
@@ -87,3 +90,23 @@ def _specs(sources: Sequence[TensorDictBase], keys: Sequence[NestedKey]) -> dict
         shape = [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True)]
         found[key] = Unbounded(torch.Size(shape), dtype=first.dtype, device=first.device)
     return found
+
+
+def with_truncated(layout: Layout) -> Composite:
+    """A done spec with `truncated` in every done set."""
+    spec = layout.done.spec.clone()
+    for s in layout.done_sets:
+        if s.truncated is None:
+            spec.set((*s.prefix, "truncated"), spec[as_tuple(s.done)].clone())
+    return spec
+
+
+def zero_transition(layout: Layout) -> Any:
+    """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""
+    root = TensorDict({}, batch_size=layout.batch_size, device=layout.device)
+    following = root.empty()
+    for group in (layout.state, layout.observation, layout.done, layout.action):
+        root.update(group.spec.zero())
+    for group in (layout.observation, layout.reward, layout.done):
+        following.update(group.spec.zero())
+    return root.set("next", following)

@@ -1,8 +1,9 @@
 """The types of an environment's specs and keys, for type checkers: how `env.action_spec.n` is known to be an int.
 
-An environment class says them by its second type argument, a class with the attributes of `SpecTypes`. Each property
-of `EnvBase` reads its own from there, by the protocol that has just that attribute. (Keys have a class with type
-arguments: pyright would widen the `Literal` of an attribute to `str`.)
+An environment class says them by its second type argument, a class with the attributes of `SpecTypes`. Each spec of
+`EnvBase` is a descriptor that reads its type from there, by the protocol that has just that attribute; see
+`descriptors.py`. (Keys have a
+class with type arguments: pyright would widen the `Literal` of an attribute to `str`.)
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from specgen_runtime.typing import NestedKey
 __all__ = ["KeyTypes", "SpecTypes"]
 
 
-Leaf = TypeVar("Leaf", bound=TensorSpec, covariant=True)
-Group = TypeVar("Group", bound=Composite, covariant=True)
 ActionKey = TypeVar("ActionKey", bound=NestedKey, covariant=True)
 RewardKey = TypeVar("RewardKey", bound=NestedKey, covariant=True)
 DoneKey = TypeVar("DoneKey", bound=NestedKey, covariant=True)
@@ -60,60 +59,4 @@ S = TypeVar("S", bound=SpecTypes, default=SpecTypes, covariant=True)
 """The types of an environment's specs."""
 
 Some = TypeVar("Some", default=SpecTypes, covariant=True)
-"""The types of some of them: what one property needs to know."""
-
-
-class HasAction(Protocol[Leaf]):
-    """The type of `action_spec`."""
-
-    @property
-    def action_spec(self) -> Leaf: ...
-
-
-class HasFullAction(Protocol[Group]):
-    """The type of `full_action_spec`."""
-
-    @property
-    def full_action_spec(self) -> Group: ...
-
-
-class HasObservation(Protocol[Group]):
-    """The type of `observation_spec` and `full_observation_spec`."""
-
-    @property
-    def observation_spec(self) -> Group: ...
-
-
-class HasState(Protocol[Group]):
-    """The type of `state_spec` and `full_state_spec`."""
-
-    @property
-    def state_spec(self) -> Group: ...
-
-
-class HasReward(Protocol[Leaf]):
-    """The type of `reward_spec`."""
-
-    @property
-    def reward_spec(self) -> Leaf: ...
-
-
-class HasFullReward(Protocol[Group]):
-    """The type of `full_reward_spec`."""
-
-    @property
-    def full_reward_spec(self) -> Group: ...
-
-
-class HasDone(Protocol[Leaf]):
-    """The type of `done_spec`."""
-
-    @property
-    def done_spec(self) -> Leaf: ...
-
-
-class HasFullDone(Protocol[Group]):
-    """The type of `full_done_spec`."""
-
-    @property
-    def full_done_spec(self) -> Group: ...
+"""The types of some of them: what one attribute needs to know."""

@@ -1,4 +1,4 @@
-"""Whether code runs as it is written, or torch traces it."""
+"""Whether torch traces the code that runs, so that it must not branch on values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The helpers around environments, under the name by which TorchRL's users know them."""
 
 from specgen_runtime.envs.agents import MarlGroupMapType, check_marl_grouping
-from specgen_runtime.envs.checks import check_env_specs
+from specgen_runtime.envs.check_specs import check_env_specs
 from specgen_runtime.envs.done import terminated_or_truncated
 from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from specgen_runtime.envs.mdp import StepMDP, step_mdp

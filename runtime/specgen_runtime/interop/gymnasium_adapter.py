@@ -9,7 +9,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import BatchedEnv, EnvBase
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.interop.gymnasium_conversion import GymnasiumConverter
 from specgen_runtime.interop.unwrapping import innermost_env, simulator
 from specgen_runtime.typing import NestedKey

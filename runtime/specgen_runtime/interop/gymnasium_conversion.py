@@ -11,8 +11,8 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import EnvBase
-from specgen_runtime.envs.done import DoneSet, rootmost_sets
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.gym.actions import action_decoder
 from specgen_runtime.envs.gym.values import value_encoder
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
@@ -86,7 +86,7 @@ class GymnasiumConverter:
         return keys[0]
 
     def _only_done(self) -> DoneSet:
-        roots = rootmost_sets(self._env._done_sets)
+        roots = self._env._env_layout.root_sets
         if len(roots) != 1 or roots[0].shape.numel() != 1:
             raise ValueError(
                 f"Gymnasium knows one end of an episode; {type(self._env).__name__} has"

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.interop.gymnasium_adapter import GymnasiumAdapter
 from specgen_runtime.typing import NestedKey
 

@@ -9,7 +9,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import BatchedEnv, EnvBase, GymWrapper
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched.base import BatchedEnv
+from specgen_runtime.envs.gym.wrapper import GymWrapper
 from specgen_runtime.interop.gymnasium_adapter import GymnasiumAdapter
 from specgen_runtime.interop.gymnasium_conversion import row_of
 from specgen_runtime.interop.unwrapping import innermost_env

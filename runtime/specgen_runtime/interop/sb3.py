@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.interop.gymnasium_adapter import GymnasiumAdapter
 from specgen_runtime.interop.gymnasium_conversion import row_of
 from specgen_runtime.interop.imports import import_sb3

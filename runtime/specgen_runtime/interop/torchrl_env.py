@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.done import governing_set, pop_reset_masks
-from specgen_runtime.envs.hooks import draws_anew
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.overrides import overrides_rand_action
+from specgen_runtime.envs.stepping import finish_reset
 from specgen_runtime.interop.group_map import group_map_of
 from specgen_runtime.interop.imports import import_torchrl
 from specgen_runtime.interop.torchrl_specs import spec_to_torchrl
@@ -35,7 +36,7 @@ def to_torchrl(env: EnvBase[Any]) -> Any:
         return env.wrapped
     _warn_of_unreset_observations(env)
     # Else random actions are draws of the action spec, as TorchRL's are, with the same numbers.
-    own = bool(getattr(env, "_action_masks", ())) or draws_anew(env)
+    own = bool(getattr(env, "_action_masks", ())) or overrides_rand_action(env)
     return RandomActionEnv(env) if own else TorchRLEnv(env)
 
 
@@ -104,7 +105,7 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
         self.full_state_spec = spec_to_torchrl(env.full_state_spec)
         self.full_observation_spec = spec_to_torchrl(env.full_observation_spec)
         self.full_reward_spec = spec_to_torchrl(env.full_reward_spec)
-        self.full_done_spec = spec_to_torchrl(env._settled("full_done_spec"))  # with the flags that follow
+        self.full_done_spec = spec_to_torchrl(env._env_layout.done.spec)  # with the flags that follow
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         env = self.wrapped
@@ -114,7 +115,7 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
         # TorchRL keeps the rows outside the masks itself, and need not have passed their entries.
         masks = pop_reset_masks(tensordict.copy(), env._done_sets, env.device)
         fresh = env._reset(tensordict.copy(), **kwargs)
-        return env._finish_reset(None, fresh, masks)
+        return finish_reset(env, None, fresh, masks)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         request = tensordict.copy()

@@ -9,7 +9,8 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import pop_reset_masks
-from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.envs.layout import Entry
+from specgen_runtime.envs.partial_resets import merge_reset
 from specgen_runtime.interop.group_map import group_map_of
 from specgen_runtime.interop.imports import import_torchrl
 from specgen_runtime.interop.torchrl_specs import spec_from_torchrl
@@ -71,13 +72,13 @@ class TorchRLWrapper(EnvBase[D]):
 
     def _take_specs(self) -> None:
         self.full_action_spec = spec_from_torchrl(self._env.full_action_spec)
-        self.full_state_spec = spec_from_torchrl(self._env.full_state_spec)  # type: ignore[assignment]
+        self.full_state_spec = spec_from_torchrl(self._env.full_state_spec)
         self.full_observation_spec = spec_from_torchrl(self._env.full_observation_spec)
         self.full_reward_spec = spec_from_torchrl(self._env.full_reward_spec)
         self.full_done_spec = spec_from_torchrl(self._env.full_done_spec)
 
     def _reset(self, tensordict: D | None, **kwargs: Any) -> TensorDictBase:
-        fresh = self._shaped(self._env._reset(tensordict, **kwargs), ("full_done_spec",))
+        fresh = self._shaped(self._env._reset(tensordict, **kwargs), self._env_layout.done.entries)
         return fresh if tensordict is None else self._with_kept_rows(tensordict, fresh)
 
     def _with_kept_rows(self, tensordict: D, fresh: Any) -> Any:
@@ -106,13 +107,15 @@ class TorchRLWrapper(EnvBase[D]):
         return self._is_batch() or super()._steps_rows()
 
     def _step(self, tensordict: D) -> TensorDictBase:
-        return self._shaped(self._env._step(tensordict), ("full_reward_spec", "full_done_spec"))
+        return self._shaped(
+            self._env._step(tensordict), self._env_layout.reward.entries + self._env_layout.done.entries
+        )
 
-    def _shaped(self, result: Any, groups: tuple[str, ...]) -> Any:
+    def _shaped(self, result: Any, entries: tuple[Entry, ...]) -> Any:
         """Give rewards and flags the shape of their spec, which TorchRL does not ask of environments."""
         if not isinstance(result, TensorDictBase):
             return result
-        for expected in self._expected(*groups):
+        for expected in entries:
             value = expected.leaf.find(result)
             shape = (*expected.leaf.batch_of(result.batch_size), *expected.shape)
             if (

@@ -7,7 +7,9 @@ from typing import Any
 from gymnasium import Env
 from gymnasium.vector import VectorEnv
 
-from specgen_runtime.envs import EnvBase, GeneratedGymEnv, GymWrapper
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.gym.generated import GeneratedGymEnv
+from specgen_runtime.envs.gym.wrapper import GymWrapper
 
 __all__ = ["innermost_env", "simulator"]
 

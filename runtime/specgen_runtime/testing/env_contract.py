@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specgen_runtime.envs.checks import check_env_specs
+from specgen_runtime.envs.check_specs import check_env_specs
 from specgen_runtime.testing.lifetime_checks import (
     check_closing,
     check_devices,

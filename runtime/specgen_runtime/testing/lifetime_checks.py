@@ -11,8 +11,8 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.envs.leaves import leaves_of
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
+from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.testing.identical import assert_identical
 from specgen_runtime.testing.running import Env, Make, closing, made, seeded_rollout, torch_seeded
 from specgen_runtime.typing import DEVICE_TYPING

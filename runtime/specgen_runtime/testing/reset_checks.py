@@ -9,10 +9,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.checks import resets_itself
-from specgen_runtime.envs.done import DoneSet, governing_set, rootmost_sets, rows_mask
+from specgen_runtime.envs.check_specs import resets_itself
+from specgen_runtime.envs.done import DoneSet, governing_set, rows_mask
 from specgen_runtime.envs.keys import as_tuple, show_key
-from specgen_runtime.envs.leaves import Leaf, leaves_of
+from specgen_runtime.envs.spec_leaves import Leaf, leaves_of
 from specgen_runtime.specs.non_tensors.data import same_data
 from specgen_runtime.testing.identical import assert_identical
 from specgen_runtime.testing.running import Env, torch_seeded
@@ -47,7 +47,7 @@ def check_partial_resets(env: Env, *, seed: int = 0, steps: int = 5) -> None:
 def _masks(env: Env, row: int | None) -> dict[DoneSet, Tensor]:
     """A mask for each root-most set, True in one row of the flattened batch."""
     masks = {}
-    for s in rootmost_sets(env._done_sets):
+    for s in env._env_layout.root_sets:
         flat = torch.zeros((env.numel(), *s.shape), dtype=torch.bool, device=env.device)
         if row is not None:
             flat[row] = True
@@ -83,7 +83,7 @@ def _check_wrong_masks(env: Env, root: TensorDictBase) -> None:
 
 
 def _reset_row(env: Env, root: TensorDictBase, row: int) -> TensorDictBase:
-    roots = rootmost_sets(env._done_sets)
+    roots = env._env_layout.root_sets
     before = root.clone()
     masks = _masks(env, row)
     for s, mask in masks.items():

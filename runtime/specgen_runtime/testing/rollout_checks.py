@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.done import any_done, rootmost_sets
+from specgen_runtime.envs.done import any_done
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.testing.identical import assert_identical
 from specgen_runtime.testing.running import (
@@ -103,7 +103,7 @@ def step_by_step(
 
 def _done_rows(env: Env, following: TensorDictBase) -> Tensor:
     """Which environments of the batch are done in all of their root-most sets."""
-    flags = [following.get(s.done).flatten(env.ndim).all(-1) for s in rootmost_sets(env._done_sets)]
+    flags = [following.get(s.done).flatten(env.ndim).all(-1) for s in env._env_layout.root_sets]
     return torch.stack(flags).all(0)
 
 
@@ -146,7 +146,7 @@ def check_done_rules(make: Make, *, seed: int = 0, steps: int = 40) -> None:
         _check_flags(env, data, "the root")
         _check_flags(env, data.get("next"), "'next'")
         if not env._allow_done_after_reset:
-            for s in rootmost_sets(env._done_sets):
+            for s in env._env_layout.root_sets:
                 done: Any = data.get(s.done)
                 where = _first_step(env, done)
                 assert not bool(done.any()), f"{show_key(s.done)} is True in the root{where}"

@@ -11,7 +11,7 @@ from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.specs.non_tensors.data import data_text
 
 __all__ = ["Env", "Make", "closing", "joined", "made", "seeded_rollout", "table_policy", "torch_seeded"]

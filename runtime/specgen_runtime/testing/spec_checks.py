@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
-from specgen_runtime.envs.checks import resets_itself
-from specgen_runtime.envs.done import DoneSet, rootmost_sets
+from specgen_runtime.envs.check_specs import resets_itself
+from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.envs.leaves import Leaf, leaves_of
-from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.envs.partial_resets import merge_reset
 from specgen_runtime.envs.policy import shown
 from specgen_runtime.envs.spec_groups import INPUT_GROUPS, OUTPUT_GROUPS, SPEC_GROUPS
+from specgen_runtime.envs.spec_leaves import Leaf, leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.testing.running import Env, Make, closing, made, seeded_rollout, torch_seeded
 
@@ -173,7 +173,7 @@ def _known(env: Env, data: TensorDictBase) -> TensorDictBase:
     following: TensorDictBase = data.get("next")
     if resets_itself(env):
         following = following.clone(recurse=False)
-        ended: dict[DoneSet, torch.Tensor] = {s: following.get(s.done) for s in rootmost_sets(env._done_sets)}
+        ended: dict[DoneSet, torch.Tensor] = {s: following.get(s.done) for s in env._env_layout.root_sets}
         merge_reset(following, data.select(*env.observation_keys), ended)
     return following
 

@@ -9,7 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import as_tuple, show_key
-from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.testing.identical import assert_identical
 from specgen_runtime.testing.running import Env, Make, closing, made, torch_seeded
 

@@ -14,7 +14,7 @@ from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite
     from specgen_runtime.transforms.env import TransformedEnv
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensordict import TensorDict
 
-from specgen_runtime.envs.allowed import rand_allowed
-from specgen_runtime.envs.hooks import draws_anew
+from specgen_runtime.envs.overrides import overrides_rand_action
+from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> Tens
     base: Any = env.base_env
     masks = env._action_masks
     if masks:
-        allowed: TensorDict = rand_allowed(env, env.reset() if tensordict is None else tensordict, masks)
+        allowed: TensorDict = draw_masked_actions(
+            env._env_layout, env.reset() if tensordict is None else tensordict, masks
+        )
         return allowed
-    if not draws_anew(base):
+    if not overrides_rand_action(base):
         return None
     if not _keeps_actions(env):
         raise RuntimeError(
@@ -52,8 +54,6 @@ def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> Tens
 def _keeps_actions(env: TransformedEnv) -> bool:
     """Whether actions reach the base environment as they are."""
     env._stages()
-    same: bool | None = env._cache.get("same actions")
-    if same is None:
-        same = bool(env.full_action_spec == env.base_env.full_action_spec)
-        env._cache["same actions"] = same
-    return same
+    if env._same_actions is None:
+        env.__dict__["_same_actions"] = bool(env.full_action_spec == env.base_env.full_action_spec)
+    return bool(env._same_actions)

@@ -15,7 +15,7 @@ from specgen_runtime.transforms.keys import done_sets, leaf_keys, normal, privat
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite, TensorSpec
 
 __all__ = ["INPUTS", "OUTPUTS", "BoundTransform", "InverseRow", "Row"]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from specgen_runtime.envs import EnvBase
-from specgen_runtime.envs.entries import peek
-from specgen_runtime.envs.step_masks import begin_partial, keep_others
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.partial_steps import begin_partial, keep_others
+from specgen_runtime.envs.stepping import complete_step
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
@@ -38,8 +39,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     Args:
         base_env: the environment inside.
         transform: a transform, a chain, or a function of a tensordict (see `FunctionTransform`).
-        auto_unwrap: if `base_env` is a `TransformedEnv` itself, take its base environment and copies of its
-            transforms, so that there is one chain. If false, keep it whole.
+        auto_unwrap: make one chain with that of `base_env`, if it is a `TransformedEnv` itself; else keep it whole.
 
     Attributes:
         base_env: the environment inside.
@@ -50,11 +50,10 @@ class TransformedEnv(EnvBase[TensorDict]):
         - At a reset, everything is computed for all rows; rows that are not being reset keep their old entries.
         - A transform that raises `terminated` or `truncated` raises `done` with it, and what is raised at the root
           holds for every nested group.
-        - Where a transform carries an entry that a later one rewrites, or the base environment reads a state entry
-          that a transform rewrites, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
+        - Where a transform carries an entry that a later one class_overrides, or the base environment reads a state entry
+          that a transform class_overrides, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
           what is shown to the policy feed back into what is carried.
-        - Specs are transformed once and kept; `empty_cache` forgets them.
-        - Other public attributes are those of the environment inside.
+        - Specs are transformed once; `empty_cache` forgets them. Other public attributes are those of `base_env`.
 
     Example:
         >>> env = TransformedEnv(CartPole(), Compose(StepCounter(max_steps=100), RewardSum()))
@@ -63,6 +62,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     """
 
     base_env: EnvBase[Any]
+    _same_actions: bool | None = None  # whether the base environment takes the actions as they are
     _parts_refuse_casts = True
 
     def __init__(
@@ -161,7 +161,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         """Forget the specs and everything that transforms derived from them."""
         self._stage_list = None
         self._private_state = {}
-        self._cache.clear()
+        self._known_layout = self._same_actions = None
         self._groups.clear()
         self._transform.empty_cache()
         self._batch_size = self._transform.transform_env_batch_size(self.base_env.batch_size)
@@ -219,7 +219,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     def _settle(self) -> None:
         """Derive what `_step` needs from the finished stages."""
         assert self._stage_list is not None
-        self._cache.clear()
+        self._known_layout = self._same_actions = None
         self._flag_sets = flag_sets(subspec(self._stage_list[-1].outputs, "full_done_spec"))
         self._inverting = tuple(
             entry
@@ -251,7 +251,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         last = self._stages()[-1]
         return subspec(last.inputs if name in last.inputs else last.outputs, name)
 
-    def _set_group(self, name: str, spec: TensorSpec | Composite | None, default_key: str | None) -> None:
+    def _set_group(self, name: str, spec: TensorSpec | None) -> None:
         raise RuntimeError(
             f"{name.removeprefix('full_')} of a TransformedEnv follows from its base environment and its transforms; "
             "set it on `base_env`, then call `empty_cache()`"
@@ -286,7 +286,7 @@ class TransformedEnv(EnvBase[TensorDict]):
             if mask is not None:
                 inner.set("_step", mask)
         following = self.base_env._step(inner)
-        self.base_env._complete_step(following)
+        complete_step(self.base_env, following)
         self._stash_state(following)
         for entry in leaves(self._transform):
             if entry._derives_done():
@@ -296,8 +296,8 @@ class TransformedEnv(EnvBase[TensorDict]):
             else:
                 following = entry._step(tensordict, following)
         if mask is not None:
-            self._complete_step(following)
-            following = keep_others(self, tensordict, following, mask)
+            complete_step(self, following)
+            following = keep_others(self._env_layout, tensordict, following, mask)
         return following
 
     def _steps_rows(self) -> bool:

@@ -10,7 +10,7 @@ import torch
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite
 
 CARRY = "_carry"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from specgen_runtime.envs.batched.memory import SharedMemory, mapped
 from specgen_runtime.envs.batched.messages import dumps, loads
-from specgen_runtime.envs.batched.surroundings import clear_unset_options
+from specgen_runtime.envs.batched.pool import clear_unset_options
 from tensordict import TensorDict, set_lazy_legacy
 
 from tests.envs.batched.conftest import Make

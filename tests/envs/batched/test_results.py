@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, GymEnv, check_env_specs
-from specgen_runtime.envs.leaves import leaves_of
+from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.transforms import FunctionTransform, TransformedEnv
 from specgen_std.envs.cartpole import CartPole
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specgen_runtime.envs.batched.host import CALLABLE, OPAQUE
 from specgen_runtime.envs.batched.messages import Sealed
 from specgen_runtime.envs.batched.pool import Pool
+from specgen_runtime.envs.batched.worker_env import CALLABLE, OPAQUE
 
-__all__ = ["EachCall", "EachValue", "look_up"]
+__all__ = ["EachCall", "EachValue", "attribute_of_all"]
 
 
 class EachValue(list[Any]):
@@ -43,7 +43,7 @@ class EachCall:
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Call the method of each environment with these arguments; the list of the results."""
         call = (self._path, args, kwargs)
-        return list(self._pool.exchange("call", dict.fromkeys(range(self._pool.count), call)).values())
+        return list(self._pool.run("call", dict.fromkeys(range(self._pool.count), call)).values())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -65,10 +65,24 @@ def look_up(pool: Pool, path: tuple[str, ...]) -> Any:
     Raises:
         AttributeError: an environment has no such attribute.
     """
-    answers = pool.exchange("get", dict.fromkeys(range(pool.count), path))
+    answers = pool.run("get", dict.fromkeys(range(pool.count), path))
     kinds = {kind for kind, _ in answers.values()}
     for kind in (OPAQUE, CALLABLE):
         if kind in kinds:
             return EachCall(pool, path, kind)
     values = [value.open() if isinstance(value, Sealed) else value for _, value in answers.values()]
     return EachValue(values, pool, path)
+
+
+def attribute_of_all(pool: Pool, name: str, batch: str) -> Any:
+    """An attribute of all environments of a pool, which the batch itself, of a class called `batch`, has not got.
+
+    Raises:
+        AttributeError: an environment has no such attribute either.
+    """
+    try:
+        return look_up(pool, (name,))
+    except AttributeError as error:
+        raise AttributeError(
+            f"neither {batch} nor its environments have an attribute {name!r}: {error}"
+        ) from error

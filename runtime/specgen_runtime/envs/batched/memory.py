@@ -76,5 +76,5 @@ def _claim(handle: int, nbytes: int, path: str, *, in_memory: bool) -> None:
 
 def mapped(path: str, nbytes: int) -> torch.Tensor:
     """Map a file: uint8 `(nbytes,)`, shared with whoever maps it too."""
-    with torch.inference_mode(False):  # see `Slots.views`
+    with torch.inference_mode(False):  # see `BufferLayout.views`
         return torch.from_file(path, shared=True, size=nbytes, dtype=torch.uint8)

@@ -10,14 +10,14 @@ import torch
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import EnvFunction
 from specgen_runtime.envs.batched.base import BatchedEnv
-from specgen_runtime.envs.batched.description import Description
+from specgen_runtime.envs.batched.buffers import BufferLayout
+from specgen_runtime.envs.batched.description import describe_all, make_samples
+from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.messages import dumps_function
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.processes import ProcessPool, start_method
 from specgen_runtime.envs.batched.serial import SerialEnv
-from specgen_runtime.envs.batched.shared import Exchange
-from specgen_runtime.envs.batched.shortcut import Shortcut
-from specgen_runtime.envs.batched.slots import Slots
+from specgen_runtime.envs.batched.shared_memory import SharedMemoryPath
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["ParallelEnv"]
@@ -133,7 +133,7 @@ class ParallelEnv(BatchedEnv[D]):
             allow_step_when_done=allow_step_when_done,
             non_blocking=non_blocking,
         )
-        self._exchange_by_slots: Exchange | None = None
+        self._shared_memory: SharedMemoryPath | None = None
         self._use_buffers = use_buffers is not False and (shared_memory or memmap)
         self._memmap = memmap
         self._method = start_method(mp_start_method)
@@ -202,9 +202,9 @@ class ParallelEnv(BatchedEnv[D]):
         self._pickled = [dumps_function(function, kwargs, i) for i, (function, kwargs) in enumerate(pairs)]
 
     def _find_specs(self) -> None:
-        made = self._probe()
+        made = make_samples(self.create_env_fn, self.create_env_kwargs)
         try:
-            self._describe({place: Description.of(env) for place, env in made.items()})
+            self._take_specs(describe_all(self.create_env_fn, self.create_env_kwargs, made))
         finally:
             for env in made.values():
                 env.close(raise_if_closed=False)
@@ -223,12 +223,14 @@ class ParallelEnv(BatchedEnv[D]):
         )
         try:
             if self._from_workers and (self._stale or "_descriptions" not in self.__dict__):
-                self._take_on(pool.descriptions)
+                self._take_specs(pool.descriptions)
             self._check_workers(pool)
             self._stale = False
-            slots = None if self._ragged or not self._use_buffers else Slots.of(self._descriptions[0])
-            if slots is not None and slots.complete and not self.share_individual_td:
-                self._exchange_by_slots = Exchange(pool, slots, self, on_disk=self._memmap)
+            buffers = (
+                None if self._ragged or not self._use_buffers else BufferLayout.of(self._descriptions[0])
+            )
+            if buffers is not None and buffers.complete and not self.share_individual_td:
+                self._shared_memory = SharedMemoryPath(pool, buffers, self, on_disk=self._memmap)
         except BaseException:
             pool.kill()
             raise
@@ -250,13 +252,10 @@ class ParallelEnv(BatchedEnv[D]):
 
     def _forget_pool(self) -> None:
         super()._forget_pool()
-        self._exchange_by_slots = None
+        self._shared_memory = None
         if self._threads_before is not None:
             torch.set_num_threads(self._threads_before)
             self._threads_before = None
-
-    def _close_timeout(self) -> float:
-        return self._shutdown_timeout
 
     @property
     def worker_pids(self) -> list[int | None]:
@@ -264,8 +263,8 @@ class ParallelEnv(BatchedEnv[D]):
         pool = self._pool
         return pool.pids if isinstance(pool, ProcessPool) else []
 
-    def _shortcut(self) -> Shortcut | None:
-        return self._exchange_by_slots
+    def _fast_path(self) -> BatchFastPath | None:
+        return self._shared_memory
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_exchange_by_slots": None, "_threads_before": None}
+        return {**super().__getstate__(), "_shared_memory": None, "_threads_before": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +12,26 @@ from typing import Any
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
-from specgen_runtime.envs.batched.host import Host
+from specgen_runtime.envs.batched.worker_env import WorkerEnv
 
-__all__ = ["LocalPool", "Pool", "RemotePool"]
+__all__ = ["LocalPool", "Pool", "RemotePool", "clear_unset_options"]
+
+_OPTIONS = ("CAPTURE_NONTENSOR_STACK", "LAZY_LEGACY_OP", "LIST_TO_STACK")
+
+
+def clear_unset_options() -> None:
+    """Take tensordict's options that are not set out of the environment variables, before processes inherit them.
+
+    Where an option was set for a while, tensordict (0.14) leaves the text `"None"` behind, at which a new process
+    stumbles: "invalid truth value 'none'".
+    """
+    for name in _OPTIONS:
+        if os.environ.get(name) == "None":
+            del os.environ[name]
 
 
 class Pool(ABC):
-    """Environments that take commands: those of `Host`, one at a time each.
+    """Environments that take commands: those of `WorkerEnv`, one at a time each.
 
     Attributes:
         count: how many there are.
@@ -28,7 +42,7 @@ class Pool(ABC):
     closed: bool = False
 
     @abstractmethod
-    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+    def run(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
         """Give a command to some environments, and wait for their answers.
 
         Raises:
@@ -46,6 +60,7 @@ class RemotePool(Pool):
 
     def __init__(self) -> None:
         self._busy = threading.Lock()
+        clear_unset_options()
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
@@ -77,7 +92,7 @@ class RemotePool(Pool):
             Exception: what an environment raised, after all have answered; the pool is still of use.
         """
 
-    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+    def run(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
         """Give a command to some environments, and wait for their answers."""
         places = list(arguments)
         with self.turn():
@@ -110,14 +125,14 @@ class LocalPool(Pool):
             if any(env is other for other in envs):
                 env = _another(env, place)
             envs.append(env)
-        self.hosts = [Host(env, remote=False) for env in envs]
+        self.worker_envs = [WorkerEnv(env, remote=False) for env in envs]
 
-    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
+    def run(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Any]:
         """Let some environments carry out a command, one after the other."""
         found: dict[int, Any] = {}
         for place, argument in arguments.items():
             try:
-                found[place] = self.hosts[place].do(command, argument)
+                found[place] = self.worker_envs[place].do(command, argument)
             except Exception as error:
                 error.add_note(f"in environment {place} of {self.count}")
                 raise
@@ -127,8 +142,8 @@ class LocalPool(Pool):
         """Close the environments."""
         del timeout
         self.closed = True
-        for host in self.hosts:
-            host.do_close(None)
+        for worker_env in self.worker_envs:
+            worker_env.do_close(None)
 
 
 def _another(env: EnvBase[Any], place: int) -> EnvBase[Any]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from specgen_runtime.envs.batched.messages import Failure, dumps, first_failure, loads
 from specgen_runtime.envs.batched.pool import RemotePool
-from specgen_runtime.envs.batched.surroundings import clear_unset_options
 from specgen_runtime.envs.batched.worker import ANSWER, FAILED, MESSAGE, run_worker
 
 __all__ = ["ProcessPool", "start_method"]
@@ -76,7 +75,6 @@ class ProcessPool(RemotePool):
             self, _end, (self._processes, self._commands, self._answers, timeout), exitpriority=10
         )
         try:
-            clear_unset_options()
             _preload(method)
             context: Any = mp.get_context(method)
             for place, function in enumerate(functions):

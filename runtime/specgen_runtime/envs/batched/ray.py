@@ -10,10 +10,9 @@ from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import Description
-from specgen_runtime.envs.batched.host import Host
 from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, first_failure, loads
 from specgen_runtime.envs.batched.pool import Pool, RemotePool
-from specgen_runtime.envs.batched.surroundings import clear_unset_options
+from specgen_runtime.envs.batched.worker_env import WorkerEnv
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -75,19 +74,15 @@ class RayEnv(BatchedEnv[D]):
     def _open(self) -> Pool:
         pairs = zip(self.create_env_fn, self.create_env_kwargs, strict=True)
         functions = [dumps_function(function, kwargs, i) for i, (function, kwargs) in enumerate(pairs)]
-        clear_unset_options()
         pool = RayPool(functions, self._ray_options)
         try:
             if self._stale or "_descriptions" not in self.__dict__:
-                self._take_on(pool.descriptions)
+                self._take_specs(pool.descriptions)
             self._stale = False
         except BaseException:
             pool.close(0.0)
             raise
         return pool
-
-    def _close_timeout(self) -> float:
-        return self._shutdown_timeout
 
 
 class RayPool(RemotePool):
@@ -110,7 +105,7 @@ class RayPool(RemotePool):
         self._actors = [actor.remote(place, function) for place, function in enumerate(functions)]
         try:
             self.descriptions: list[Description] = list(
-                self.exchange("describe", dict.fromkeys(range(self.count))).values()
+                self.run("describe", dict.fromkeys(range(self.count))).values()
             )
         except BaseException:
             self.close(0.0)
@@ -159,20 +154,20 @@ class RayPool(RemotePool):
 
 
 class _Actor:
-    """What runs in an actor: a `Host`."""
+    """What runs in an actor: a `WorkerEnv`."""
 
     def __init__(self, place: int, function: bytes) -> None:
         self.place, self.function = place, function
-        self.host: Host | None = None
+        self.worker_env: WorkerEnv | None = None
 
     def do(self, data: bytes) -> bytes:
         """Carry out a pickled command; the pickled answer, or `Failure`."""
         try:
-            if self.host is None:
+            if self.worker_env is None:
                 create, kwargs = loads(self.function)
-                self.host = Host(checked_env(create(**kwargs), self.place))
+                self.worker_env = WorkerEnv(checked_env(create(**kwargs), self.place))
             command, argument = loads(data)
-            return dumps(self.host.do(command, argument))
+            return dumps(self.worker_env.do(command, argument))
         except Exception as error:
             return dumps(Failure(error))
 

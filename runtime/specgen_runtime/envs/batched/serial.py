@@ -7,22 +7,21 @@ from typing import Any, Self
 
 import torch
 
-from specgen_runtime.envs.base import Callback, D, EnvBase, Policy
+from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.batched.arguments import EnvFunction
 from specgen_runtime.envs.batched.base import BatchedEnv
-from specgen_runtime.envs.batched.description import Description
-from specgen_runtime.envs.batched.lean_rollout import random_rollout
-from specgen_runtime.envs.batched.lean_rows import LeanRows, short_ways
+from specgen_runtime.envs.batched.description import describe_all, make_samples
+from specgen_runtime.envs.batched.gym_batch import GymBatch, fast_paths
 from specgen_runtime.envs.batched.pool import LocalPool, Pool
-from specgen_runtime.envs.gym.lean import LeanPath
-from specgen_runtime.envs.gym.lean_rollout import takes_options
-from specgen_runtime.envs.hooks import HOOKS, rewritten
+from specgen_runtime.envs.collector import Collector
+from specgen_runtime.envs.gym.collector import GymCollector
+from specgen_runtime.envs.gym.fast_path import GymFastPath
+from specgen_runtime.envs.overrides import STEP_METHODS, overrides
+from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["SerialEnv"]
-
-_HOOKS = HOOKS | {"_next", "_next_and_root"}
 
 
 class SerialEnv(BatchedEnv[D]):
@@ -101,13 +100,13 @@ class SerialEnv(BatchedEnv[D]):
             non_blocking=non_blocking,
         )
         self._made: dict[int, EnvBase[Any]] = {}
-        self._lean: tuple[list[LeanPath], LeanRows | None] = ([], None)
+        self._gym_batch: tuple[list[GymFastPath], GymBatch | None] = ([], None)
         self._find_specs()
 
     def _find_specs(self) -> None:
         # In a dict: nn.Module would register environments that are attributes as its own.
-        self._made = self._probe()
-        self._describe({place: Description.of(env) for place, env in self._made.items()})
+        self._made = make_samples(self.create_env_fn, self.create_env_kwargs)
+        self._take_specs(describe_all(self.create_env_fn, self.create_env_kwargs, self._made))
 
     def _open(self) -> Pool:
         if self._stale:
@@ -121,41 +120,34 @@ class SerialEnv(BatchedEnv[D]):
         """The environments; starts them."""
         pool = self._live()
         assert isinstance(pool, LocalPool)
-        return [host.env for host in pool.hosts]
+        return [worker_env.env for worker_env in pool.worker_envs]
 
     def _forget_pool(self) -> None:
         super()._forget_pool()
-        self.__dict__["_lean"] = [], None
+        self.__dict__["_gym_batch"] = [], None
 
-    def _shortcut(self) -> LeanRows | None:
-        ways = None if self.share_individual_td else short_ways(self.envs)
-        if ways is None:
+    def _fast_path(self) -> GymBatch | None:
+        paths = None if self.share_individual_td else fast_paths(self.envs)
+        if paths is None:
             return None
-        known, found = self._lean
-        if known != ways:
-            found = LeanRows.of(self.envs, ways, self._device, self._given)
-            self.__dict__["_lean"] = ways, found
+        known, found = self._gym_batch
+        if known != paths:
+            found = GymBatch.of(paths, self._device, self._last)
+            self.__dict__["_gym_batch"] = paths, found
         return found
 
-    def rollout(
-        self, max_steps: int, policy: Policy | None = None, callback: Callback | None = None, **options: Any
-    ) -> D:
-        """Run the environments; see `EnvBase.rollout`, for the keyword arguments, too.
-
-        Random actions of Gymnasium environments are drawn in blocks where that makes no difference: the result, the
-        state of the environments and of all generators are those of stepping one by one, bit by bit.
-        """
-        ways = None
-        if policy is None and callback is None and takes_options(options) and self._steps_are_own():
-            ways = self._shortcut()
-        if ways is None:
-            return super().rollout(max_steps, policy, callback, **options)
-        result: D = random_rollout(self, ways, max_steps, **options)
-        return result
-
-    def _steps_are_own(self) -> bool:
-        """Whether no subclass, and nobody else, has written anew what `rollout` would go past."""
-        return not rewritten(self, _HOOKS)
+    def _collector(self, options: RolloutOptions) -> Collector:
+        batch = None
+        if options.policy is None and options.whole_only and not overrides(self, STEP_METHODS):
+            batch = self._fast_path()
+        if batch is not None:
+            drawn = dict(self._env_layout.action.spec.items())
+            if (
+                list(drawn) == ["action"]
+                and (drawn["action"].shape, drawn["action"].dtype) == batch.action_fits
+            ):
+                return GymCollector(self, options, batch.paths, batch.keep)
+        return super()._collector(options)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the environments and their data."""
@@ -166,4 +158,4 @@ class SerialEnv(BatchedEnv[D]):
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_made": {}, "_lean": ([], None)}
+        return {**super().__getstate__(), "_made": {}, "_gym_batch": ([], None)}

@@ -13,13 +13,13 @@ import torch
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs.batched.arguments import checked_env
-from specgen_runtime.envs.batched.host import Host
+from specgen_runtime.envs.batched.buffers import BufferLayout, pack
 from specgen_runtime.envs.batched.memory import mapped
 from specgen_runtime.envs.batched.messages import Failure, dumps, loads
 from specgen_runtime.envs.batched.rows import flat_leaves
-from specgen_runtime.envs.batched.slots import Slots, pack
-from specgen_runtime.envs.entries import peek
+from specgen_runtime.envs.batched.worker_env import WorkerEnv
 from specgen_runtime.envs.mdp import following_root
+from specgen_runtime.envs.packing import peek
 
 __all__ = [
     "DONE",
@@ -43,7 +43,7 @@ _PLAIN = {without: command for command, without in WITHOUT.items()}
 
 # Answers.
 DONE = b"k"
-ROOT = b"n"  # done, and the root slots hold the root after a reset
+ROOT = b"n"  # done, and the root buffers hold the root after a reset
 ANSWER = b"a"  # a pickled answer follows
 FAILED = b"f"  # a pickled Failure follows
 
@@ -93,22 +93,22 @@ def _leave_with_parent() -> None:
 
 
 class _Worker:
-    """The state of a worker: its environment, and the slots once they are known."""
+    """The state of a worker: its environment, and the buffers once they are known."""
 
     def __init__(self, place: int, commands: connection.Connection, answers: connection.Connection) -> None:
         self.place = place
         self.commands, self.answers = commands, answers
         self.reader, self.writer = commands.fileno(), answers.fileno()
-        self.host: Host | None = None
-        self.slots: Slots | None = None
-        self.extra: Any = None  # what the environment's root holds besides the slots, as a tensordict
+        self.worker_env: WorkerEnv | None = None
+        self.buffers: BufferLayout | None = None
+        self.extra: Any = None  # what the environment's root holds besides the buffers, as a tensordict
 
     def begin(self, function: bytes) -> bool:
         """Make the environment and describe it."""
         try:
             create, kwargs = loads(function)
-            self.host = Host(checked_env(create(**kwargs), self.place))
-            self.answer(self.host.do("describe", None))
+            self.worker_env = WorkerEnv(checked_env(create(**kwargs), self.place))
+            self.answer(self.worker_env.do("describe", None))
         except Exception as error:
             self.fail(error)
             return False
@@ -116,8 +116,8 @@ class _Worker:
 
     def end(self) -> None:
         """Close the environment."""
-        if self.host is not None:
-            self.host.do("close", None)
+        if self.worker_env is not None:
+            self.worker_env.do("close", None)
 
     def answer(self, value: Any) -> None:
         """Send a value."""
@@ -158,13 +158,13 @@ class _Worker:
     # commands whose data come by the pipe
 
     def message(self, name: str, argument: Any) -> Any:
-        """A command of `Host`, or the slots."""
-        assert self.host is not None
-        if name == "slots":
+        """A command of `WorkerEnv`, or the buffers."""
+        assert self.worker_env is not None
+        if name == "buffers":
             self.attach(*argument)
             return None
-        result = self.host.do(name, argument)
-        if self.slots is not None:
+        result = self.worker_env.do(name, argument)
+        if self.buffers is not None:
             if name == "reset":
                 self.extra = _extra(result, self.known)
             elif name == "step":
@@ -174,47 +174,47 @@ class _Worker:
         return result
 
     def extra_after(self, record: Any) -> Any:
-        """What the root after a transition holds besides the slots."""
-        assert self.host is not None
-        return _extra(following_root(self.host.env, record), self.known)
+        """What the root after a transition holds besides the buffers."""
+        assert self.worker_env is not None
+        return _extra(following_root(self.worker_env.env._env_layout.step_plan, record), self.known)
 
-    # commands whose data are in the slots
+    # commands whose data are in the buffers
 
-    def attach(self, slots: Slots, path: str, count: int) -> None:
-        """Map the memory of the slots."""
-        assert self.host is not None
-        env = self.host.env
-        views = slots.views(mapped(path, slots.nbytes(count)), count)
-        self.slots = slots
+    def attach(self, buffers: BufferLayout, path: str, count: int) -> None:
+        """Map the memory of the buffers."""
+        assert self.worker_env is not None
+        env = self.worker_env.env
+        views = buffers.views(mapped(path, buffers.nbytes(count)), count)
+        self.buffers = buffers
         self.inputs, self.roots, self.nexts = ([tensor[self.place] for tensor in group] for group in views)
         self.device, self.batch_size = env.device, env.batch_size
-        self.next_keys = [slot.key for slot in slots.nexts]
-        self.root_keys = [slot.key for slot in slots.roots]
-        self.known = {slot.path for slot in (*slots.inputs, *slots.roots)}
-        self.known_next = {slot.path for slot in slots.nexts}
+        self.next_keys = [buffer.key for buffer in buffers.nexts]
+        self.root_keys = [buffer.key for buffer in buffers.roots]
+        self.known = {buffer.path for buffer in (*buffers.inputs, *buffers.roots)}
+        self.known_next = {buffer.path for buffer in buffers.nexts}
 
     def root(self, absent: int) -> Any:
-        """The root that the caller has: what is in the slots, and what it was not sent.
+        """The root that the caller has: what is in the buffers, and what it was not sent.
 
         Args:
-            absent: a bit for each root slot that the caller left out.
+            absent: a bit for each root buffer that the caller left out.
         """
-        assert self.slots is not None
-        slots, values = [*self.slots.inputs], [*self.inputs]
-        for i in self.slots.seen:
+        assert self.buffers is not None
+        buffers, values = [*self.buffers.inputs], [*self.inputs]
+        for i in self.buffers.seen:
             if not absent >> i & 1:
-                slots.append(self.slots.roots[i])
+                buffers.append(self.buffers.roots[i])
                 values.append(self.roots[i])
-        # Copies: the environment may keep them, and the slots will be written again.
+        # Copies: the environment may keep them, and the buffers will be written again.
         device = self.device
         copies = [value.clone() if device is None else value.to(device, copy=True) for value in values]
-        root = pack(slots, copies, self.slots.sizes, torch.Size(()), self.batch_size, device)
+        root = pack(buffers, copies, self.buffers.sizes, torch.Size(()), self.batch_size, device)
         return root if self.extra is None else root.update(self.extra)
 
     def reset(self) -> bytes | None:
         """Start a new episode."""
-        assert self.host is not None
-        root = self.host.env.reset()
+        assert self.worker_env is not None
+        root = self.worker_env.env.reset()
         for tensor, key in zip(self.roots, self.root_keys, strict=True):
             tensor.copy_(peek(root, key))
         self.extra = _extra(root, self.known)
@@ -224,10 +224,10 @@ class _Worker:
         return None
 
     def step(self, resets: bool, absent: int) -> bytes | None:
-        """Take a step from the root that is in the slots; see `root`."""
-        assert self.host is not None
-        assert self.slots is not None
-        env, root = self.host.env, self.root(absent)
+        """Take a step from the root that is in the buffers; see `root`."""
+        assert self.worker_env is not None
+        assert self.buffers is not None
+        env, root = self.worker_env.env, self.root(absent)
         if resets:
             record, following = env.step_and_maybe_reset(root)
         else:
@@ -240,7 +240,7 @@ class _Worker:
         if following is not None:
             roots = [peek(following, key) for key in self.root_keys]
             new_root = any(
-                value is not values[same] for value, same in zip(roots, self.slots.shared, strict=True)
+                value is not values[same] for value, same in zip(roots, self.buffers.shared, strict=True)
             )
             if new_root:
                 for tensor, value in zip(self.roots, roots, strict=True):
@@ -258,7 +258,7 @@ class _Worker:
 
 
 def _extra(tensordict: TensorDictBase, known: set[tuple[str, ...]]) -> Any:
-    """The entries that have no slot, or None."""
+    """The entries that have no buffer, or None."""
     leaves = flat_leaves(tensordict)
     names = [path for path, _ in leaves if path not in known]
     return tensordict.select(*names) if names else None

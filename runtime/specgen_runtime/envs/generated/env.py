@@ -1,4 +1,4 @@
-"""`GeneratedEnv`: the machinery under generated environments.
+"""`GeneratedEnv`: the base class of generated environments, around the pure functions that are printed for each.
 
 A generated environment consists of pure functions and five thin hooks; packing, merging, seeding and the lifted
 rollout are here. The hooks speak two records, both named tuples of tensors (the same type at every call):
@@ -13,43 +13,46 @@ for all steps on tensors of shape `(*batch_size, T, ...)`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Unpack
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.allowed import rand_allowed
-from specgen_runtime.envs.base import Callback, D, EnvBase, Policy, S
-from specgen_runtime.envs.checked import check_entries
-from specgen_runtime.envs.entries import peek, put
-from specgen_runtime.envs.generated.draws import Draws
-from specgen_runtime.envs.generated.parameters import Parameters
-from specgen_runtime.envs.generated.per_env import moved_params
+from specgen_runtime.envs.base import D, EnvBase, S
+from specgen_runtime.envs.collector import Collector
+from specgen_runtime.envs.data_checks import check_entries
+from specgen_runtime.envs.generated.collector import RecordBlocks, RecordCollector
+from specgen_runtime.envs.generated.parameters import (
+    Limits,
+    bool_param,
+    float_param,
+    int_param,
+    moved_params,
+    per_env_param,
+)
 from specgen_runtime.envs.generated.records import carried, merged
-from specgen_runtime.envs.generated.rollout import lifted_rollout, run_steps
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import (
     refuse_mapped,
     traced_reset,
     traced_restart,
-    traced_rollout,
     traced_step,
 )
-from specgen_runtime.envs.given import given_policy
-from specgen_runtime.envs.hooks import HOOKS, rewrites
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay
+from specgen_runtime.envs.overrides import STEP_METHODS, class_overrides
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put
 from specgen_runtime.envs.policy import check_action_values
-from specgen_runtime.envs.rollout import written_to
+from specgen_runtime.envs.random_actions import draw_masked_actions
+from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.traced import is_traced
-from specgen_runtime.typing import DEVICE_TYPING, Entries, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
 __all__ = ["GeneratedEnv"]
 
 
-class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
+class GeneratedEnv(EnvBase[D, S]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
@@ -137,6 +140,46 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
     def _next_entries(self, root: Any, actions: tuple[Tensor, ...], next_: Any) -> dict[str, Any]:
         """All entries of `"next"`, for any leading dimensions; nested keys as dicts."""
 
+    # what a generated class is written with: parameters, and random numbers
+
+    _float = staticmethod(float_param)
+    _int = staticmethod(int_param)
+    _bool = staticmethod(bool_param)
+
+    def _per_env(
+        self, name: str, value: ArrayLike, dims: Sequence[int], dtype: torch.dtype, **limits: Unpack[Limits]
+    ) -> Tensor:
+        """A parameter that differs between environments, `(*batch_size, *dims)`; see `per_env_param`."""
+        return per_env_param(name, value, (*self._batch_size, *dims), dtype, self._device, **limits)
+
+    def _begin_draws(self, seed: int, device: torch.device | None) -> None:
+        """Make the environment's own generator, for numbers on a device."""
+        self._draws_on = device if device is not None else torch.get_default_device()
+        # the meta device has no generator, and needs none
+        place = torch.device("cpu") if self._draws_on.type == "meta" else self._draws_on
+        self._generator = torch.Generator(device=place).manual_seed(seed)
+
+    def _source(self) -> torch.Generator | None:
+        """The generator to draw from; compiled code draws from torch's, as `torch.compile` knows no other."""
+        return None if torch.compiler.is_compiling() else self._generator
+
+    def _uniform(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
+        """Uniform numbers in [0, 1) of shape `(*batch_size, *dims)`."""
+        shape = (*self._batch_size, *dims)
+        return torch.rand(shape, dtype=dtype, device=self._draws_on, generator=self._source())
+
+    def _normal(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
+        """Standard normal numbers of shape `(*batch_size, *dims)`."""
+        shape = (*self._batch_size, *dims)
+        return torch.randn(shape, dtype=dtype, device=self._draws_on, generator=self._source())
+
+    def _randint(
+        self, low: int, high: int, dims: Sequence[int] = (), dtype: torch.dtype = torch.int64
+    ) -> Tensor:
+        """Integers from `low` to `high - 1` of shape `(*batch_size, *dims)`."""
+        shape = (*self._batch_size, *dims)
+        return torch.randint(low, high, shape, dtype=dtype, device=self._draws_on, generator=self._source())
+
     # specs and seeds
 
     def _build(self) -> None:
@@ -152,7 +195,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         specs.check(type(self).__name__)
         self._agents = {name: len(agents) for name, agents in self.group_map.items()} or None
         self._groups = {}
-        self._cache.clear()
+        self._known_layout = None
         self.full_action_spec = self._batched(specs.action)
         self.full_observation_spec = self._batched(specs.observation)
         self.full_reward_spec = self._batched(specs.reward)
@@ -163,7 +206,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         self._action_fits = tuple((leaf.shape, leaf.dtype) for _, leaf in self._action_leaves)
         needed = {
             e.leaf.key: (torch.Size((*self._batch_size, *e.shape)), e.dtype)
-            for e in self._expected("full_state_spec", "full_done_spec")
+            for e in self._env_layout.state.entries + self._env_layout.done.entries
         }
         self._root_fits: tuple[tuple[torch.Size, torch.dtype] | None, ...] = tuple(self._read(needed))
         self._reward_paths = {as_tuple(key) for key in self.reward_keys}
@@ -173,10 +216,15 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         )
 
     def _move_specs(self, device: torch.device) -> None:
-        self._move_draws(device)
+        seed = torch.randint(2**62, (), generator=self._generator, device=self._generator.device)
+        self._begin_draws(int(seed.item()), device)
         if self.params is not None:
             self.params = moved_params(self.params, device)
         self._build()
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is not None:
+            self._generator.manual_seed(seed)
 
     # the general machinery of EnvBase, on top of the hooks
 
@@ -187,7 +235,7 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
-        check_action_values(self, self._action_leaves, actions)
+        check_action_values(self._env_layout, self._action_leaves, actions)
         next_ = self._advance(root, actions)
         return fast_td(
             self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
@@ -201,11 +249,11 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._rewritten = rewrites(cls)
+        cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in HOOKS:
+        if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True
 
     def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
@@ -265,9 +313,9 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         held: Any = entries_of(tensordict) if self._flat else tensordict
         for action, fit in zip(self._actions(held), self._action_fits, strict=True):
             if action is None or action.shape != fit[0] or action.dtype is not fit[1]:
-                check_entries(self, tensordict, self._expected("full_action_spec"), "step")
+                check_entries(self._env_layout, tensordict, self._env_layout.action.entries, "step")
         actions = self._actions(held)
-        check_action_values(self, self._action_leaves, actions)
+        check_action_values(self._env_layout, self._action_leaves, actions)
         root = self._read(held)
         self._check_root(root, tensordict, "step")
         next_ = self._advance(root, actions)
@@ -286,7 +334,8 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
             if fit is None or (value is None and self._goes_on()):
                 continue
             if value is None or value.shape != fit[0] or value.dtype is not fit[1]:
-                check_entries(self, tensordict, self._expected("full_state_spec", "full_done_spec"), method)
+                layout = self._env_layout
+                check_entries(layout, tensordict, layout.state.entries + layout.done.entries, method)
 
     def _following(self, root: Any, next_: Any) -> Any:
         """The Root record after a step: what Next carries on, with new episodes where it is done."""
@@ -299,19 +348,11 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
             return merged(done, self._fresh(), carried(root, next_), len(self._batch_size))
         return self._fresh() if bool(done) else carried(root, next_)
 
-    def _run(self, root: Any, actions: tuple[Tensor, ...], any_stops: bool) -> tuple[Any, Any, int]:
-        """Take given actions `(T, *batch_size, ...)`: Root and Next records over time, and how many steps."""
-        self._stacking = True
-        try:
-            return run_steps(self, root, actions, any_stops)
-        finally:
-            self._stacking = False
-
     def rand_action(self, tensordict: D | None = None) -> D:
         """Write random actions, allowed ones where the environment has masks; see `EnvBase.rand_action`."""
         if self._action_masks:
             root = self.reset() if tensordict is None else tensordict
-            allowed: D = rand_allowed(self, root, self._action_masks)
+            allowed: D = draw_masked_actions(self._env_layout, root, self._action_masks)
             return allowed
         if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
             for key, spec in self.full_action_spec.items():
@@ -320,79 +361,27 @@ class GeneratedEnv(Draws, Parameters, EnvBase[D, S]):
         return super().rand_action(tensordict)
 
     def _goes_on(self) -> bool:
-        return self._keeps_state and not self._keys("full_state_spec")
+        return self._keeps_state and not self._env_layout.state.keys
 
     def _present_root(self) -> D | None:
         return None if self._begun and self._goes_on() else self.reset()
 
-    def rollout(
-        self,
-        max_steps: int,
-        policy: Policy | None = None,
-        callback: Callback | None = None,
-        *,
-        actions: Iterable[Any] | None = None,
-        auto_reset: bool = True,
-        auto_cast_to_device: bool = False,
-        break_when_any_done: bool | None = None,
-        break_when_all_done: bool | None = None,
-        return_contiguous: bool | None = None,
-        tensordict: D | None = None,
-        set_truncated: bool = False,
-        out: D | None = None,
-        trust_policy: bool = False,
-        storing_device: DEVICE_TYPING | None = None,
-        set_state: bool | None = None,
-    ) -> D:
-        """Run the environment; see `EnvBase.rollout`.
+    def maybe_reset(self, tensordict: D) -> D:
+        """Reset the environments that `tensordict` says are done, in place."""
+        if is_traced() and not self._rewritten:
+            root: D = traced_restart(self, tensordict)
+            return root
+        return super().maybe_reset(tensordict)
 
-        Observations and rewards are computed once, over all steps; the result, the state of the environment
-        and of all generators are those of stepping one by one, bit by bit.
-        """
-        if actions is not None:
-            policy, max_steps = given_policy(self, actions, policy, max_steps)
+    def _collector(self, options: RolloutOptions) -> Collector:
         if is_traced():
-            refuse_mapped(self, stops=bool(break_when_all_done) or break_when_any_done is not False)
-        if (
-            callback is None
-            and not self._rewritten
-            and return_contiguous is not False
-            and not auto_cast_to_device
-            and not break_when_all_done
-            and storing_device is None
-            and not set_state
-        ):
-            any_stops = break_when_any_done is not False
-            run = traced_rollout if is_traced() and not any_stops else lifted_rollout
-            result: D = run(
-                self,
-                max_steps,
-                policy,
-                auto_reset=auto_reset,
-                any_stops=any_stops,
-                tensordict=tensordict,
-                set_truncated=set_truncated,
-                trust_policy=trust_policy,
-                contiguous=return_contiguous,
-            )
-            if auto_reset and self._keeps_state:
-                self.__dict__["_begun"] = True
-            if out is not None:
-                result = written_to(out, result)
-            return result
-        return super().rollout(
-            max_steps,
-            policy,
-            callback,
-            auto_reset=auto_reset,
-            auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
-            return_contiguous=return_contiguous,
-            tensordict=tensordict,
-            set_truncated=set_truncated,
-            out=out,
-            trust_policy=trust_policy,
-            storing_device=storing_device,
-            set_state=set_state,
-        )
+            refuse_mapped(self, stops=bool(options.any_stops or options.all_stops))
+        if self._rewritten or not options.whole_only:
+            return super()._collector(options)
+        return RecordCollector(self, options)
+
+    def _record_blocks(
+        self, record: Any, root: TensorDictBase | None, options: RolloutOptions
+    ) -> RecordBlocks:
+        """What takes given actions in a rollout; see `RecordBlocks`."""
+        return RecordBlocks(self, record, root, options)

@@ -157,10 +157,13 @@ def actions_decoder(space: Any, spec: TensorSpec) -> Callable[[Any], list[Any]]:
     kind = space_kind(space)
     if kind == "Discrete":
         # NumPy integers: Gymnasium checks them faster than Python's
-        start, dtype = int(space.start), space.dtype
-        if isinstance(spec, OneHot):
-            return lambda actions: list((actions.argmax(-1).cpu().numpy() + start).astype(dtype))
-        return lambda actions: list((actions.cpu().numpy() + start).astype(dtype))
+        start, dtype, vectors = int(space.start), space.dtype, isinstance(spec, OneHot)
+
+        def classes(actions: Tensor) -> list[Any]:
+            places = (actions.argmax(-1) if vectors else actions).numpy(force=True)
+            return list((places + start if start else places).astype(dtype, copy=False))
+
+        return classes
     decode = action_decoder(space, spec)
     if kind in NOT_ARRAYS or isinstance(spec, Stacked):
         return lambda actions: [decode(action) for action in actions.unbind(0)]

@@ -133,7 +133,7 @@ class GymConverter:
     def _encoder(self, several: bool) -> Convert:
         env = self._of
         single = _single(env._env, "observation_space")
-        specs = env._settled("full_observation_spec")
+        specs = env._env_layout.observation.spec
         if env.batch_size and not several:
             specs = specs[(0,) * len(env.batch_size)]
         batched = env._env.observation_space if several else single
@@ -162,7 +162,7 @@ class GymConverter:
         if self._decode is None:
             env = self._of
             single, batched = _single(env._env, "action_space"), env._env.action_space
-            spec: Any = env._settled("full_action_spec")
+            spec: Any = env._env_layout.action.spec
             key = self._find_action_key()
             spec = spec[key] if key else spec
             self._decode = _batch_decoder(single, batched, spec, bool(env.batch_size))
@@ -171,7 +171,7 @@ class GymConverter:
     def reward(self, reward: Any) -> torch.Tensor:
         """The reward as its spec says."""
         if self._reward_spec is None:
-            self._reward_spec = next(iter(self._of._settled("full_reward_spec").values(True, True)))
+            self._reward_spec = next(iter(self._of._env_layout.reward.spec.values(True, True)))
         spec = self._reward_spec
         dtype = spec.dtype
         assert dtype is not None

@@ -53,7 +53,7 @@ class GymEnv(GymWrapper[D]):
     def __new__(cls, *args: Any, num_workers: int = 1, **kwargs: Any) -> Self:
         """Make one environment, or a `ParallelEnv` of several."""
         if num_workers > 1:
-            from specgen_runtime.envs.batched import ParallelEnv
+            from specgen_runtime.envs.batched.parallel import ParallelEnv
 
             several: Any = ParallelEnv(num_workers, partial(cls, *args, **kwargs))
             return several  # type: ignore[no-any-return]  # not an instance of cls: Python calls no `__init__`

@@ -11,20 +11,23 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, S
-from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.generated.collector import RecordBlocks
+from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
-from specgen_runtime.envs.gym.rollout import run_lifted
-from specgen_runtime.envs.gym.slabs import SlabPlan, slab_plan
+from specgen_runtime.envs.gym.collector import LiftedGymBlocks
+from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.source import GymSource
 from specgen_runtime.envs.gym.values import reward_tensor, value_encoder
 from specgen_runtime.envs.keys import as_tuple, show_key
+from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
 
-_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_slab_plan")
+_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format")
 _NO = np.zeros(1, dtype=np.bool_)
 
 
@@ -110,9 +113,9 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         action_space = self._gym.action_space
         action = next(iter(actions.values(True, True)))
         self._decode = action_decoder(action_space, action)
-        self._slab_plan: SlabPlan | None = None
+        self._row_format: RowFormat | None = None
         if self._single_observation and space_kind(action_space) != "Dict":
-            self._slab_plan = slab_plan(self._gym.observation_space, spec)
+            self._row_format = row_format(self._gym.observation_space, spec)
         self._decode_all = actions_decoder(action_space, action)
         self._off_cpu = self._device is not None and self._device.type != "cpu"
 
@@ -233,10 +236,12 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         """
         raise NotImplementedError(f"{type(self).__name__} sets _gym_lifts and must write _gym_lift")
 
-    def _run(self, root: Any, actions: tuple[Tensor, ...], any_stops: bool) -> tuple[Any, Any, int]:
-        if self._gym_lifts and self._slab_plan is not None:
-            return run_lifted(self, root, actions[0], any_stops)
-        return super()._run(root, actions, any_stops)
+    def _record_blocks(
+        self, record: Any, root: TensorDictBase | None, options: RolloutOptions
+    ) -> RecordBlocks:
+        if self._gym_lifts and self._row_format is not None:
+            return LiftedGymBlocks(self, record, root, options)
+        return super()._record_blocks(record, root, options)
 
     def _on_device(self, value: Tensor) -> Tensor:
         return value.to(self._device) if self._off_cpu else value

@@ -109,7 +109,7 @@ class ReadsInfo:
             RuntimeError: there is a reader already.
             AssertionError: data and specs do not agree.
         """
-        from specgen_runtime.envs.checks import check_env_specs
+        from specgen_runtime.envs.check_specs import check_env_specs
 
         if self._info_dict_reader:
             raise RuntimeError("the environment has an info reader already")

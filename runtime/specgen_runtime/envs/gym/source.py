@@ -40,8 +40,6 @@ class GymSource:
         self.seed: int | None = None
         self.asked: dict[str, Any] = {}
         """Keyword arguments that are on their way to the next reset."""
-        self.draws_torch = False
-        """Whether the environment was seen to draw from torch's global generator, as random actions do."""
 
     def reset(self, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Start an episode: the observation and the info.

@@ -28,6 +28,7 @@ __all__ = [
     "class_reader",
     "class_representation",
     "classes_reader",
+    "other_device",
     "parts_of",
     "reward_tensor",
     "rewards_tensor",
@@ -79,7 +80,7 @@ def _dict_encoder(space: Any, spec: TensorSpec) -> Convert:
 
 def _array_encoder(space: Any, spec: TensorSpec) -> Convert:
     """For a Box or a MultiBinary."""
-    dtype, device = spec.dtype, _other_device(spec)
+    dtype, device = spec.dtype, other_device(spec)
     assert dtype is not None
     shape = tuple(space.shape)
 
@@ -114,7 +115,7 @@ def class_reader(space: Any) -> Callable[[Any], int]:
 def _class_encoder(space: Any, spec: TensorSpec) -> Convert:
     """For a Discrete."""
     n, place_of = int(space.n), class_reader(space)
-    device, dtype = _other_device(spec), _numpy_dtype(spec)
+    device, dtype = other_device(spec), _numpy_dtype(spec)
     vectors = isinstance(spec, OneHot)
 
     def encode(value: Any) -> Tensor:
@@ -153,7 +154,7 @@ def classes_reader(space: Any) -> Callable[[Any], Any]:
 
 def _classes_encoder(space: Any, spec: TensorSpec) -> Convert:
     """For a MultiDiscrete."""
-    device, classes_of = _other_device(spec), classes_reader(space)
+    device, classes_of = other_device(spec), classes_reader(space)
     represent = class_representation(space.nvec, spec)
 
     def encode(value: Any) -> Tensor:
@@ -261,7 +262,7 @@ def _numpy_dtype(spec: TensorSpec) -> Any:
     return torch.empty((), dtype=spec.dtype).numpy().dtype
 
 
-def _other_device(spec: TensorSpec) -> torch.device | None:
+def other_device(spec: TensorSpec) -> torch.device | None:
     """The device of the spec, if it is not the CPU."""
     return spec.device if spec.device is not None and spec.device.type != "cpu" else None
 

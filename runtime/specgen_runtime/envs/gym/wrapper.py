@@ -10,25 +10,27 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from specgen_runtime.envs.base import Callback, D, Policy
-from specgen_runtime.envs.entries import holds, peek
+from specgen_runtime.envs.base import D
+from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.gym.available import AvailableEnvs
+from specgen_runtime.envs.gym.collector import GymCollector
 from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
+from specgen_runtime.envs.gym.fast_path import GymFastPath
 from specgen_runtime.envs.gym.gym_like import GymLikeEnv
-from specgen_runtime.envs.gym.lean import LeanPath, lean_path
-from specgen_runtime.envs.gym.lean_rollout import lean_rollout, takes_options
 from specgen_runtime.envs.gym.pixels import shows_pixels, with_pixels
 from specgen_runtime.envs.gym.source import GymSource, checked_frame_skip
 from specgen_runtime.envs.gym.vector import VectorSource, is_vector
-from specgen_runtime.envs.hooks import HOOKS, rewritten
-from specgen_runtime.envs.partial import merge_reset
+from specgen_runtime.envs.overrides import STEP_METHODS, overrides
+from specgen_runtime.envs.packing import holds, peek
+from specgen_runtime.envs.partial_resets import merge_reset
+from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["GymWrapper"]
 
-_HOOKS = HOOKS | {"read_action", "read_obs", "read_reward", "read_done", "read_info"}
-"""What the short way would go past, if a subclass writes it anew, or somebody sets it on an object."""
+_HOOKS = STEP_METHODS | {"read_action", "read_obs", "read_reward", "read_done", "read_info"}
+"""What the fast path would go past, if a subclass writes it anew, or somebody sets it on an object."""
 
 
 class GymWrapper(GymLikeEnv[D]):
@@ -62,8 +64,8 @@ class GymWrapper(GymLikeEnv[D]):
             `batch_size` is another.
     """
 
-    _lean: LeanPath | None
-    _lean_known: bool
+    _path: GymFastPath | None
+    _path_known: bool
     _supports_partial_steps = True
 
     libname: ClassVar[str] = "gymnasium"
@@ -137,7 +139,7 @@ class GymWrapper(GymLikeEnv[D]):
         self._build_converters()
 
     def _build_converters(self) -> None:
-        self._forget_short()
+        self._forget_fast_path()
         self._converter = GymConverter(self)
         self._vector = None
         if self._batch_size:
@@ -167,11 +169,11 @@ class GymWrapper(GymLikeEnv[D]):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name in _HOOKS or name == "_check_finite":
-            self._forget_short()
+            self._forget_fast_path()
 
     def __getstate__(self) -> dict[str, Any]:
         # The converters are closures over the spaces: made again from the specs.
-        made = ("_lean", "_lean_known", "_converter", "_vector")
+        made = ("_path", "_path_known", "_converter", "_vector")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -179,24 +181,24 @@ class GymWrapper(GymLikeEnv[D]):
         restore(state)
         self._build_converters()
 
-    def _set_group(self, name: str, spec: Any, default_key: str | None) -> None:
-        super()._set_group(name, spec, default_key)
+    def _set_group(self, name: str, spec: Any) -> None:
+        super()._set_group(name, spec)
         if "_converter" in self.__dict__:
             self._converter.forget()
-            self._forget_short()
+            self._forget_fast_path()
 
     def _move_specs(self, device: torch.device) -> None:
         super()._move_specs(device)
         self._converter.forget()
-        self._forget_short()
+        self._forget_fast_path()
         self._last = None
 
-    def _forget_short(self) -> None:
-        """Something has changed that decides whether there is a short way."""
-        self.__dict__["_lean"], self.__dict__["_lean_known"] = None, False
+    def _forget_fast_path(self) -> None:
+        """Something has changed that decides whether there is a fast path."""
+        self.__dict__["_path"], self.__dict__["_path_known"] = None, False
 
     def _readers_changed(self) -> None:
-        self._forget_short()
+        self._forget_fast_path()
 
     @contextmanager
     def _keeping_seeds(self) -> Iterator[None]:
@@ -209,24 +211,23 @@ class GymWrapper(GymLikeEnv[D]):
                 if self._vector is not None and seeds is not None:
                     self._vector.seeds = seeds
 
-    def _short(self) -> LeanPath | None:
-        """The short way, if there is one."""
-        if not self._lean_known:
-            self._lean_known = True
-            if self._to_numpy and not self._info_dict_reader and not rewritten(self, _HOOKS):
-                self._lean = lean_path(self)
-        return self._lean
+    def _fast_path(self) -> GymFastPath | None:
+        """What steps and resets this environment without checks, if that can be."""
+        if not self._path_known:
+            self._path_known = True
+            if self._to_numpy and not self._info_dict_reader and not overrides(self, _HOOKS):
+                self._path = GymFastPath.of(self)
+        return self._path
 
     # reset
 
     def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
         """Start a new episode; see `EnvBase.reset`. Further keyword arguments go to Gymnasium."""
         if tensordict is None and set_state is None and not self._closed:
-            lean = self._lean or self._short()
-            if lean is not None:
-                root: D = lean.root(kwargs)
-                self.__dict__["_begun"] = True
-                return root
+            path = self._path or self._fast_path()
+            if path is not None:
+                root: Any = path.packed(path.reset(kwargs))
+                return root  # type: ignore[no-any-return]
         return super().reset(tensordict, set_state=set_state, **kwargs)
 
     def _reset(self, tensordict: D | None, **kwargs: Any) -> TensorDictBase:
@@ -242,7 +243,7 @@ class GymWrapper(GymLikeEnv[D]):
         result = TensorDict(entries, batch_size=self._batch_size, device=self._device)
         result = self.read_info(info, result)
         if mask is not None and self._last is not None and not bool(mask.all()):
-            result.update(self._settled("full_done_spec").zero())
+            result.update(self._env_layout.done.spec.zero())
             kept = self._last.select(*self.observation_keys, *self.done_keys)
             merge_reset(kept, result, {self._done_sets[0]: mask})
             result = kept
@@ -282,19 +283,19 @@ class GymWrapper(GymLikeEnv[D]):
     def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
         if not self._closed and not holds(tensordict, "_step"):
-            lean = self._lean or self._short()
-            if lean is not None and lean.write_next(tensordict) is not None:
+            path = self._path or self._fast_path()
+            if path is not None and path.write_next(tensordict) is not None:
                 return tensordict
         return super().step(tensordict)
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset if it ended the episode; see `EnvBase`."""
         if not self._closed and not holds(tensordict, "_step"):
-            lean = self._lean or self._short()
-            if lean is not None:
-                entries = lean.write_next(tensordict)
+            path = self._path or self._fast_path()
+            if path is not None:
+                entries = path.write_next(tensordict)
                 if entries is not None:
-                    root: Any = lean.following(tensordict, lean.first({}) if lean.done else entries)
+                    root: Any = path.following(tensordict, path.reset({}) if path.done else entries)
                     return tensordict, root
         return super().step_and_maybe_reset(tensordict)
 
@@ -315,7 +316,7 @@ class GymWrapper(GymLikeEnv[D]):
         entries, reward, terminated, truncated, info = source.step(action)
         result = self._transition(entries, reward, self.read_done(terminated, truncated)[:3], info)
         if over.any() and self._last is not None:
-            last = self._last.copy().update(self._settled("full_reward_spec").zero())
+            last = self._last.copy().update(self._env_layout.reward.spec.zero())
             mask = torch.from_numpy(over).reshape(-1, 1).to(result.device or "cpu")
             merge_reset(result, last, {self._done_sets[0]: mask})
         self._last = result
@@ -345,17 +346,8 @@ class GymWrapper(GymLikeEnv[D]):
 
     # rollouts and the rest
 
-    def rollout(
-        self, max_steps: int, policy: Policy | None = None, callback: Callback | None = None, **options: Any
-    ) -> D:
-        """Run the environment; see `EnvBase.rollout`, for the keyword arguments, too.
-
-        Random actions are drawn in blocks where that makes no difference: the result, the state of the
-        environment and of all generators are those of stepping one by one, bit by bit.
-        """
-        lean = self._short() if callback is None and not self._closed and takes_options(options) else None
-        if lean is None:
-            return super().rollout(max_steps, policy, callback, **options)
-        result: D = lean_rollout(self, lean, max_steps, policy, **options)
-        self.__dict__["_begun"] = True
-        return result
+    def _collector(self, options: RolloutOptions) -> Collector:
+        path = None
+        if options.policy is None and options.whole_only and not self._closed:
+            path = self._fast_path()
+        return super()._collector(options) if path is None else GymCollector(self, options, [path])

@@ -3,8 +3,7 @@
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
 from specgen_runtime.objectives.value.kinds import ValueEstimators
 from specgen_runtime.objectives.value.make_estimator import EstimatorType, make_estimator
-
-from .td0 import TD0Estimator, td0_value_estimate
+from specgen_runtime.objectives.value.td0 import TD0Estimator, td0_value_estimate
 
 __all__ = [
     "EstimatorType",

@@ -9,8 +9,7 @@ import torch
 
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
 from specgen_runtime.objectives.value.kinds import ValueEstimators
-
-from .td0 import TD0Estimator
+from specgen_runtime.objectives.value.td0 import TD0Estimator
 
 EstimatorType: TypeAlias = ValueEstimators | type[ValueEstimatorBase]
 

@@ -1,28 +1,29 @@
-"""Room for the observations of many steps: each is copied into a row, and all become tensors at once."""
+"""How the observations of many steps are kept: each is copied into a row of an array, and all become tensors at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.gym.values import class_reader, class_representation, classes_reader
+from specgen_runtime.envs.gym.values import class_reader, class_representation, classes_reader, other_device
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.specs.gymnasium import space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 from specgen_runtime.specs.values import to_spec_array
 
-__all__ = ["SlabPlan", "slab_plan"]
+__all__ = ["RowFormat", "row_format"]
 
 _FIRST_BYTES = 2**22
 
 
 @dataclass(frozen=True, slots=True)
-class SlabPlan:
+class RowFormat:
     """How observations of a space are kept until there are many.
 
     Attributes:
@@ -32,7 +33,6 @@ class SlabPlan:
         admit: from any other value of the space to a row. Raises ValueError for what is not in the space, and
             TypeError for what is no numbers.
         finish: from rows `(T, *shape)` to the tensor `(T, ...)` of what the spec holds for them.
-        first_rows: how many rows there are room for at first.
     """
 
     shape: tuple[int, ...]
@@ -40,27 +40,32 @@ class SlabPlan:
     fits: Any
     admit: Callable[[Any], Any]
     finish: Callable[[Any], Tensor]
-    first_rows: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        size = int(np.prod(self.shape)) * int(np.dtype(self.dtype).itemsize)
-        object.__setattr__(self, "first_rows", max(64, _FIRST_BYTES // max(size, 1)))
+    def row(self, observation: Any) -> Any:
+        """An observation as a row; the array itself where it fits."""
+        alike = type(observation) is np.ndarray and observation.dtype is self.fits
+        return observation if alike and observation.shape == self.shape else self.admit(observation)
 
     def rows(self, total: int) -> Any:
         """An array for `total` observations, or for fewer if they are many and large: see `more`."""
-        return np.empty((min(total, self.first_rows), *self.shape), dtype=self.dtype)
+        size = math.prod(self.shape) * self.dtype.itemsize
+        return self.room(min(total, max(64, _FIRST_BYTES // max(size, 1))))
 
     def more(self, rows: Any, total: int) -> Any:
         """A larger array that begins with `rows`, all of which are taken."""
-        larger = np.empty((min(total, 2 * len(rows)), *self.shape), dtype=self.dtype)
+        larger = self.room(min(total, 2 * len(rows)))
         larger[: len(rows)] = rows
         return larger
 
+    def room(self, rows: int) -> Any:
+        """An array for so many observations."""
+        return np.empty((rows, *self.shape), dtype=self.dtype)
 
-def slab_plan(space: Any, spec: TensorSpec) -> SlabPlan | None:
-    """Plan for one space and its spec; None if not every value is a tensor of one shape, made element by element."""
+
+def row_format(space: Any, spec: TensorSpec) -> RowFormat | None:
+    """The format for one space and its spec; None if not every value is a tensor of one shape, made element by element."""
     kind = space_kind(space)
-    device = spec.device
+    device = other_device(spec)
     if isinstance(spec, Stacked):
         return None
 
@@ -68,9 +73,8 @@ def slab_plan(space: Any, spec: TensorSpec) -> SlabPlan | None:
         tensor = torch.from_numpy(array)
         return tensor if device is None else tensor.to(device)
 
-    shape = tuple(space.shape) if kind in ("Box", "MultiBinary", "MultiDiscrete") else ()
     if kind in ("Box", "MultiBinary"):
-        dtype = spec.dtype
+        shape, dtype = tuple(space.shape), spec.dtype
         assert dtype is not None
 
         def admit(value: Any) -> Any:
@@ -82,15 +86,10 @@ def slab_plan(space: Any, spec: TensorSpec) -> SlabPlan | None:
             return tensor.numpy()
 
         numpy_dtype = torch.empty((), dtype=dtype).numpy().dtype
-        return SlabPlan(shape, numpy_dtype, numpy_dtype, admit, placed)
-    if kind == "Discrete":
-        represent = class_representation(np.asarray(space.n), spec)
-        return SlabPlan(
-            (), np.dtype(np.int64), None, class_reader(space), lambda rows: placed(represent(rows))
-        )
-    if kind == "MultiDiscrete":
-        represent = class_representation(space.nvec, spec)
-        return SlabPlan(
-            shape, np.dtype(np.int64), None, classes_reader(space), lambda rows: placed(represent(rows))
-        )
-    return None
+        return RowFormat(shape, numpy_dtype, numpy_dtype, admit, placed)
+    if kind not in ("Discrete", "MultiDiscrete"):
+        return None
+    several = kind == "MultiDiscrete"
+    represent = class_representation(space.nvec if several else np.asarray(space.n), spec)
+    shape, read = (tuple(space.shape), classes_reader(space)) if several else ((), class_reader(space))
+    return RowFormat(shape, np.dtype(np.int64), None, read, lambda rows: placed(represent(rows)))

@@ -1,4 +1,4 @@
-"""Actions that are given beforehand, in place of a policy."""
+"""A policy that replays given actions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tensordict import TensorDictBase
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, show_key
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.key_access import KeyAccess
+    from specgen_runtime.envs.layout import Layout
 
-__all__ = ["given_policy"]
+__all__ = ["replay_policy"]
 
 
-def given_policy(
-    env: KeyAccess, actions: Iterable[Any], policy: Callable[..., Any] | None, max_steps: int
+def replay_policy(
+    layout: Layout, actions: Iterable[Any], policy: Callable[..., Any] | None, max_steps: int
 ) -> tuple[Callable[[Any], Any], int]:
     """A policy that writes one action after the other, whatever is observed, and for how many steps at most.
 
     Args:
-        env: says where the actions go.
+        layout: of the environment; it says where the actions go.
         actions: a tensordict whose last dimension is named `"time"` (a rollout, say), or anything that gives the
             actions of one step after the other: a tensor `[T, *batch, ...]`, a list, a generator.
         policy: must be None.
@@ -34,7 +34,7 @@ def given_policy(
     if policy is not None:
         raise ValueError("a rollout takes its actions from `policy` or from `actions`, not from both")
     steps, length = _steps(actions, max_steps)
-    return _replay(env, steps, length), length
+    return _replay(layout, steps, length), length
 
 
 def _steps(actions: Iterable[Any], max_steps: int) -> tuple[Iterator[Any], int]:
@@ -49,7 +49,7 @@ def _steps(actions: Iterable[Any], max_steps: int) -> tuple[Iterator[Any], int]:
     return iter(actions), max_steps
 
 
-def _replay(env: KeyAccess, steps: Iterator[Any], max_steps: int) -> Callable[[Any], Any]:
+def _replay(layout: Layout, steps: Iterator[Any], max_steps: int) -> Callable[[Any], Any]:
     taken = 0
 
     def replay(tensordict: Any) -> Any:
@@ -61,14 +61,14 @@ def _replay(env: KeyAccess, steps: Iterator[Any], max_steps: int) -> Callable[[A
                 f"actions ended after {taken} steps, the rollout of {max_steps} steps needs one for step {taken}"
             ) from None
         taken += 1
-        _write(env, tensordict, action)
+        _write(layout, tensordict, action)
         return tensordict
 
     return replay
 
 
-def _write(env: KeyAccess, tensordict: Any, action: Any) -> None:
-    keys = env.action_keys
+def _write(layout: Layout, tensordict: Any, action: Any) -> None:
+    keys = layout.action.keys
     if isinstance(action, dict):
         action = tensordict.empty().update(action)
     if not isinstance(action, TensorDictBase):

@@ -1,4 +1,4 @@
-"""Comparing tensordicts with the specs; every message names the key, what is expected and what was found."""
+"""Compare tensordicts with an environment's specs; messages name the key, what is expected and what was found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs.entries import peek
 from specgen_runtime.envs.in_place import is_borrowed
 from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.envs.traced import is_traced
 
 if TYPE_CHECKING:
-    from specgen_runtime.envs.key_access import Expected, KeyAccess
+    from specgen_runtime.envs.layout import Entry, Layout
 
 __all__ = [
     "WrongDtypeError",
@@ -30,7 +30,7 @@ class WrongDtypeError(RuntimeError, TypeError):
     """An entry has another dtype than its spec says."""
 
 
-def check_tensordict(env: KeyAccess, tensordict: TensorDictBase, method: str) -> None:
+def check_tensordict(layout: Layout, tensordict: TensorDictBase, method: str) -> None:
     """Refuse an argument that is no tensordict, or of another batch size.
 
     Raises:
@@ -38,16 +38,16 @@ def check_tensordict(env: KeyAccess, tensordict: TensorDictBase, method: str) ->
         RuntimeError: the batch size is not the environment's.
     """
     if not isinstance(tensordict, TensorDictBase):
-        name = f"{type(env).__name__}.{method}"
+        name = f"{layout.env}.{method}"
         raise TypeError(f"{name} needs a tensordict, found {type(tensordict).__name__}")
-    size, own = tensordict.batch_size, env.batch_size
-    if size != own and (own or getattr(env, "batch_locked", True)):
+    size, own = tensordict.batch_size, layout.batch_size
+    if size != own and (own or layout.batch_locked):
         raise RuntimeError(
-            f"{type(env).__name__}.{method}: the tensordict has batch size {list(size)}, the environment {list(own)}"
+            f"{layout.env}.{method}: the tensordict has batch size {list(size)}, the environment {list(own)}"
         )
 
 
-def fit_batch(env: KeyAccess, result: TensorDictBase, size: torch.Size, method: str) -> None:
+def fit_batch(layout: Layout, result: TensorDictBase, size: torch.Size, method: str) -> None:
     """Give what a hook returned without batch size the one that its entries should start with.
 
     Raises:
@@ -61,15 +61,15 @@ def fit_batch(env: KeyAccess, result: TensorDictBase, size: torch.Size, method: 
         pass
     found = ", ".join(f"{show_key(key)} {list(value.shape)}" for key, value in result.items(True, True))
     raise RuntimeError(
-        f"{type(env).__name__}.{method} returned a tensordict of batch size {list(result.batch_size)},"
+        f"{layout.env}.{method} returned a tensordict of batch size {list(result.batch_size)},"
         f" expected {list(size)}; found {found}"
     )
 
 
 def check_entries(
-    env: KeyAccess,
+    layout: Layout,
     tensordict: TensorDictBase,
-    expected: Iterable[Expected],
+    expected: Iterable[Entry],
     method: str,
     *,
     own: bool = False,
@@ -80,7 +80,7 @@ def check_entries(
     action of integers, truth values or whole numbers the declared dtype, where that holds the same numbers.
 
     Args:
-        env: whose specs, for messages.
+        layout: of the environment, for messages.
         tensordict: the entries.
         expected: what they must be.
         method: where they come from, for messages.
@@ -90,7 +90,7 @@ def check_entries(
         KeyError: an entry is missing.
         RuntimeError: an entry differs; for another dtype a TypeError, too.
     """
-    usual = tensordict.batch_size == env._batch_size
+    usual = tensordict.batch_size == layout.batch_size
     own = own and not torch.compiler.is_compiling()
     for e in expected:
         value = peek(tensordict, e.leaf.key) if usual and e.whole is not None else None
@@ -101,29 +101,29 @@ def check_entries(
             and value.shape == e.whole
             and (e.device is None or value.device == e.device)
         ):
-            _check_entry(env, tensordict, e, method)  # which may have written it in another shape or dtype
+            _check_entry(layout, tensordict, e, method)  # which may have written it in another shape or dtype
             value = peek(tensordict, e.leaf.key) if own and not e.leaf.items else None
         if own and isinstance(value, torch.Tensor) and is_borrowed(value):
             tensordict.set(e.leaf.key, value.clone())
 
 
-def check_flag_types(env: KeyAccess, tensordict: TensorDictBase) -> None:
+def check_flag_types(layout: Layout, tensordict: TensorDictBase) -> None:
     """Refuse done flags that are no booleans.
 
     Raises:
         WrongDtypeError: naming the flag and its dtype.
     """
-    for e in env._expected("full_done_spec"):
+    for e in layout.done.entries:
         value = e.leaf.find(tensordict)
         if isinstance(value, torch.Tensor) and value.dtype is not torch.bool:
             raise WrongDtypeError(
-                f"{type(env).__name__}: {e.leaf} must be torch.bool ({e.source}), found {value.dtype}"
+                f"{layout.env}: {e.leaf} must be torch.bool ({e.source}), found {value.dtype}"
             )
 
 
-def _check_entry(env: KeyAccess, tensordict: TensorDictBase, e: Expected, method: str) -> None:
+def _check_entry(layout: Layout, tensordict: TensorDictBase, e: Entry, method: str) -> None:
     value: Any = e.leaf.find(tensordict)
-    name = f"{type(env).__name__}.{method}"
+    name = f"{layout.env}.{method}"
     if value is None:
         wanted = "the tensordict has no" if method == "step" else "the result has no"
         found = sorted(show_key(key) for key in tensordict.keys(True, True))
@@ -159,7 +159,7 @@ def _check_entry(env: KeyAccess, tensordict: TensorDictBase, e: Expected, method
     raise error(f"{name}: {e.leaf} must be {expected_text} ({e.source}), found {found_text}")
 
 
-def _lacks_last(value: torch.Tensor, size: torch.Size, e: Expected) -> bool:
+def _lacks_last(value: torch.Tensor, size: torch.Size, e: Entry) -> bool:
     """Whether a reward or a done flag has everything but the last dimension of 1."""
     return (
         e.source in ("reward_spec", "done_spec")
@@ -169,18 +169,18 @@ def _lacks_last(value: torch.Tensor, size: torch.Size, e: Expected) -> bool:
     )
 
 
-def cast_actions(env: KeyAccess, tensordict: TensorDictBase) -> None:
+def cast_actions(layout: Layout, tensordict: TensorDictBase) -> None:
     """Give actions of whole numbers the declared dtype where that holds the same numbers; refuses nothing.
 
-    `check_entries` does the same; this is for those who leave its errors to the environments inside.
+    `check_entries` does the same; this is for batches, which leave its errors to their environments.
     """
-    for e in env._expected("full_action_spec"):
+    for e in layout.action.entries:
         value = None if e.leaf.items else peek(tensordict, e.leaf.key)
         if isinstance(value, torch.Tensor) and value.dtype is not e.dtype:
             _cast_exactly(tensordict, value, e)
 
 
-def _cast_exactly(tensordict: TensorDictBase, value: torch.Tensor, e: Expected) -> bool:
+def _cast_exactly(tensordict: TensorDictBase, value: torch.Tensor, e: Entry) -> bool:
     """Write an action as the same numbers of the declared dtype; False if that would make other numbers.
 
     A floating-point action becomes integers or truth values if it is whole, and no gradient would be lost; it does

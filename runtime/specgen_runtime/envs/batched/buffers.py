@@ -17,13 +17,13 @@ from specgen_runtime.envs.packing import fast_td
 from specgen_runtime.specs import Composite, NonTensor, StackedComposite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Slot", "Slots", "pack"]
+__all__ = ["BufferEntry", "BufferLayout", "pack"]
 
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Slot:
+class BufferEntry:
     """An entry of fixed shape and dtype.
 
     Attributes:
@@ -48,7 +48,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Slots:
+class BufferLayout:
     """The entries of fixed shape of an environment, by what they are for.
 
     Attributes:
@@ -60,15 +60,15 @@ class Slots:
         complete: whether all inputs of a step fit.
     """
 
-    inputs: tuple[Slot, ...]
-    roots: tuple[Slot, ...]
-    nexts: tuple[Slot, ...]
+    inputs: tuple[BufferEntry, ...]
+    roots: tuple[BufferEntry, ...]
+    nexts: tuple[BufferEntry, ...]
     shared: tuple[int, ...]
     sizes: dict[tuple[str, ...], torch.Size]
     complete: bool
 
     @classmethod
-    def of(cls, description: Description) -> Slots:
+    def of(cls, description: Description) -> BufferLayout:
         """Find what fits in an environment's data."""
         groups = {name: dict(_fixed(spec, ())) for name, spec in description.specs.items()}
         sizes = {path: size for spec in description.specs.values() for path, size in _nested_sizes(spec, ())}
@@ -76,47 +76,49 @@ class Slots:
         observed = {**groups["full_observation_spec"], **groups["full_done_spec"]}
         roots = _present(observed)
         nexts = _present({**observed, **groups["full_reward_spec"]})
-        places = {slot.path: i for i, slot in enumerate(nexts)}
+        places = {buffer.path: i for i, buffer in enumerate(nexts)}
         return cls(
             inputs=_present(inputs),
             roots=roots,
             nexts=nexts,
-            shared=tuple(places[slot.path] for slot in roots),
+            shared=tuple(places[buffer.path] for buffer in roots),
             sizes=sizes,
-            complete=all(slot is not None for slot in inputs.values()),
+            complete=all(buffer is not None for buffer in inputs.values()),
         )
 
     @cached_property
     def seen(self) -> tuple[int, ...]:
         """The places among `roots` of those that are no inputs: a step may look at them, but need not."""
-        inputs = {slot.path for slot in self.inputs}
-        return tuple(i for i, slot in enumerate(self.roots) if slot.path not in inputs)
+        inputs = {buffer.path for buffer in self.inputs}
+        return tuple(i for i, buffer in enumerate(self.roots) if buffer.path not in inputs)
 
     def nbytes(self, count: int) -> int:
         """The memory for `count` environments."""
-        return sum(slot.bytes(count) for slot in (*self.inputs, *self.roots, *self.nexts)) or _ALIGNMENT
+        return sum(buffer.bytes(count) for buffer in (*self.inputs, *self.roots, *self.nexts)) or _ALIGNMENT
 
     def views(self, memory: torch.Tensor, count: int) -> tuple[list[torch.Tensor], ...]:
-        """The tensors of all slots in a block of memory, each `(count, *shape)`: inputs, roots, nexts."""
+        """The tensors of all buffers in a block of memory, each `(count, *shape)`: inputs, roots, nexts."""
         at = 0
         found: list[list[torch.Tensor]] = []
         with torch.inference_mode(False):  # what is made inside it can't be written to outside
             for group in (self.inputs, self.roots, self.nexts):
                 tensors = []
-                for slot in group:
-                    size = count * math.prod(slot.shape) * slot.dtype.itemsize
-                    block = memory[at : at + size].view(slot.dtype)
-                    tensors.append(block.view(count, *slot.shape))
-                    at += slot.bytes(count)
+                for buffer in group:
+                    size = count * math.prod(buffer.shape) * buffer.dtype.itemsize
+                    block = memory[at : at + size].view(buffer.dtype)
+                    tensors.append(block.view(count, *buffer.shape))
+                    at += buffer.bytes(count)
                 found.append(tensors)
         return tuple(found)
 
 
-def _present(slots: dict[tuple[str, ...], Slot | None]) -> tuple[Slot, ...]:
-    return tuple(slot for slot in slots.values() if slot is not None)
+def _present(buffers: dict[tuple[str, ...], BufferEntry | None]) -> tuple[BufferEntry, ...]:
+    return tuple(buffer for buffer in buffers.values() if buffer is not None)
 
 
-def _fixed(spec: TensorSpec | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Slot | None]]:
+def _fixed(
+    spec: TensorSpec | None, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], BufferEntry | None]]:
     """The leaves of a spec; None for those whose size or type is not known ahead, or that are parts of a whole."""
     if isinstance(spec, StackedComposite) or (
         isinstance(spec, Composite) and spec.data_cls not in (None, TensorDict)
@@ -128,7 +130,7 @@ def _fixed(spec: TensorSpec | None, path: tuple[str, ...]) -> Iterator[tuple[tup
     elif spec is None or isinstance(spec, NonTensor) or spec.dtype is None or -1 in spec.shape:
         yield path, None
     else:
-        yield path, Slot(path, spec.shape, spec.dtype)
+        yield path, BufferEntry(path, spec.shape, spec.dtype)
 
 
 def _nested_sizes(spec: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], torch.Size]]:
@@ -140,33 +142,33 @@ def _nested_sizes(spec: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 
 def pack(
-    slots: Sequence[Slot],
+    buffers: Sequence[BufferEntry],
     values: Sequence[torch.Tensor],
     sizes: dict[tuple[str, ...], torch.Size],
     lead: torch.Size,
     batch_size: torch.Size,
     device: torch.device | None,
 ) -> TensorDict:
-    """The tensordict of some slots' values.
+    """The tensordict of some buffers' values.
 
     Args:
-        slots: where the values belong.
-        values: `(*lead, *slot.shape)`.
+        buffers: where the values belong.
+        values: `(*lead, *buffer.shape)`.
         sizes: the batch sizes of nested tensordicts, without `lead`.
-        lead: what stands in front of the slots' shapes.
+        lead: what stands in front of the buffers' shapes.
         batch_size: of the result, `lead` included.
         device: of the result.
     """
     if not sizes:
         return fast_td(
-            {slot.path[0]: value for slot, value in zip(slots, values, strict=True)}, batch_size, device
+            {buffer.path[0]: value for buffer, value in zip(buffers, values, strict=True)}, batch_size, device
         )
     tree: dict[str, Any] = {}
-    for slot, value in zip(slots, values, strict=True):
+    for buffer, value in zip(buffers, values, strict=True):
         branch = tree
-        for name in slot.path[:-1]:
+        for name in buffer.path[:-1]:
             branch = branch.setdefault(name, {})
-        branch[slot.path[-1]] = value
+        branch[buffer.path[-1]] = value
     return _planted(tree, (), sizes, lead, batch_size, device)
 
 

@@ -1,23 +1,25 @@
-"""`check_env_specs`: does an environment do what its specs say?"""
+"""`check_env_specs`: compare what an environment gives in short rollouts with its specs."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.done import DoneSet, any_done, governing_set, rootmost_sets
 from specgen_runtime.envs.keys import as_tuple, join_key, show_key
-from specgen_runtime.envs.leaves import Leaf, leaves_of
 from specgen_runtime.envs.policy import shown
+from specgen_runtime.envs.spec_leaves import Leaf, leaves_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.specs.non_tensors.data import same_data
 from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
 
 __all__ = ["check_env_specs", "resets_itself"]
 
@@ -235,7 +237,7 @@ def _check_data_stay(env: EnvBase[Any], tensordict: TensorDictBase | None) -> No
 
 def _check_flags_are_given(env: EnvBase[Any], tensordict: TensorDictBase | None) -> None:
     """An environment that declares how it ends, and never says whether it has, would go on forever."""
-    if "full_done_spec" in env._unstated:
+    if env._env_layout.done.is_default:
         return
     with _as_assertion():
         given = env._step(env.rand_action(_begin(env, tensordict)))
@@ -284,9 +286,9 @@ def _check_partial_reset(env: EnvBase[Any], tensordict: TensorDictBase | None) -
 
 
 def resets_itself(env: EnvBase[Any]) -> bool:
-    """Whether an environment, or the one inside it, cannot be told to reset a row."""
-    inner = None if env._resets_itself else getattr(env, "base_env", None)
-    return env._resets_itself or (isinstance(inner, EnvBase) and resets_itself(inner))
+    """Whether an environment, or one that it wraps, cannot be told to reset a row."""
+    inner: Any = None if env._resets_itself else getattr(env, "base_env", None)
+    return env._resets_itself or (hasattr(inner, "_resets_itself") and resets_itself(inner))
 
 
 def _changed(

@@ -1,4 +1,4 @@
-"""`Shortcut`: a quicker way to step a whole batch than to hand each environment its row and stack the answers."""
+"""`BatchFastPath`: steps a whole batch at once, rather than handing each environment its row and stacking the answers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from abc import ABC, abstractmethod
 
 from tensordict import TensorDict, TensorDictBase
 
-__all__ = ["Shortcut"]
+__all__ = ["BatchFastPath"]
 
 
-class Shortcut(ABC):
-    """Takes commands for all environments at once; gives what the long way would give, bit by bit.
+class BatchFastPath(ABC):
+    """Takes commands for all environments at once; gives what they give row by row, bit by bit.
 
-    Tells the batch's `Given` what the environments gave.
+    Tells the batch's `LastOutputs` what the environments gave.
     """
 
     @abstractmethod
     def takes(self, tensordict: TensorDict) -> bool:
-        """Whether a root needs none of the long way's special cases or errors."""
+        """Whether a root needs none of the general way's special cases or errors."""
 
     @abstractmethod
     def reset(self) -> TensorDictBase:

@@ -1,4 +1,4 @@
-"""`Host`: one environment of a batch and the commands it takes, wherever it lives."""
+"""`WorkerEnv`: one environment of a batch and the commands it takes, wherever it lives."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.description import Description
 from specgen_runtime.envs.batched.messages import Sealed
 
-__all__ = ["CALLABLE", "OPAQUE", "VALUE", "Host"]
+__all__ = ["CALLABLE", "OPAQUE", "VALUE", "WorkerEnv"]
 
 CALLABLE = "callable"
 OPAQUE = "opaque"
 VALUE = "value"
 
 
-class Host:
+class WorkerEnv:
     """Carries out commands on an environment.
 
     The commands are the methods of this class that begin with `do_`; each takes one argument.

@@ -1,4 +1,4 @@
-"""`SerialEnv`'s short way through Gymnasium environments gives what the long way gives, bit by bit."""
+"""`SerialEnv`'s fast path through Gymnasium environments gives what the general way gives, bit by bit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import torch
 from specgen_runtime.envs import GymEnv, GymWrapper, SerialEnv
-from specgen_runtime.envs.batched.lean_rows import LeanRows
+from specgen_runtime.envs.batched.gym_batch import GymBatch
 from tensordict import TensorDict
 
 from tests.envs.batched.test_results import same
 
 
-class LongWay(SerialEnv[Any]):
+class RowByRow(SerialEnv[Any]):
     """Hands each environment its row."""
 
-    def _shortcut(self) -> None:
+    def _fast_path(self) -> None:
         return None
 
 
@@ -75,9 +75,9 @@ ENVS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(params=ENVS)
 def pair(request: pytest.FixtureRequest) -> Any:
-    """The same batch twice: by the short way and by the long way."""
-    envs: tuple[Any, ...] = tuple(kind(3, ENVS[request.param]) for kind in (SerialEnv, LongWay))
-    assert isinstance(envs[0]._shortcut(), LeanRows)
+    """The same batch twice: by the fast path and row by row."""
+    envs: tuple[Any, ...] = tuple(kind(3, ENVS[request.param]) for kind in (SerialEnv, RowByRow))
+    assert isinstance(envs[0]._fast_path(), GymBatch)
     return envs
 
 
@@ -162,7 +162,7 @@ def test_partial_resets(pair: Any) -> None:
 
 
 def test_environments_that_draw_as_actions_do() -> None:
-    pair = [kind(2, lambda: GymWrapper(Restless(torch_too=True))) for kind in (SerialEnv, LongWay)]
+    pair = [kind(2, lambda: GymWrapper(Restless(torch_too=True))) for kind in (SerialEnv, RowByRow)]
     for env in pair:
         env.rollout(5, break_when_any_done=False)  # where it is found out
     start(pair)
@@ -182,7 +182,7 @@ def test_results_are_fresh() -> None:
     assert not bool(env.reset()["done"].any())
 
 
-class TestTheLongWayIsTaken:
+class TestTheRowByRowIsTaken:
     def test_where_spaces_differ(self) -> None:
         wide = gymnasium.spaces.Discrete(3, start=5)
 
@@ -193,7 +193,7 @@ class TestTheLongWayIsTaken:
             return GymWrapper(inner)
 
         env = SerialEnv(2, [lambda: GymWrapper(Restless()), other])
-        assert env._shortcut() is None
+        assert env._fast_path() is None
         root = env.reset().set("action", torch.eye(3, dtype=torch.int64)[:2])
         assert env.step(root)["next", "reward"][1].item() == 6
 

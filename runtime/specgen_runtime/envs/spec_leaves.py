@@ -1,4 +1,4 @@
-"""The leaves of an environment's specs, and where their values are: in the items of a stack, too."""
+"""The leaves of an environment's specs, and how to find their values, also in the items of stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way through Gymnasium environments gives what the general way gives, bit by bit."""
+"""The fast path through Gymnasium environments gives what the general way gives, bit by bit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rollouts_are_stepping(name: str, categorical: bool, stop: bool) -> None
     results = []
     for way in range(4):
         env = general(name, **options) if way in (1, 2) else made(name, **options)
-        assert (env._short() is None) == (way in (1, 2))
+        assert (env._fast_path() is None) == (way in (1, 2))
         if way == 0:
             data = env.rollout(240, break_when_any_done=stop)
         elif way == 1:
@@ -197,7 +197,7 @@ def test_odd_values_are_read_as_by_the_general_way() -> None:
             results.append(stepped(env, 10, False))
         else:
             env.read_done = env.read_done  # type: ignore[method-assign]
-            assert env._short() is None
+            assert env._fast_path() is None
             results.append(stepped(env, 10, False))
     for other in results[1:]:
         assert_identical(results[0], other)

@@ -1,4 +1,4 @@
-"""Partial resets and steps: rows inside the mask are new, all others keep every entry."""
+"""Merge the rows that a partial reset or step computed into a tensordict, which keeps its other rows."""
 
 from __future__ import annotations
 

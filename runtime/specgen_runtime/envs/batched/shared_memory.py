@@ -1,4 +1,4 @@
-"""`Exchange`: steps of environments in processes, through shared memory."""
+"""`SharedMemoryPath`: steps of environments in processes, through shared memory."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from specgen_runtime.envs.batched.buffers import BufferLayout, pack
+from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.memory import SharedMemory
 from specgen_runtime.envs.batched.processes import ProcessPool
-from specgen_runtime.envs.batched.rows import merge_rows, stack_rows
-from specgen_runtime.envs.batched.shortcut import Shortcut
-from specgen_runtime.envs.batched.slots import Slots, pack
+from specgen_runtime.envs.batched.rows import stack_rows
 from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITHOUT
-from specgen_runtime.envs.checked import check_entries
-from specgen_runtime.envs.entries import peek
-from specgen_runtime.envs.packing import entries_of
+from specgen_runtime.envs.data_checks import check_entries
+from specgen_runtime.envs.mdp import following_root
+from specgen_runtime.envs.packing import entries_of, peek
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.batched.base import BatchedEnv
 
-__all__ = ["Exchange"]
+__all__ = ["SharedMemoryPath"]
 
 
-class Exchange(Shortcut):
+class SharedMemoryPath(BatchFastPath):
     """Hands actions to the workers of a pool and takes what they give, all in one block of shared memory.
 
     All entries of the specs are written at each step, observations and done flags too: an environment may look at them,
@@ -35,28 +35,29 @@ class Exchange(Shortcut):
 
     Args:
         pool: the workers.
-        slots: of one environment; all have the same.
+        buffers: of one environment; all have the same.
         env: whose batch it is.
         on_disk: see `SharedMemory`.
     """
 
-    def __init__(self, pool: ProcessPool, slots: Slots, env: BatchedEnv[Any], *, on_disk: bool) -> None:
-        self._pool, self._slots = pool, slots
+    def __init__(
+        self, pool: ProcessPool, buffers: BufferLayout, env: BatchedEnv[Any], *, on_disk: bool
+    ) -> None:
+        self._pool, self._buffers = pool, buffers
         self._env: weakref.ref[BatchedEnv[Any]] = weakref.ref(env)
         self._places = range(pool.count)
-        nbytes = slots.nbytes(pool.count)
+        nbytes = buffers.nbytes(pool.count)
         memory = SharedMemory(nbytes, on_disk=on_disk)
         try:
-            pool.exchange("slots", dict.fromkeys(self._places, (slots, memory.path, pool.count)))
+            pool.run("buffers", dict.fromkeys(self._places, (buffers, memory.path, pool.count)))
         finally:
             memory.unlink()
-        self._inputs, self._roots, self._nexts = slots.views(memory.block, pool.count)
-        self._input_keys = [slot.key for slot in slots.inputs]
-        self._root_keys = [slot.key for slot in slots.roots]
-        self._reward_paths = {slot.path for slot in slots.nexts} - {slot.path for slot in slots.roots}
-        self._seen = slots.seen
-        self._mask_bytes = -(-len(slots.roots) // 8)
-        self._given = env._given
+        self._inputs, self._roots, self._nexts = buffers.views(memory.block, pool.count)
+        self._input_keys = [buffer.key for buffer in buffers.inputs]
+        self._root_keys = [buffer.key for buffer in buffers.roots]
+        self._seen = buffers.seen
+        self._mask_bytes = -(-len(buffers.roots) // 8)
+        self._last = env._last
 
     def takes(self, tensordict: TensorDict) -> bool:
         """Whether a root has all inputs, and nothing that needs to be pickled."""
@@ -74,8 +75,8 @@ class Exchange(Shortcut):
                 pool.tell(place, RESET)
             answers = pool.hear(self._places)
             values = [self._out(value) for value in self._roots]
-        root = self._pack(self._slots.roots, values)
-        self._given.take(batch=root)
+        root = self._pack(self._buffers.roots, values)
+        self._last.take(batch=root)
         return self._with_extras(root.copy(), [None if data is None else data[2] for _, data in answers])
 
     def step(self, tensordict: TensorDict) -> Any:
@@ -83,8 +84,8 @@ class Exchange(Shortcut):
         with self._pool.turn():
             answers = self._command(tensordict, STEP)
             values = [self._out(value) for value in self._nexts]
-        following = self._pack(self._slots.nexts, values)
-        self._given.take(batch=following)
+        following = self._pack(self._buffers.nexts, values)
+        self._last.take(batch=following)
         extras = [None if data is None else data[1] for _, data in answers]
         return self._with_extras(following.copy(), extras)
 
@@ -93,13 +94,15 @@ class Exchange(Shortcut):
         with self._pool.turn():
             answers = self._command(tensordict, STEP_AND_RESET)
             values = [self._out(value) for value in self._nexts]
-            roots = self._roots_after(answers, [values[same] for same in self._slots.shared])
-        following = self._pack(self._slots.nexts, values)
-        given = self._pack(self._slots.roots, roots)
-        self._given.take(batch=given)
+            roots = self._roots_after(answers, [values[same] for same in self._buffers.shared])
+        following = self._pack(self._buffers.nexts, values)
+        given = self._pack(self._buffers.roots, roots)
+        self._last.take(batch=given)
         extras = [None if data is None else data[1] for _, data in answers]
         following = self._with_extras(following, extras)
-        root = merge_rows(tensordict, given, self._reward_paths)
+        env = self._env()
+        assert env is not None
+        root = following_root(env._env_layout.step_plan, tensordict, given)
         return following, self._with_extras(root, [None if data is None else data[2] for _, data in answers])
 
     def _roots_after(self, answers: Sequence[tuple[bytes, Any]], values: list[Tensor]) -> list[Tensor]:
@@ -111,20 +114,25 @@ class Exchange(Shortcut):
             return values
         index = torch.tensor(fresh)
         roots = [value.clone() for value in values]
-        for root, slot in zip(roots, self._roots, strict=True):
-            root[index] = self._out(slot[index])
+        for root, buffer in zip(roots, self._roots, strict=True):
+            root[index] = self._out(buffer[index])
         return roots
 
     def _command(self, tensordict: TensorDict, command: bytes) -> Sequence[tuple[bytes, Any]]:
         """Write the actions and what else is new, and let all environments step."""
         env = self._env()
         assert env is not None
-        check_entries(env, tensordict, env._expected("full_action_spec", "full_state_spec"), "step")
+        check_entries(
+            env._env_layout,
+            tensordict,
+            env._env_layout.action.entries + env._env_layout.state.entries,
+            "step",
+        )
         absent = 0
         for i in self._seen:
-            value, slot = peek(tensordict, self._root_keys[i]), self._roots[i]
-            if isinstance(value, Tensor) and value.shape == slot.shape and value.dtype is slot.dtype:
-                slot.copy_(value.detach())
+            value, buffer = peek(tensordict, self._root_keys[i]), self._roots[i]
+            if isinstance(value, Tensor) and value.shape == buffer.shape and value.dtype is buffer.dtype:
+                buffer.copy_(value.detach())
             else:  # not there, or another than its spec says: a transform's
                 absent |= 1 << i
         for tensor, key in zip(self._inputs, self._input_keys, strict=True):
@@ -139,7 +147,7 @@ class Exchange(Shortcut):
     # what is handed out
 
     def _out(self, value: Tensor) -> Tensor:
-        """A copy of what is in a slot, on the device of the batch."""
+        """A copy of what is in a buffer, on the device of the batch."""
         env = self._env()
         assert env is not None
         device = env._device
@@ -147,14 +155,14 @@ class Exchange(Shortcut):
             return value.clone()
         return value.to(device, non_blocking=env.non_blocking)
 
-    def _pack(self, slots: Any, values: Sequence[Tensor]) -> TensorDict:
+    def _pack(self, buffers: Any, values: Sequence[Tensor]) -> TensorDict:
         env = self._env()
         assert env is not None
         count = torch.Size((self._pool.count,))
-        return pack(slots, values, self._slots.sizes, count, env._batch_size, env._device)
+        return pack(buffers, values, self._buffers.sizes, count, env._batch_size, env._device)
 
     def _with_extras(self, tensordict: Any, extras: Sequence[Any]) -> Any:
-        """Add the entries that have no slots."""
+        """Add the entries that have no buffers."""
         if all(extra is None for extra in extras):
             return tensordict
         env = self._env()

@@ -1,0 +1,218 @@
+"""Rollouts of generated environments: a bare loop over records, everything else once over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.collector import BlockCollector, Collector, stack_transitions
+from specgen_runtime.envs.data_checks import check_entries, check_tensordict
+from specgen_runtime.envs.finite import refuse_not_finite_rollout
+from specgen_runtime.envs.generated.records import carried, stacked
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, stack_tds
+from specgen_runtime.envs.policy import check_actions
+from specgen_runtime.envs.traced import is_traced
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.generated.env import GeneratedEnv
+    from specgen_runtime.envs.rollout import RolloutOptions
+
+__all__ = ["RecordBlocks", "RecordCollector"]
+
+
+class RecordCollector(Collector):
+    """Steps a generated environment by `_advance`, while a policy sees root tensordicts; a row is two records.
+
+    Where torch traces the rollout, a policy writes into `"next"`, or it changes what it was given, rows are transitions
+    from then on.
+
+    Args:
+        env: the environment.
+        options: of the rollout.
+    """
+
+    env: GeneratedEnv[Any]
+
+    def __init__(self, env: GeneratedEnv[Any], options: RolloutOptions) -> None:
+        super().__init__(env, options)
+        self._traced = is_traced() and not options.any_stops
+        self._by_transitions = self._traced
+        self._given_keys = env.observation_keys + env.done_keys
+        self._roots: list[Any] = []
+        self._nexts: list[Any] = []
+        self._actions: list[tuple[Tensor, ...]] = []
+        self._seen: list[Any] = []
+
+    def blocks(self, root: Any) -> BlockCollector | None:
+        """What takes random actions in blocks; None where the state decides which actions are allowed."""
+        env = self.env
+        if self._traced or env._action_masks:
+            return None
+        record = self._read(root)
+        if root is not None:
+            known = {*self._given_keys, *env.action_keys}
+            if any(key not in known for key in root.keys(True, True)):
+                return None  # more entries would have to be repeated
+        return env._record_blocks(record, root, self.options)
+
+    def _read(self, root: Any) -> Any:
+        """The Root record of a root tensordict; that of new episodes if it is None."""
+        env = self.env
+        env._refuse_if_closed()
+        env.__dict__["_begun"] = True
+        if root is None:
+            return env._fresh()
+        check_tensordict(env._env_layout, root, "rollout")
+        record = env._read(root)
+        env._check_root(record, root, "rollout")
+        return record
+
+    def begin(self, root: Any) -> Any:
+        """The root tensordict of the first step; None starts new episodes."""
+        if self._by_transitions:
+            return super().begin(root)
+        self._record = self._read(root)
+        if root is None:
+            root = self._pack(self.env._root_entries(self._record))
+        return self._given(root)
+
+    def _pack(self, entries: dict[str, Any]) -> TensorDict:
+        env = self.env
+        return fast_td(entries, env.batch_size, env.device, agents=env._agents)
+
+    def _given(self, root: Any) -> Any:
+        """Note what the policy is given."""
+        self._before = [peek(root, key) for key in self._given_keys]
+        return root
+
+    def step(self, root: Any, *, last: bool) -> Any:
+        """Take a step, and keep its row; see `Collector.step`."""
+        if not self._by_transitions and (
+            "next" in entries_of(root)
+            or any(
+                peek(root, key) is not value
+                for key, value in zip(self._given_keys, self._before, strict=True)
+            )
+        ):
+            self.transitions, self._by_transitions = self._as_transitions(), True
+        if self._by_transitions:
+            return super().step(root, last=last)
+        env = self.env
+        check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
+        actions = env._actions(root)
+        next_ = env._advance(self._record, actions)
+        self._roots.append(self._record)
+        self._nexts.append(next_)
+        self._actions.append(actions)
+        self._seen.append(root)
+        self.over = last or (bool(self.options.any_stops) and bool(next_.done.any()))
+        if self.over:
+            return None
+        self._record = env._following(self._record, next_)
+        return self._given(self._pack(overlay(root, env._root_entries(self._record))))
+
+    def _as_transitions(self) -> list[Any]:
+        """The rows so far as tensordicts with `"next"`."""
+        rows = zip(self._seen, self._roots, self._actions, self._nexts, strict=True)
+        return [
+            seen.set("next", self._pack(self.env._next_entries(root, actions, next_)))
+            for seen, root, actions, next_ in rows
+        ]
+
+    def packed(self) -> Any:
+        """All rows as one tensordict."""
+        env, time = self.env, self.env.ndim
+        if self._by_transitions:
+            return super().packed()
+        try:
+            entries = stack_tds(self._seen, time)
+        except RuntimeError:  # what the policy writes differs in its keys or sizes
+            return stack_transitions(self._as_transitions(), self.options.return_contiguous)
+        actions = tuple(torch.stack(column, time) for column in zip(*self._actions, strict=True))
+        roots, nexts = stacked(self._roots, time), stacked(self._nexts, time)
+        result = _timed(env, entries, len(self._seen))
+        return result.set("next", _timed(env, env._next_entries(roots, actions, nexts), len(self._seen)))
+
+    def check(self, rollout: TensorDictBase) -> None:
+        """Refuse actions of a policy that are outside their spec, and what is not finite if that is asked for."""
+        if self._traced:
+            return
+        if self.options.policy is not None:
+            check_actions(self.env._env_layout, rollout)
+        _check_finite(self.env, rollout)
+
+
+class RecordBlocks(BlockCollector):
+    """Takes given actions by `_advance` alone; a row is two records.
+
+    Args:
+        env: the environment.
+        record: the Root record to start from.
+        root: the tensordict that it was read from, if any.
+        options: of the rollout.
+    """
+
+    def __init__(self, env: GeneratedEnv[Any], record: Any, root: Any, options: RolloutOptions) -> None:
+        self.env, self.options = env, options
+        self._record, self._root = record, root
+        self._roots: list[Any] = []
+        self._nexts: list[Any] = []
+
+    def take(self, actions: tuple[Tensor, ...]) -> None:
+        """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
+        env, record, roots, nexts = self.env, self._record, self._roots, self._nexts
+        advance, batched, most = env._advance, bool(env.batch_size), self.options.max_steps
+        env.__dict__["_stacking"] = True
+        try:
+            for action in zip(*(column.unbind(0) for column in actions), strict=True):
+                next_ = advance(record, action)
+                roots.append(record)
+                nexts.append(next_)
+                done = next_.done
+                if not (done.any() if batched else done):
+                    record = carried(record, next_)
+                elif self.options.any_stops:
+                    self.over = True
+                    break
+                elif len(roots) < most:
+                    record = env._following(record, next_)
+        finally:
+            env.__dict__["_stacking"] = False
+        self._record, self.steps = record, len(roots)
+
+    def records(self) -> tuple[Any, Any]:
+        """The Root and the Next records of all steps, `(*batch, T, ...)`."""
+        return stacked(self._roots, self.env.ndim), stacked(self._nexts, self.env.ndim)
+
+    def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
+        """All rows as one tensordict; see `BlockCollector.packed`."""
+        env, root = self.env, self._root
+        roots, nexts = self.records()
+        result = _timed(env, env._root_entries(roots), self.steps)
+        if root is not None:
+            # The caller's own values stand in the first row, even where they are not what the records derive.
+            for key in [*env.observation_keys, *env.done_keys]:
+                whole = result.get(key).clone()
+                whole.select(env.ndim, 0).copy_(root.get(key))
+                result.set(key, whole)
+        for key, action in zip(env.action_keys, actions, strict=True):
+            result.set(key, action)
+        return result.set("next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
+
+    def check(self, rollout: TensorDictBase) -> None:
+        """Refuse what is not finite if that is asked for."""
+        _check_finite(self.env, rollout)
+
+
+def _timed(env: GeneratedEnv[Any], entries: dict[str, Any], steps: int) -> Any:
+    """The tensordict of entries `(*batch, T, ...)`."""
+    size = torch.Size((*env.batch_size, steps))
+    return fast_td(entries, size, env.device, [*[None] * env.ndim, "time"], env._agents)
+
+
+def _check_finite(env: GeneratedEnv[Any], rollout: TensorDictBase) -> None:
+    if env._check_finite:
+        refuse_not_finite_rollout(env._env_layout, rollout)

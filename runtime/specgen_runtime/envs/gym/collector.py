@@ -1,0 +1,197 @@
+"""Random rollouts of Gymnasium environments, whose rows stay NumPy's until there are no more to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from specgen_runtime.envs.collector import BlockCollector, Collector, over_time
+from specgen_runtime.envs.generated.collector import RecordBlocks
+from specgen_runtime.envs.generated.records import carried, stacked
+from specgen_runtime.envs.gym.fast_path import FLAGS, GymFastPath, no_flags
+from specgen_runtime.envs.gym.recorder import StepRecorder
+from specgen_runtime.envs.gym.values import rewards_tensor
+from specgen_runtime.envs.packing import entries_of, fast_td
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+    from specgen_runtime.envs.gym.generated import GeneratedGymEnv
+    from specgen_runtime.envs.rollout import RolloutOptions
+
+__all__ = ["GymCollector", "LiftedGymBlocks"]
+
+
+class GymCollector(Collector):
+    """Collects rows of an environment, or a batch of them, whose random steps can be taken in blocks.
+
+    Args:
+        env: a `GymWrapper`, or a batch of some.
+        options: of the rollout.
+        paths: the fast path of each of its environments.
+        keep: told the observations and done flags that the last step gave.
+    """
+
+    def __init__(
+        self,
+        env: EnvBase[Any],
+        options: RolloutOptions,
+        paths: Sequence[GymFastPath],
+        keep: Callable[[dict[str, Tensor]], None] | None = None,
+    ) -> None:
+        super().__init__(env, options)
+        self._paths, self._keep = paths, keep
+
+    def blocks(self, root: Any) -> BlockCollector | None:
+        """What takes random actions in blocks; None from a root with further entries, which would have to be repeated."""
+        env, first = self.env, self._paths[0]
+        if root is not None:
+            size = env.batch_size
+            fits = {key: (torch.Size((*size, *shape)), dtype) for key, (shape, dtype) in first.fits.items()}
+            held = entries_of(root)
+            if (
+                type(root) is not TensorDict
+                or root.device != first.device
+                or root.batch_size != size
+                or not fits.keys() <= held.keys() <= {*fits, "action"}
+                or any(type(value) is not Tensor or value.requires_grad for value in held.values())
+                or any((held[key].shape, held[key].dtype) != fit for key, fit in fits.items())
+            ):
+                return None
+        return GymBlocks(env, self._paths, root, self.options, self._keep)
+
+
+class GymBlocks(BlockCollector):
+    """Takes given actions in Gymnasium environments.
+
+    Args:
+        env: a single environment, or a batch of them.
+        paths: the fast path of each.
+        root: the root to start from; None starts new episodes.
+        options: of the rollout.
+        keep: see `GymCollector`.
+    """
+
+    def __init__(
+        self,
+        env: EnvBase[Any],
+        paths: Sequence[GymFastPath],
+        root: Any,
+        options: RolloutOptions,
+        keep: Callable[[dict[str, Tensor]], None] | None,
+    ) -> None:
+        self._env, self._paths, self._root, self._keep = env, paths, root, keep
+        self._firsts: list[tuple[int, Any]] = []
+        self._recorder = StepRecorder(
+            [path.source for path in paths],
+            paths[0].form,
+            options.max_steps,
+            stops=bool(options.any_stops),
+            named=bool(env.batch_size),
+        )
+        if root is None:
+            for place in range(len(paths)):
+                self._begin(place, place)
+
+    def _begin(self, place: int, row: int) -> None:
+        self._firsts.append((row, np.array(self._paths[place].reset_row())))
+
+    def take(self, actions: tuple[Tensor, ...]) -> None:
+        """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
+        action = actions[0].flatten(0, 1) if self._env.batch_size else actions[0]
+        self._recorder.take(self._paths[0].decode_all(action), self._begin)
+        self.steps, self.over = self._recorder.steps, self._recorder.over
+
+    def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
+        """All rows as one tensordict; see `BlockCollector.packed`."""
+        env, first, count, recorder = self._env, self._paths[0], len(self._paths), self._recorder
+        size, device, batched = torch.Size((*env.batch_size, self.steps)), first.device, len(env.batch_size)
+        names: list[str | None] = [*[None] * batched, "time"]
+        rows = recorder.rows
+        roots = np.empty_like(rows)
+        roots[count:] = rows[:-count]
+        roots[:count] = 0  # replaced below, but what `finish` reads must be in the space
+        for row, observation in self._firsts:
+            roots[row] = observation
+        terminated, truncated = recorder.flags()
+        following = {first.key: first.form.finish(rows), "reward": rewards_tensor(recorder.rewards)}
+        for flag, column in zip(FLAGS, (terminated | truncated, terminated, truncated), strict=True):
+            following[flag] = torch.from_numpy(column)
+        root = first.form.finish(roots)
+        if batched:  # what is in the order of steps to be in that of environments
+            root = over_time(root.view(-1, count, *root.shape[1:]), 1)
+            following = {
+                name: over_time(column.view(-1, count, *column.shape[1:]), 1)
+                for name, column in following.items()
+            }
+        entries = {first.key: root, **no_flags(*size)}
+        if self._root is not None:
+            for name, column in entries.items():
+                column.select(batched, 0).copy_(self._root.get(name))
+        if self._keep is not None:
+            self._keep({name: following[name].select(batched, -1).clone() for name in entries})
+        entries["action"] = actions[0]
+        entries["next"] = fast_td(following, size, device, names)
+        return fast_td(entries, size, device, names)
+
+
+class LiftedGymBlocks(RecordBlocks):
+    """Takes given actions in a generated Gymnasium environment; its transforms are computed once over all steps.
+
+    Args:
+        env: has the hooks `_gym_stop` and `_gym_lift`, and a row format.
+        record: the Root record to start from.
+        root: the tensordict that it was read from, if any.
+        options: of the rollout.
+    """
+
+    env: GeneratedGymEnv[Any]
+
+    def __init__(self, env: GeneratedGymEnv[Any], record: Any, root: Any, options: RolloutOptions) -> None:
+        super().__init__(env, record, root, options)
+        assert env._row_format is not None
+        self._firsts, self._starts = [record], [0]
+        self._recorder = StepRecorder(
+            [env._gym_source],
+            env._row_format,
+            options.max_steps,
+            stops=bool(options.any_stops),
+            first_end=env._gym_stop(record),
+        )
+
+    def _begin(self, place: int, row: int) -> int | None:
+        del place
+        self._firsts.append(self.env._fresh())
+        self._starts.append(row)
+        return self.env._gym_stop(self._firsts[-1])
+
+    def take(self, actions: tuple[Tensor, ...]) -> None:
+        """Take actions `(T, ...)`; see `BlockCollector.take`."""
+        self._recorder.take(self.env._decode_all(actions[0]), self._begin)
+        self.steps, self.over = self._recorder.steps, self._recorder.over
+
+    def records(self) -> tuple[Any, Any]:
+        """The Root and the Next records of all steps."""
+        env, recorder = self.env, self._recorder
+        assert env._row_format is not None
+        firsts, starts = stacked(self._firsts, 0), torch.tensor(self._starts)
+        terminated, truncated = recorder.flags()
+        nexts = env._gym_lift(
+            firsts,
+            np.diff([*self._starts, self.steps]).tolist(),
+            env._row_format.finish(recorder.rows),
+            env._on_device(rewards_tensor(recorder.rewards)),
+            env._on_device(torch.from_numpy(terminated)),
+            env._on_device(torch.from_numpy(truncated)),
+        )
+        fields = []  # each step's Root: the first of its episode, or what the step before carries on
+        for first, following in zip(firsts, carried(firsts, nexts), strict=True):
+            field = torch.empty_like(following)
+            field[1:] = following[:-1]
+            field[starts] = first
+            fields.append(field)
+        return type(firsts)._make(fields), nexts
