@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4b220f38e8ae0bab868a4a0a1c9e01b9e542359b5fdb85b03ddffe69d2844ac4
+# specgen: sha256=b3261865069edb19a1973a03a29d9ae4568cb92b0f68c18b3d0c80abf1c40528
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.simple_tag import (
-    SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_observe,
-    simple_tag_reset, simple_tag_reward,
+    SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_constants,
+    simple_tag_observe, simple_tag_reset, simple_tag_reward,
 )
 
 if TYPE_CHECKING:
