@@ -144,7 +144,7 @@ def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
     return None
 
 
-MADE_FUNCTIONS = ("reset", "advance", "reward", "observe")
+MADE_FUNCTIONS = ("constants", "reset", "advance", "reward", "observe")
 """What is generated for an environment or a chain beside its class, each under its name and one of these."""
 
 
@@ -152,7 +152,7 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
     """What else nothing of the environment `name` can be called, and why."""
     made = (
         *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, *functions)),
-        *(f"{name}{record}" for record in ("Params", "Consts", "Root", "Next", "Reward", "Observation")),
+        *(f"{name}{record}" for record in ("Params", "Consts", "Constants", "Root", "Next", "Reward", "Observation")),
         "not_done",
     )
     return {

@@ -155,6 +155,7 @@ class _Planner:
             "dynamics": dynamics_type(env) if env.python else "",
             "params": f"{env.name}Params",
             "env_consts": f"{env.name}Consts",
+            "constants": f"{env.name}Constants",
             "consts": f"{self.chain.name}Consts",
         }
         return plan_function(program, summary, annotations, name=self._argument)

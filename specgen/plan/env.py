@@ -12,13 +12,14 @@ from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
 from specgen.plan.functions import Planned, entry_doc, plan_function
-from specgen.plan.interface import EnvInterface, Output, RecordField, flag_fields
+from specgen.plan.interface import Call, EnvInterface, Output, RecordField, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.records import step_records
 from specgen.plan.writer import draw_text
-from specgen.program.hot_cold import Parts, split
+from specgen.program.hoist import GROUP
+from specgen.program.hot_cold import Parts, split, with_constants
 from specgen.program.program import Input, Program
 
 
@@ -31,13 +32,14 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     env = checked.value
     programs = EnvPrograms(env)
     component = programs.component()
-    parts = split(component)
+    parts = with_constants(split(component), f"{programs.prefix}_constants", f"{env.name}Constants")
     planner = _Planner(env, parts)
     items: list[Item] = []
     if env.params:
         items.append(params_record(env))
     if env.consts:
         items.append(consts_record(env))
+    computed = planner.constants(parts.constants, items)
     items += step_records(
         env.name,
         planner.root,
@@ -69,7 +71,8 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         tuple(map(_output, env.observation)),
         tuple(map(_output, env.reward)),
         env.params,
-        pieces=EnvPieces(component, parts, programs.fixed, programs.action),
+        constants=computed,
+        pieces=EnvPieces(component, parts, (*programs.fixed, *_computed(parts)), programs.action),
     )
     plan = environment_plan(interface, "environment", reset_call(interface), advance_call(interface))
     return [*items, plan, *data_plan(interface)], interface
@@ -100,7 +103,22 @@ class _Planner:
         self.root = (*map(_state_field, env.state), *flag_fields(env))
         promoted = {output.key for output in parts.promoted}
         self.next = (*self.root, *(_reward_field(entry) for entry in env.reward if entry.key in promoted))
-        self._annotations = {"params": f"{env.name}Params", "consts": f"{env.name}Consts"}
+        self._annotations = {
+            record: f"{env.name}{record.capitalize()}" for record in ("params", "consts", "constants")
+        }
+
+    def constants(self, program: Program | None, items: list[Item]) -> Call | None:
+        """The function that is called once, and its record; added to `items`."""
+        if program is None:
+            return None
+        doc = f"What constant tables of `{self.env.name}` alone decide: computed once, read at every step."
+        fields = tuple(
+            Field(output.name, "Tensor", doc=str(output.symbol.type)) for output in program.outputs
+        )
+        items.append(RecordPlan(f"{self.env.name}Constants", (doc,), fields))
+        planned = self.planned(program, "What follows from constant tables alone.")
+        items.append(planned.plan)
+        return planned.call
 
     def planned(self, program: Program | None, summary: str, returns: Iterable[str] = ()) -> Planned:
         """A function of the environment, documented."""
@@ -134,6 +152,12 @@ class _Planner:
         if field is None:
             return entry_doc(next(entry for entry in self.env.action if entry.key == key))
         return f"as in `{self.env.name}Next`, after the step." if later else f"as in `{self.env.name}Root`."
+
+
+def _computed(parts: Parts) -> Iterable[Input]:
+    """The fields of the record of what is computed once, as inputs."""
+    given = {one.symbol: one for program in parts.programs for one in program.inputs if one.group == GROUP}
+    return given.values()
 
 
 def _state_field(entry: Entry) -> RecordField:

@@ -51,11 +51,20 @@ def environment_plan(
         f"{interface.name}Root",
         f"{interface.name}Next",
         None if plain else tuple(field.key for field in interface.root),
+        _constants(own, "consts" if env is None else "env_consts"),
         fresh,
         advance,
         _root_entries(interface),
         _next_entries(interface),
     )
+
+
+def _constants(own: EnvInterface, consts: str) -> tuple[str, CallPlan] | None:
+    """The record of what is computed of constant tables alone, and the call that makes it."""
+    if own.constants is None:
+        return None
+    texts = {**_FIXED, "consts": f"self.{consts}"}
+    return f"{own.name}Constants", _call(own.constants, texts)
 
 
 def consts_plan(attribute: str, env: CheckedEnv) -> ConstsPlan:
@@ -69,6 +78,7 @@ _FIXED = {
     "params": "self.params",
     "consts": "self.consts",
     "env_consts": "self.env_consts",
+    "constants": "self.constants",
 }
 """How a method reads the records that every pure function may take, and the object behind a Python environment."""
 

@@ -158,6 +158,7 @@ class EnvironmentPlan:
         root: its Root record.
         next: its Next record.
         fields: the keys of the fields of Root, in order; None where each is the field's own name.
+        constants: the record of what is computed of constant tables alone, and the call that makes it.
         fresh: what `_fresh` returns.
         advance: what `_advance` returns.
         root_entries: what `_root_entries` returns.
@@ -182,6 +183,7 @@ class EnvironmentPlan:
     root: str
     next: str
     fields: tuple[Key, ...] | None
+    constants: tuple[str, CallPlan] | None
     fresh: CallPlan
     advance: CallPlan
     root_entries: EntriesPlan

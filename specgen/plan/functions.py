@@ -20,6 +20,7 @@ RECORD_DOCS = {
     "params": "constructor keywords of the environment.",
     "env_consts": "constant tables of the environment.",
     "consts": "constant tables of the environment.",
+    "constants": "what is computed of constant tables alone.",
 }
 
 

@@ -122,6 +122,10 @@ def _environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield consts.record
         if has_infinity([table.value for table in consts.tables]):
             yield "math"
+    if plan.constants is not None:
+        record, call = plan.constants
+        yield record
+        yield from _value(call)
     for specs in (plan.specs, *([plan.inner_specs[1]] if plan.inner_specs is not None else [])):
         yield from _specs(specs)
     yield from (plan.root, plan.next)

@@ -97,6 +97,7 @@ class EnvInterface:
     rewards: tuple[Output, ...] = ()
     params: tuple[Parameter, ...] = ()
     extra: Mapping[str, Extra] = field(default_factory=dict)
+    constants: Call | None = None
     pieces: EnvPieces = field(default_factory=EnvPieces)
 
     @property

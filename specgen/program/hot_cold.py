@@ -10,6 +10,7 @@ from typing import Final
 from specgen.expr import Symbol, Typed
 from specgen.program.cut import cut
 from specgen.program.fold import fold
+from specgen.program.hoist import hoist_tables
 from specgen.program.program import Call, Component, Output, Program
 from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
@@ -31,6 +32,7 @@ class Parts:
         observe: The observations, from the state; None where there are none, or where another program gives them.
         promoted: The names of the rewards that `advance` returns.
         raw: What `advance` returns besides for `reward` alone: rewards as the world gave them.
+        constants: What is computed of constant tables alone, once; the others are given it. None for nothing.
     """
 
     reset: Program | None
@@ -39,6 +41,7 @@ class Parts:
     observe: Program | None
     promoted: tuple[Output, ...]
     raw: tuple[Output, ...]
+    constants: Program | None = None
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -100,6 +103,30 @@ def _happens_once(part: Program) -> bool:
     """Whether computing a part again would draw other numbers, or step something twice."""
     drawn = any(one.kind == "draw" for one in part.inputs)
     return drawn or any(isinstance(one, Call) and one.callee.effect != "pure" for one in part.body)
+
+
+def with_constants(parts: Parts, name: str, record: str) -> Parts:
+    """The parts of an environment, where what constant tables alone decide is computed once.
+
+    Args:
+        parts: the parts.
+        name: what the function that computes it is called.
+        record: the record that it returns.
+    """
+    constants, programs = hoist_tables(name, record, parts.programs)
+    by_name = {program.name: program for program in programs}
+
+    def found(program: Program | None) -> Program | None:
+        return None if program is None else by_name[program.name]
+
+    return replace(
+        parts,
+        reset=found(parts.reset),
+        advance=by_name[parts.advance.name],
+        reward=found(parts.reward),
+        observe=found(parts.observe),
+        constants=constants,
+    )
 
 
 def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:

@@ -297,7 +297,7 @@ def test_numbers_become_tensors_of_the_target() -> None:
     assert to_torch(typed("reward", PENDULUM), dims=(), col=True) == "reward"
     assert to_torch(typed("reward", PENDULUM), dims=()) == "reward.squeeze(-1)"
     assert to_torch(typed("th", PENDULUM), cast="float64", dims=(4,)) == (
-        "th.to(torch.float64).unsqueeze(-1).expand(*th.shape, 4)"
+        "th.to(torch.float64).unsqueeze(-1).expand(*th.shape, 4).clone()"
     )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8616b3c1b5683df7bc17dada307939c862dd79aad710b1bfd1036bebc92abeea
+# specgen: sha256=b3261865069edb19a1973a03a29d9ae4568cb92b0f68c18b3d0c80abf1c40528
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
 from specgen_std.envs.simple_tag import (
-    SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_observe, simple_tag_reset,
-    simple_tag_reward,
+    SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_constants,
+    simple_tag_observe, simple_tag_reset, simple_tag_reward,
 )
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ def simple_tag_train_reset(
 def simple_tag_train_advance(
     params: SimpleTagParams,
     env_consts: SimpleTagConsts,
+    constants: SimpleTagConstants,
     adversary_position: Tensor,
     adversary_velocity: Tensor,
     agent_position: Tensor,
@@ -145,6 +146,7 @@ def simple_tag_train_advance(
     base = simple_tag_advance(
         params,
         env_consts,
+        constants,
         adversary_position,
         adversary_velocity,
         agent_position,
@@ -156,7 +158,7 @@ def simple_tag_train_advance(
         adversary_action,
         agent_action,
     )
-    rewards = simple_tag_reward(env_consts, base.adversary_position, base.agent_position)
+    rewards = simple_tag_reward(constants, base.adversary_position, base.agent_position)
     # chains.SimpleTagTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.SimpleTagTrain.transforms[1]
@@ -228,6 +230,7 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
 
     params: SimpleTagParams
     env_consts: SimpleTagConsts
+    constants: SimpleTagConstants
     group_map: ClassVar[dict[str, list[str]]] = {
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
@@ -273,6 +276,7 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
             acceleration=torch.tensor([3, 3, 3, 4], dtype=torch.float32, device=self.device),
             top_speed=torch.tensor([1, 1, 1, 1.3], dtype=torch.float32, device=self.device),
         )
+        self.constants = simple_tag_constants(self.env_consts)
         super()._build()
 
     def _specs(self) -> EnvSpecs:
@@ -364,6 +368,7 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         return simple_tag_train_advance(
             self.params,
             self.env_consts,
+            self.constants,
             root.adversary_position,
             root.adversary_velocity,
             root.agent_position,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=697ae65ad88f756e3b97d3c40cbd38741b1e9cc43e749a8a93bb3462fb6693b7
+# specgen: sha256=c4330e763415d19776ff264ba75fb0bb21dd1f25c8445a97aad8484ea87fc256
 """The generated envs."""
 
 from .acrobot import (
@@ -35,8 +35,8 @@ from .pendulum import (
     PendulumGymRoot, PendulumNext, PendulumNextData, PendulumParams, PendulumRoot,
 )
 from .simple_tag import (
-    SimpleTag, SimpleTagConsts, SimpleTagData, SimpleTagNext, SimpleTagNextData, SimpleTagObservation,
-    SimpleTagParams, SimpleTagReward, SimpleTagRoot,
+    SimpleTag, SimpleTagConstants, SimpleTagConsts, SimpleTagData, SimpleTagNext, SimpleTagNextData,
+    SimpleTagObservation, SimpleTagParams, SimpleTagReward, SimpleTagRoot,
 )
 from .taxi import Taxi, TaxiConsts, TaxiData, TaxiNext, TaxiNextData, TaxiRoot
 
@@ -57,7 +57,7 @@ __all__ = [
     "MountainCarGymRoot", "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarRoot",
     "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext", "PendulumGymNextData",
     "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams", "PendulumRoot", "SimpleTag",
-    "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData", "SimpleTagObservation",
-    "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts", "TaxiData", "TaxiNext",
-    "TaxiNextData", "TaxiRoot",
+    "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData",
+    "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts",
+    "TaxiData", "TaxiNext", "TaxiNextData", "TaxiRoot",
 ]

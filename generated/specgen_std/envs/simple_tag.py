@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=014e4a6d12cc35c5018eac2d8fa65196f29ae51afe326d15e0d46a571e73cd65
+# specgen: sha256=64879beb21bfad376622ef0545c653a67edabb31434d557f8ec619fa2baa8c5a
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import NestedKey
 
 __all__ = [
-    "SimpleTag", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData",
-    "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot",
+    "SimpleTag", "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext",
+    "SimpleTagNextData", "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot",
 ]
 
 
@@ -60,6 +60,27 @@ class SimpleTagConsts(NamedTuple):
     """float32[4]"""
     top_speed: Tensor
     """float32[4]"""
+
+
+class SimpleTagConstants(NamedTuple):
+    """What constant tables of `SimpleTag` alone decide: computed once, read at every step."""
+
+    overlap_constant: Tensor
+    """float32[4, 6]"""
+    touch_constant: Tensor
+    """float32[3, 1]"""
+
+
+def simple_tag_constants(consts: SimpleTagConsts) -> SimpleTagConstants:
+    """What follows from constant tables alone.
+
+    Args:
+        consts: constant tables of the environment.
+    """
+    # envs.SimpleTag.step
+    overlap_constant = consts.radius[:4, None] + consts.radius[None, :]
+    touch_constant = consts.radius[:3, None] + consts.radius[None, 3:4]
+    return SimpleTagConstants(overlap_constant=overlap_constant, touch_constant=touch_constant)
 
 
 class SimpleTagRoot(NamedTuple):
@@ -127,6 +148,7 @@ def simple_tag_reset(
 def simple_tag_advance(
     params: SimpleTagParams,
     consts: SimpleTagConsts,
+    constants: SimpleTagConstants,
     adversary_position: Tensor,
     adversary_velocity: Tensor,
     agent_position: Tensor,
@@ -143,6 +165,7 @@ def simple_tag_advance(
     Args:
         params: constructor keywords of the environment.
         consts: constant tables of the environment.
+        constants: what is computed of constant tables alone.
         adversary_position, adversary_velocity, agent_position, agent_velocity, obstacle, done,
             adversary_done, agent_done: as in `SimpleTagRoot`.
         adversary_action: int64 [*batch, 3]: nothing, left, right, down, up.
@@ -155,7 +178,7 @@ def simple_tag_advance(
     others = torch.cat((position, obstacle), dim=-2)
     away = position[..., None, :] - others[..., None, :, :]
     distance = vector_norm(away, dim=-1)
-    overlap = (consts.radius[:4, None] + consts.radius[None, :] - distance) / params.contact_margin
+    overlap = (constants.overlap_constant - distance) / params.contact_margin
     penetration = params.contact_margin * (
         torch.clamp(overlap, min=0.0) + torch.log(1 + torch.exp(-torch.abs(overlap)))
     )
@@ -196,12 +219,12 @@ class SimpleTagReward(NamedTuple):
 
 
 def simple_tag_reward(
-    consts: SimpleTagConsts, next_adversary_position: Tensor, next_agent_position: Tensor
+    constants: SimpleTagConstants, next_adversary_position: Tensor, next_agent_position: Tensor
 ) -> SimpleTagReward:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        consts: constant tables of the environment.
+        constants: what is computed of constant tables alone.
         next_adversary_position, next_agent_position: as in `SimpleTagNext`, after the step.
 
     Returns:
@@ -210,7 +233,7 @@ def simple_tag_reward(
     """
     # envs.SimpleTag.step
     gap = vector_norm(next_adversary_position[..., None, :] - next_agent_position[..., None, :, :], dim=-1)
-    touch = (gap < consts.radius[:3, None] + consts.radius[None, 3:4]).to(torch.float32)
+    touch = (gap < constants.touch_constant).to(torch.float32)
     x = torch.abs(next_agent_position)
     far = torch.where(
         x < 0.9, 0.0, torch.where(x < 1, (x - 0.9) * 10, torch.clamp(torch.exp(2 * x - 2), max=10.0))
@@ -325,6 +348,7 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
 
     params: SimpleTagParams
     consts: SimpleTagConsts
+    constants: SimpleTagConstants
     group_map: ClassVar[dict[str, list[str]]] = {
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
@@ -370,6 +394,7 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
             acceleration=torch.tensor([3, 3, 3, 4], dtype=torch.float32, device=self.device),
             top_speed=torch.tensor([1, 1, 1, 1.3], dtype=torch.float32, device=self.device),
         )
+        self.constants = simple_tag_constants(self.consts)
         super()._build()
 
     def _specs(self) -> EnvSpecs:
@@ -450,6 +475,7 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         return simple_tag_advance(
             self.params,
             self.consts,
+            self.constants,
             root.adversary_position,
             root.adversary_velocity,
             root.agent_position,
@@ -503,7 +529,7 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
             next_.agent_velocity,
             next_.obstacle,
         )
-        rewards = simple_tag_reward(self.consts, next_.adversary_position, next_.agent_position)
+        rewards = simple_tag_reward(self.constants, next_.adversary_position, next_.agent_position)
         return {
             "adversary": {
                 "observation": observed.adversary_observation,

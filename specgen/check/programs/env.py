@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.done_sets import joined_flags
@@ -117,7 +116,6 @@ class EnvPrograms:
                 entry.dotted, entry.type, entry.spec.interval, wish=entry.name, time="now", key=entry.key
             )
             body.add(symbol, value, origin)
-            body.bind(self.env.symbols[f"params.{param.name}"], symbol)
             body.assigned[entry.dotted] = read(symbol)
 
     def flags_at_reset(self, body: Body) -> dict[str, Symbol]:
@@ -139,7 +137,7 @@ class EnvPrograms:
         return init
 
     def _step(self) -> tuple[Program, dict[str, Symbol]]:
-        body = self._body("step", self.state)
+        body = self._body("step")
         state = {f"next.{entry.dotted}": entry for entry in self.env.state}
         rewards = {entry.dotted: entry for entry in self.env.reward}
         sizes = {group.name: group.size for group in self.env.groups}
@@ -235,7 +233,7 @@ class EnvPrograms:
         )
 
     def _observe(self) -> Program:
-        body = self._body("observe", self.state)
+        body = self._body("observe")
         entries = {entry.dotted: entry for entry in self.env.observation}
         for statement in self.env.observe:
             self._assign(body, statement.target, entries.get(statement.target), statement, "now")
@@ -261,17 +259,13 @@ class EnvPrograms:
         path = f"{self.path}.{entry.role}.{entry.dotted}"
         return replace(entry.symbol(path), interval=values, time="now")
 
-    def _body(self, phase: str, state: Mapping[str, Symbol] | None = None) -> Body:
-        """An empty body of a phase; what differs between environments is read from `state`, as what it is."""
+    def _body(self, phase: str) -> Body:
+        """An empty body of a phase."""
         records = {
             record: tuple(one.symbol for one in self.fixed if one.group == record)
             for record in ("params", "consts")
         }
-        body = Body(f"{self.path}.{phase}", records)
-        for param in self.env.differing:
-            if state is not None and param.entry is not None:
-                body.bind(self.env.symbols[f"params.{param.name}"], state[param.entry.dotted])
-        return body
+        return Body(f"{self.path}.{phase}", records)
 
     def _assign(self, body: Body, name: str, entry: Entry | None, statement: Statement, time: str) -> None:
         if entry is None:

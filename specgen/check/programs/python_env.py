@@ -60,7 +60,7 @@ class PythonEnvPrograms(EnvPrograms):
 
     def _python_step(self) -> Program:
         env = self.env
-        body = self._body("step", self.state | self.observation)
+        body = self._body("step")
         after: dict[str, Symbol] = {}
         args: list[Typed] = []
         named: list[tuple[str, Typed]] = []
