@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,16 +46,6 @@ class Rule:
         """A diagnostic of this rule at `span`; `label` stands next to the underline."""
         said = tuple(Note(note) if isinstance(note, str) else note for note in notes)
         return Diagnostic(self, span, message, label, said, help)
-
-    def __reduce__(self) -> tuple[Callable[[str], Rule], tuple[str]]:
-        """A rule is kept, and sent to other processes, by its code: there is one of each."""
-        return _by_code, (self.code,)
-
-
-def _by_code(code: str) -> Rule:
-    from specgen.diagnostics.rules import ALL_RULES
-
-    return ALL_RULES[code]
 
 
 @dataclass(frozen=True, slots=True)

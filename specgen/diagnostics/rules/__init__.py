@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from types import ModuleType
 
 from specgen.diagnostics.diagnostic import Rule
@@ -61,5 +62,13 @@ def _collect() -> dict[str, Rule]:
 
 ALL_RULES: dict[str, Rule] = _collect()
 """Every rule by its code, in the order of codes."""
+
+
+def _by_code(code: str) -> Rule:
+    return ALL_RULES[code]
+
+
+# A rule is kept, and sent to other processes, by its code: there is one of each.
+copyreg.pickle(Rule, lambda rule: (_by_code, (rule.code,)))
 
 __all__ = ["ALL_RULES", "MODULES"]

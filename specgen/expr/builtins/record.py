@@ -77,14 +77,3 @@ class Builtin:
     python: Callable[..., Static] | None = None
     layout: Callable[[tuple[Typed, ...]], tuple[Typed, ...]] | None = None
     agreement: Agreement = "bit"
-
-    def __reduce__(self) -> tuple[Callable[[str], Builtin], tuple[str]]:
-        """A built-in is kept, and sent to other processes, by its name."""
-        return _by_name, (self.name,)
-
-
-def _by_name(name: str) -> Builtin:
-    from specgen.expr.builtins.integrators import CALL
-    from specgen.expr.builtins.table import TABLE
-
-    return CALL if name == CALL.name else TABLE[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import math
 from typing import Final
 
@@ -10,7 +11,7 @@ from specgen.expr.builtins.discrete_draws import DISCRETE_DRAWS
 from specgen.expr.builtins.draws import DRAWS
 from specgen.expr.builtins.functions import FUNCTIONS
 from specgen.expr.builtins.indexing import INDEX
-from specgen.expr.builtins.integrators import INTEGRATORS
+from specgen.expr.builtins.integrators import CALL, INTEGRATORS
 from specgen.expr.builtins.layouts import LAYOUTS
 from specgen.expr.builtins.operators import OPERATORS
 from specgen.expr.builtins.products import PRODUCTS
@@ -47,3 +48,11 @@ CALLABLE: Final[frozenset[str]] = frozenset(
     name for name in TABLE if name.isidentifier() and name not in ("and", "or", "not", "neg")
 )
 """The names that can be called."""
+
+
+def _by_name(name: str) -> Builtin:
+    return CALL if name == CALL.name else TABLE[name]
+
+
+# A built-in is kept, and sent to other processes, by its name.
+copyreg.pickle(Builtin, lambda builtin: (_by_name, (builtin.name,)))
