@@ -313,7 +313,7 @@ class Composite(SpecDict):
         if not is_data(val):
             raise TypeError(f"cannot encode: expected a mapping, got {type(val).__name__}")
         encoded = values.encode(self._specs, val, ignore_device)
-        batch = values.encoded_batch(self._specs, val, encoded, self._shape)
+        batch = values.encoded_batch(self._specs, val, encoded, self._shape, self._size)
         device = None if ignore_device else self._device
         return made(self._data_cls, encoded, batch, device, self._names)
 

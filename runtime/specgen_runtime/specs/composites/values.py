@@ -12,7 +12,7 @@ from specgen_runtime.specs.base import Problem, TensorSpec
 from specgen_runtime.specs.composites.data import ABSENT, entry_of, unflattened
 from specgen_runtime.specs.keys import say_where, unknown_key
 from specgen_runtime.specs.values import combinations
-from specgen_runtime.specs.variable_dims import drawn_size, fits
+from specgen_runtime.specs.variable_dims import fits
 
 __all__ = [
     "Specs",
@@ -101,7 +101,9 @@ def encode(specs: Specs, data: Any, ignore_device: bool) -> dict[str, Any]:
     return encoded
 
 
-def encoded_batch(specs: Specs, data: object, encoded: Mapping[str, Any], batch: torch.Size) -> torch.Size:
+def encoded_batch(
+    specs: Specs, data: object, encoded: Mapping[str, Any], batch: torch.Size, size: torch.Size
+) -> torch.Size:
     """The batch size of what was encoded: a tensordict's own, or what the entries have in common.
 
     Args:
@@ -109,17 +111,18 @@ def encoded_batch(specs: Specs, data: object, encoded: Mapping[str, Any], batch:
         data: what was encoded.
         encoded: the values, by name.
         batch: the batch dimensions of the composite, with -1 for variable ones.
+        size: the same, with 1 for variable ones.
 
     Raises:
         RuntimeError: if the values' batch dimensions differ.
     """
-    count, size = len(batch), drawn_size(batch)
+    count = len(batch)
     if isinstance(data, TensorDictBase) and len(data.batch_size) > count and fits(data.batch_size, batch):
         return torch.Size(data.batch_size)
+    if not count:
+        return size
     # Nested tensors have no shape; none has dimensions in front of its spec's.
-    shaped = {
-        name: value for name, value in encoded.items() if count and not getattr(value, "is_nested", False)
-    }
+    shaped = {name: value for name, value in encoded.items() if not getattr(value, "is_nested", False)}
     if all(value.shape[:count] == size for value in shaped.values()):
         return size
     found: dict[torch.Size, str] = {}
