@@ -14,7 +14,7 @@ import pandas  # noqa: F401  tensordict looks for it on each conversion, and is 
 import torch
 from tqdm import tqdm
 
-from benchmarks import batched, chains, compiler, gymnasium, losses, native, specs
+from benchmarks import batched, chains, compiler, gymnasium, incremental, losses, native, specs
 from benchmarks.harness import QUICK, THOROUGH, Budget, Row
 from benchmarks.table import render
 
@@ -26,6 +26,7 @@ FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "losses": losses.rows,
     "specs": specs.rows,
     "compiler": compiler.rows,
+    "incremental": incremental.rows,
 }
 
 

@@ -12,8 +12,9 @@ import os
 import pickle
 import secrets
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -207,4 +208,12 @@ def _compiler() -> tuple[str, ...]:
                 elif entry.name.endswith((".py", ".j2")):
                     stat = entry.stat()
                     files.append(f"{entry.path} {stat.st_mtime_ns} {stat.st_size}")
-    return (*sorted(files), version("ruff"), sys.version)
+    return (*sorted(files), *_formatter(), sys.version)
+
+
+def _formatter() -> Iterator[str]:
+    """What tells one release of the formatter from another; asking for its version takes longer than a build."""
+    spec = find_spec("ruff")
+    for folder in map(Path, (spec.submodule_search_locations or ()) if spec is not None else ()):
+        yield f"{folder} {folder.stat().st_mtime_ns}"
+        yield from sorted(name for name in os.listdir(folder.parent) if name.startswith("ruff-"))
