@@ -24,6 +24,7 @@ from specgen.check.model import (
     Parameter,
     Role,
     dotted,
+    reward_entry,
 )
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.params import OF_ENVS, check_params
@@ -168,15 +169,6 @@ class EnvChecker:
                 file, self.path, env, self.named, declared, functions, per_env, reset, step, observe
             )
             lint_env(linted, sink)
-        reward_entries = tuple(
-            Entry(
-                key,
-                "reward",
-                SpecType("unbounded", "float32", step.types.get(dotted(key), _REWARD).dims or ()),
-                Type("float32", step.types.get(dotted(key), _REWARD).dims or (), col=True),
-            )
-            for key in rewards
-        )
         values, step, observe = proved_values(reset, step, observe, state)
         return CheckedEnv(
             name=self.name,
@@ -190,7 +182,9 @@ class EnvChecker:
             state=(*state, *kept),
             action=action,
             observation=observation,
-            reward=reward_entries,
+            reward=tuple(
+                reward_entry(key, step.types.get(dotted(key), _REWARD).dims or ()) for key in rewards
+            ),
             done=done,
             done_dims={prefix: self._done_dims(prefix, step.types) for prefix in done},
             masks=dict(env.masks),

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Key, Role, dotted
+from specgen.check.model import (
+    Checked,
+    CheckedEnv,
+    Entry,
+    GymnasiumSource,
+    Key,
+    Role,
+    dotted,
+    reward_entry,
+)
 from specgen.check.names import key_refusal, reserved_in_env, shortened
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import SpecType, Type
+from specgen.expr import SpecType
 from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES, INT_RANGES
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile, find
@@ -97,11 +106,7 @@ def check_gym_env(
             doc=" ".join(env.doc.split()) or f"Gymnasium's `{env.gymnasium.id}`.",
             action=(action,),
             observation=tuple(entry for entry in observation if entry is not None),
-            reward=(
-                Entry(
-                    ("reward",), "reward", SpecType("unbounded", "float32", ()), Type("float32", (), col=True)
-                ),
-            ),
+            reward=(reward_entry(("reward",)),),
             done_dims={(): ()},
             gymnasium=GymnasiumSource(
                 env.gymnasium.id,

@@ -105,6 +105,12 @@ class Entry:
         return (*dims, 1) if self.type.col else dims
 
 
+def reward_entry(key: Key, dims: tuple[int, ...] = ()) -> Entry:
+    """The entry of a reward: float32, stored as a column."""
+    spec = SpecType("unbounded", "float32", dims)
+    return Entry(key, "reward", spec, spec.type(col=True))
+
+
 ParamKind = Literal["float", "float64", "int", "bool", "tensor", "enum"]
 
 PARAM_DTYPES: dict[ParamKind, str] = {

@@ -9,14 +9,23 @@ from dataclasses import replace
 
 from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
-from specgen.check.model import ENDING_FLAGS, Checked, CheckedEnv, Entry, PythonSource, dotted, identifier
+from specgen.check.model import (
+    ENDING_FLAGS,
+    Checked,
+    CheckedEnv,
+    Entry,
+    PythonSource,
+    dotted,
+    identifier,
+    reward_entry,
+)
 from specgen.check.per_env import differing
 from specgen.check.refused import damaged, hand_over
 from specgen.check.specs import NamedSpec
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import SpecType, Type
+from specgen.expr import Type
 from specgen.schema.env import Python
 from specgen.schema.load import SchemaFile
 from specgen.source import Scalar
@@ -79,15 +88,7 @@ class _Checker(EnvChecker):
             state=state,
             action=action,
             observation=observation,
-            reward=tuple(
-                Entry(
-                    key,
-                    "reward",
-                    SpecType("unbounded", "float32", types[dotted(key)].dims),
-                    types[dotted(key)],
-                )
-                for key in rewards
-            ),
+            reward=tuple(reward_entry(key, self.groups.dims(dotted(key))) for key in rewards),
             done=done,
             done_dims=flags,
             masks=dict(env.masks),

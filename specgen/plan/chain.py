@@ -16,7 +16,7 @@ from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.functions import Planned, data_name, plan_function
-from specgen.plan.interface import FLAG_DOCS, Call, EnvInterface, Extra, Output, RecordField
+from specgen.plan.interface import FLAG_DOCS, Call, EnvInterface, Extra, RecordField
 from specgen.plan.items import Item
 from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
@@ -81,8 +81,8 @@ class _Planner:
             observe,
             env.reset_draws,
             env.advance_draws,
-            tuple(map(_output, self.programs.derived)),
-            tuple(map(_output, rewards.values())),
+            self.programs.derived,
+            tuple(rewards.values()),
             env.params,
             {
                 field.dotted: self._extra(one)
@@ -197,7 +197,3 @@ def _reward_field(entry: Entry, name: str) -> RecordField:
     return RecordField(
         name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name
     )
-
-
-def _output(entry: Entry) -> Output:
-    return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)

@@ -12,7 +12,7 @@ from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
 from specgen.plan.functions import Planned, entry_doc, plan_function
-from specgen.plan.interface import Call, EnvInterface, Output, RecordField, flag_fields
+from specgen.plan.interface import Call, EnvInterface, RecordField, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
@@ -68,8 +68,8 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         None if observe is None else observe.call,
         tuple(map(draw_text, reset.draws)),
         tuple(map(draw_text, advance.draws)),
-        tuple(map(_output, env.observation)),
-        tuple(map(_output, env.reward)),
+        env.observation,
+        env.reward,
         env.params,
         constants=computed,
         pieces=EnvPieces(component, parts, (*programs.fixed, *_computed(parts)), programs.action),
@@ -166,7 +166,3 @@ def _state_field(entry: Entry) -> RecordField:
 
 def _reward_field(entry: Entry) -> RecordField:
     return RecordField(entry.name, entry.dotted, entry.key, entry.type, full("float32"), entry.doc)
-
-
-def _output(entry: Entry) -> Output:
-    return Output(entry.name, entry.dotted, entry.key, entry.type, entry.spec, entry.doc)

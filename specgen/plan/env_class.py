@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from specgen.check.model import CheckedEnv, Key, dotted
+from specgen.check.model import CheckedEnv, Entry, Key, dotted
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
-from specgen.plan.interface import Call, EnvInterface, Output, RecordField
+from specgen.plan.interface import Call, EnvInterface, RecordField
 from specgen.plan.model import CallPlan
 from specgen.plan.per_env import param_plan
 from specgen.plan.spec_groups import specs_plan
@@ -154,7 +154,7 @@ def _observed(interface: EnvInterface, record: str) -> Derived:
 
 
 def _derived(
-    interface: EnvInterface, call: Call | None, outputs: tuple[Output, ...], record: str, local: str
+    interface: EnvInterface, call: Call | None, outputs: tuple[Entry, ...], record: str, local: str
 ) -> Derived:
     """What a pure function computes of a record: the calls that come first, and entries."""
     plan = _call(call, _argument_texts(interface, record))

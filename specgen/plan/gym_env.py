@@ -9,7 +9,7 @@ from specgen.expr import full
 from specgen.plan.data import data_plan
 from specgen.plan.env_class import environment_plan
 from specgen.plan.env_model import GymPlan
-from specgen.plan.interface import EnvInterface, Extra, Output, RecordField, flag_fields
+from specgen.plan.interface import EnvInterface, Extra, RecordField, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import CallPlan
 from specgen.plan.records import step_records
@@ -32,7 +32,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
         None,
         None,
         None,
-        rewards=tuple(Output(e.name, e.dotted, e.key, e.type, e.spec) for e in env.reward),
+        rewards=env.reward,
         extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
     )
     names = tuple(entry.name for entry in env.observation)

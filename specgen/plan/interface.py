@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.model import DONE_FLAGS, CheckedEnv, Key, Parameter, dotted
+from specgen.check.model import DONE_FLAGS, CheckedEnv, Entry, Key, Parameter, dotted
 from specgen.check.programs.chain_state import EnvPieces
-from specgen.expr import Interval, SpecType, Type, full
+from specgen.expr import Interval, Type, full
 from specgen.plan.spec_text import SpecCode
 
 FLAG_DOCS = {
@@ -56,18 +56,6 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Output:
-    """An entry of the tensordict that is derived, not carried: an observation or a reward."""
-
-    name: str
-    dotted: str
-    key: Key
-    type: Type
-    spec: SpecType
-    doc: str = ""
-
-
-@dataclass(frozen=True)
 class Extra:
     """The spec of a root field that is neither state nor a done flag.
 
@@ -93,8 +81,8 @@ class EnvInterface:
     observe: Call | None
     reset_draws: tuple[str, ...] = ()
     advance_draws: tuple[str, ...] = ()
-    observations: tuple[Output, ...] = ()
-    rewards: tuple[Output, ...] = ()
+    observations: tuple[Entry, ...] = ()
+    rewards: tuple[Entry, ...] = ()
     params: tuple[Parameter, ...] = ()
     extra: Mapping[str, Extra] = field(default_factory=dict)
     constants: Call | None = None

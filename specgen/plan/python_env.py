@@ -16,7 +16,6 @@ from specgen.plan.functions import Planned, entry_doc, plan_function
 from specgen.plan.interface import (
     EnvInterface,
     Extra,
-    Output,
     RecordField,
     flag_fields,
 )
@@ -51,7 +50,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
         None,
         None,
         tuple(map(draw_text, reset.draws)),
-        rewards=tuple(Output(e.name, e.dotted, e.key, e.type, e.spec, e.doc) for e in env.reward),
+        rewards=env.reward,
         params=env.params,
         extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
         pieces=EnvPieces(component, parts, (programs.dynamics, *programs.fixed), programs.action),
