@@ -375,11 +375,15 @@ class EnvChecker:
                         if self.env.reward is not None
                         else self._assigned_at(dotted(key)),
                         f"reward `{dotted(key)}` has shape {list(dims)}, but its done flags have shape {list(flags)}",
-                        help=f'declare `done: ["", {group}]` and assign `{group}.terminated`'
+                        help=f'declare `done: ["", {group}]` and {self._ended(group)}'
                         if group
                         else "a reward at the root is one number: reduce it, or nest it in a group",
                     )
                 )
+
+    def _ended(self, group: str) -> str:
+        """What else is to be done for the flags of a group."""
+        return f"assign `{group}.terminated`"
 
 
 def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:

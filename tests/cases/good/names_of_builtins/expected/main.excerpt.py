@@ -17,6 +17,20 @@ class DiceConsts(NamedTuple):
 # ...
 
 
+def dice_constants(consts: DiceConsts) -> DiceConstants:
+    """What follows from constant tables alone.
+
+    Args:
+        consts: constant tables of the environment.
+    """
+    # envs.Dice.step
+    reward_constant = consts.outer.mean(dim=-1)
+    return DiceConstants(reward_constant=reward_constant)
+
+
+# ...
+
+
 def dice_softmax(x: Tensor, sort: Tensor) -> Tensor:
     """`softmax` of the schema."""
     # envs.Dice.functions
@@ -61,18 +75,18 @@ def dice_advance(params: DiceParams, roll: Tensor, std: Tensor, done: Tensor, dr
     )
 
 
-def dice_reward(consts: DiceConsts, next_roll: Tensor) -> Tensor:
+def dice_reward(constants: DiceConstants, next_roll: Tensor) -> Tensor:
     """The reward of a step, for any leading dimensions.
 
     Args:
-        consts: constant tables of the environment.
+        constants: what is computed of constant tables alone.
         next_roll: as in `DiceNext`, after the step.
 
     Returns:
         float32 [*batch, 1].
     """
     # envs.Dice.step
-    return (next_roll.to(torch.float32).mean(dim=-1) + consts.outer.mean(dim=-1)).unsqueeze(-1)
+    return (next_roll.to(torch.float32).mean(dim=-1) + constants.reward_constant).unsqueeze(-1)
 
 
 # ...
