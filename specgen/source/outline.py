@@ -18,6 +18,7 @@ from specgen.source.imports import SECTIONS
 SUFFIXES = (
     "Params",
     "Consts",
+    "Constants",
     "Root",
     "Next",
     "Data",

@@ -69,7 +69,11 @@ def test_every_test_compiles_where_names_are_resolved() -> None:
             path.read_text("utf-8"),
         )
     }
-    assert compiling == {"tests/support.py", "tests/build/test_internal_errors.py"}
+    assert compiling == {
+        "tests/support.py",
+        "tests/build/test_internal_errors.py",
+        "tests/program/corpus.py",
+    }
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
