@@ -85,6 +85,9 @@ class Files(Mapping[str, str]):
             raise KeyError(path)
         return self._fetch(path)
 
+    def __contains__(self, path: object) -> bool:
+        return path in self.digests
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.digests)
 
@@ -291,7 +294,7 @@ class _Compilation:
 
     def _gather(self) -> Files:
         """The generated files: modules, and the `__init__` of each package."""
-        places = {self.config.path_in_package(path): path for path in self.results if path in self.own}
+        places = {self.config.path_in_package(path): path for path in self.linked.order if path in self.own}
         packages = plan_packages({place: self.results[path].exports for place, path in places.items()})
         digests = {place: self.results[path].digest for place, path in places.items()}
         digests |= self._packages(packages)

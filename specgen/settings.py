@@ -78,7 +78,11 @@ class Config:
         return self._inner(source).split("/")
 
     def _inner(self, source: str) -> str:
-        return posixpath.splitext(posixpath.relpath(source, self.schemas))[0]
+        folder = f"{self.schemas}/"
+        below = (
+            source[len(folder) :] if source.startswith(folder) else posixpath.relpath(source, self.schemas)
+        )
+        return posixpath.splitext(below)[0]
 
 
 @dataclass(frozen=True)

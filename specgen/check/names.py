@@ -152,7 +152,10 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
     """What else nothing of the environment `name` can be called, and why."""
     made = (
         *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, *functions)),
-        *(f"{name}{record}" for record in ("Params", "Consts", "Constants", "Root", "Next", "Reward", "Observation")),
+        *(
+            f"{name}{record}"
+            for record in ("Params", "Consts", "Constants", "Root", "Next", "Reward", "Observation")
+        ),
         "not_done",
     )
     return {

@@ -52,20 +52,22 @@ class Store:
         self._index = digest_of("index", str(root))
         self._known: dict[tuple[Kind, str], Any] = {}
         self._used: set[tuple[Kind, str]] = set()
-        self._grown = False
         self._written = False
-        known = self._read(self._index)
-        if isinstance(known, dict):
-            self._known = known
+        self._grown = False
+        # each value is packed by itself: a run that adds one does not pack all of them again
+        self._small: dict[tuple[Kind, str], bytes] = self._read(self._index) or {}
 
     def get(self, kind: Kind, key: str) -> Any:
         """What is known under a key; None when nothing is, or when it can't be trusted."""
         place = (kind, key)
         self._used.add(place)
         value = self._known.get(place)
-        if value is None and kind not in _SMALL:
-            value = self._read(digest_of(kind, key))
-            if kind == "interface" and value is not None:
+        if value is None:
+            if kind not in _SMALL:
+                value = self._read(digest_of(kind, key))
+            elif (packed := self._small.get(place)) is not None:
+                value = pickle.loads(packed)
+            if kind != "text" and value is not None:
                 self._known[place] = value
         return value
 
@@ -76,20 +78,20 @@ class Store:
         if kind != "text":
             self._known[place] = value
         if kind in _SMALL:
+            self._small[place] = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
             self._grown = True
         else:
             self._write(digest_of(kind, key), value)
 
     def save(self) -> None:
         """Write down what this run has used, forget the rest, and make room where too much is kept."""
-        unused = [place for place in self._known if place not in self._used]
-        for place in unused:
-            del self._known[place]
-        self._used.clear()
-        if self._grown or unused:
-            small = {place: value for place, value in self._known.items() if place[0] in _SMALL}
+        self._known = {place: value for place, value in self._known.items() if place in self._used}
+        small = {place: packed for place, packed in self._small.items() if place in self._used}
+        if self._grown or len(small) < len(self._small):
+            self._small = small
             self._write(self._index, small)
             self._grown = False
+        self._used.clear()
         if self._written and self._folder is not None:
             self._written = False
             with suppress(OSError):
