@@ -46,13 +46,15 @@ def lifted(component: Component, lift: Lift, advance: Program) -> Program | None
     if lift.undecided or any(symbol not in solved for symbol in wanted):
         return None
     step = inline(component.phases["step"])
+    # What the world returned tells how many steps there are; what episodes begin with does not.
+    rows = next((one.symbol for one in step.inputs if one.kind == "given"), None)
     body: list[Statement] = []
     firsts: list[Input] = []
     for one in lift.solved:
         now = one.cell.now
         first = replace(now, path=f"{FIRSTS}.{now.path}", name=one.cell.name)
         firsts.append(Input(first, "data", FIRSTS))
-        body += _before(one, first)
+        body += _before(one, first, rows)
     # What the terms read is computed by the step itself, for all steps at once.
     body = [*(statement for statement in step.body if isinstance(statement, Assign)), *body]
     result = Symbol(f"{advance.name}.all", "after", Type("record", ()))
@@ -71,8 +73,8 @@ def _in_time(program: Program) -> Program:
     return with_body(program, program.body)
 
 
-def _before(one: Lifted, first: Symbol) -> list[Statement]:
-    """The statements that give a cell before each step."""
+def _before(one: Lifted, first: Symbol, rows: Symbol | None) -> list[Statement]:
+    """The statements that give a cell before each step; a number in them becomes one for each of `rows`."""
     cell, kind = one.cell, one.cell.now.type
     made: list[Statement] = []
     args: list[Typed] = [read(first)]
@@ -80,7 +82,8 @@ def _before(one: Lifted, first: Symbol) -> list[Statement]:
         if value is not None:
             symbol = Symbol(f"{cell.now.path}.{name}", f"{cell.now.name}_{name}", kind)
             plain = value.op == "name" and value.static is None and value.type == kind
-            made.append(Assign(symbol, value if plain else store(value, kind)))
+            like = rows if value.type.level != "batch" else None
+            made.append(Assign(symbol, value if plain else store(value, kind, like)))
             args.append(read(symbol))
     args.append(read(LENGTHS))
     named = (("by", _whole(one.by)),) if one.rule == "count" and one.by != 1 else ()
