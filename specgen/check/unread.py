@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
-from specgen.diagnostics import Sink, as_question, did_you_mean
+from specgen.diagnostics import Sink, Span, as_question, did_you_mean
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import parse
 from specgen.expr.tree import names_read_or_called
@@ -25,13 +26,32 @@ def all_reads(nodes: Iterable[Node | None]) -> frozenset[str] | None:
         for value in [value for _, value in node.entries] if isinstance(node, MappingNode) else [node]:
             if not isinstance(value, Scalar):
                 continue
-            expr = parse(value, Sink())
-            if expr is None:
+            read = _reads_of(value.text)
+            if read is None:
                 return None
-            for path in (name.path for name in names_read_or_called(expr)):
-                parts = path.split(".")
-                found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+            found |= read
     return frozenset(found)
+
+
+class _PlacelessText:
+    """A text whose places nobody asks for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def span_of(self, start: int, end: int) -> Span:
+        """A place in no file."""
+        return Span("", 1, start + 1, 1, end + 1)
+
+
+@lru_cache(maxsize=4096)
+def _reads_of(text: str) -> frozenset[str] | None:
+    """What an expression reads or calls; None if it can't be read. Sections are read again and again."""
+    expr = parse(_PlacelessText(text), Sink())
+    if expr is None:
+        return None
+    paths = (name.path.split(".") for name in names_read_or_called(expr))
+    return frozenset(".".join(parts[:end]) for parts in paths for end in range(1, len(parts) + 1))
 
 
 def report_unread(

@@ -138,7 +138,7 @@ def witnessed(program: Program) -> Program:
     for statement in program.body:
         if isinstance(statement, Assign) and statement.target in wanting | placeless:
             target, value = statement.target, statement.value
-            known = [symbol for symbol in seen if not _needs(symbol, target, makers)]
+            known = [symbol for symbol in seen if symbol not in makers or not _needs(symbol, target, makers)]
             if target in wanting and (like := _witness(target, value.type, known, program)) is not None:
                 statement = replace(statement, value=replace(value, args=(*value.args, read(like))))
             elif target in placeless and known:
