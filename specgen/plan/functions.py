@@ -9,7 +9,7 @@ from itertools import groupby
 from specgen.check.model import Entry, dotted
 from specgen.expr import DrawSite
 from specgen.plan.docs import items_doc
-from specgen.plan.interface import Call, RecordField
+from specgen.plan.interface import Call
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.writer import shape_text
 from specgen.program.program import Input, Program
@@ -95,13 +95,6 @@ def _argument_doc(argument: PrintedArgument, describe: Callable[[Input], str]) -
     if argument.input.kind == "witness":
         return "bool [*batch, 1], all False; it tells the batch shape and the device."
     return _draw_doc(argument.input.draw) if argument.input.draw else describe(argument.input)
-
-
-def field_doc(field: RecordField) -> str:
-    """`float32 [*batch, 3]: angle in rad.`"""
-    dims = (*(field.type.dims or ()), *((1,) if field.type.col else ()))
-    text = f"{field.type.dtype} {shape_text('*batch', dims)}"
-    return f"{text}: {field.doc}." if field.doc else f"{text}."
 
 
 def entry_doc(entry: Entry) -> str:
