@@ -31,7 +31,7 @@ class Parts:
         reward: The other rewards, from the records; None where there are none.
         observe: The observations, from the state; None where there are none, or where another program gives them.
         promoted: The names of the rewards that `advance` returns.
-        raw: What `advance` returns besides for `reward` alone: rewards as the world gave them.
+        raw: What `advance` returns besides for `reward` alone: rewards as the wrapped environment gave them.
         constants: What is computed of constant tables alone, once; the others are given it. None for nothing.
     """
 
@@ -55,7 +55,7 @@ def split(component: Component) -> Parts:
     """The parts of an environment or a chain.
 
     A reward is computed with the state when a cell's next value needs it, when a random draw or an effect is behind
-    it, when it is what the world gave, or when it needs something costly that the state needs, too. All others
+    it, when it is what a wrapped environment gave, or when it needs something costly that the state needs, too. All others
     follow from the records, for any leading dimensions, so also for all steps of a rollout at once.
     """
     step = witnessed(copies(component.phases["step"]))
@@ -142,7 +142,7 @@ def _numbers_read(node: Typed) -> int:
 
 
 def _reward(step: Program, cold: list[Output], after: list[Symbol], raw: dict[str, Output]) -> Program:
-    """The rewards that the records give; what the world gave has another name in them."""
+    """The rewards that the records give; what the wrapped environment gave has another name in them."""
     renamed = {one.symbol: replace(one.symbol, name=one.name) for one in raw.values()}
     program = cut(step, cold, [*after, *renamed])
     record = None if len(cold) == 1 else f"{(step.record or '').removesuffix('Next')}Reward"

@@ -11,7 +11,7 @@ from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
-from specgen.program.torch_regions import Around, region_lines
+from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, substituted, symbols_read, targets
 
@@ -246,10 +246,10 @@ class _Printer:
         self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
 
     def _region(self, region: Region) -> None:
-        around = Around(
+        printer = FunctionPrinter(
             self.names, self.forced, self._expr, self._block, self._new_name, self._unused, self._is_free
         )
-        self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, around)]
+        self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, printer)]
 
     def _block(self, body: Sequence[Statement]) -> str:
         """Statements as an indented block."""
