@@ -42,11 +42,15 @@ class RecordField:
     flag: bool = False
 
 
+RECORD = "self."
+"""In front of an argument that is a record (`self.params`): keys may be called `constants`, too."""
+
+
 @dataclass(frozen=True)
 class Call:
     """A generated pure function: its name, its arguments in order, and the names of what it returns.
 
-    An argument is `params`, `consts`, a root field, an action, or `next.` and a field.
+    An argument is a record as methods read it (`self.params`), a root field, an action, or `next.` and a field.
     """
 
     name: str

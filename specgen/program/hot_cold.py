@@ -68,6 +68,7 @@ def split(component: Component) -> Parts:
     promoted: list[Output] = []
     cold: list[Output] = []
     raw: dict[str, Output] = {}
+    taken = {*(one.symbol.name for one in step.inputs), *(output.name for output in step.outputs)}
     for output in (output for output in step.outputs if output.role == "reward"):
         part = cut(recorded, [output], after)
         known = output.symbol in hot or output.symbol in inputs
@@ -77,9 +78,8 @@ def split(component: Component) -> Parts:
         cold.append(output)
         for one in part.inputs:
             if one.kind == "given" and one.symbol not in after:
-                raw[one.symbol.path] = Output(
-                    f"raw_{one.symbol.name}", one.symbol, "raw_reward", one.symbol.key
-                )
+                raw_name = _unused(f"raw_{one.symbol.name}", taken)
+                raw[one.symbol.path] = Output(raw_name, one.symbol, "raw_reward", one.symbol.key)
     advance = _finished(cut(step, [*cells, *promoted, *raw.values()]))
     reward = _reward(recorded, cold, after, raw) if cold else None
     reset = component.phases.get("reset")
@@ -92,6 +92,13 @@ def split(component: Component) -> Parts:
         tuple(promoted),
         tuple(raw.values()),
     )
+
+
+def _unused(name: str, taken: Set[str]) -> str:
+    """The name of a field that the record has not got yet; a key may be called `raw_reward`, too."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _finished(program: Program) -> Program:
