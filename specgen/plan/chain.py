@@ -16,7 +16,7 @@ from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.functions import Planned, data_name, plan_function
-from specgen.plan.interface import FLAG_DOCS, RECORD, Call, EnvInterface, Extra, RecordField
+from specgen.plan.interface import FLAG_DOCS, NEXT, RECORD, ROOT, Call, EnvInterface, Extra, RecordField
 from specgen.plan.items import Item
 from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
@@ -41,8 +41,8 @@ class _Planner:
         read = {one.symbol for one in self.parts.advance.inputs}
         self.root = tuple(self._field(one, one.cell.now in read) for one in self.programs.cells)
         self._arguments = {
-            **{one.cell.now: f"root.{one.cell.name}" for one in self.programs.cells},
-            **{one.cell.next: f"next.{one.cell.name}" for one in self.programs.cells},
+            **{one.cell.now: f"{ROOT}{one.cell.name}" for one in self.programs.cells},
+            **{one.cell.next: f"{NEXT}{one.cell.name}" for one in self.programs.cells},
         }
         self._raw = {output.name for output in self.parts.raw}
 
@@ -162,7 +162,7 @@ class _Planner:
 
     def _argument(self, one: Input) -> str:
         if one.symbol.name in self._raw:
-            return f"next.{one.symbol.name}"
+            return f"{NEXT}{one.symbol.name}"
         if one.kind == "given":
             return one.symbol.name
         return self._arguments.get(one.symbol) or data_name(one)

@@ -8,7 +8,7 @@ from typing import Any
 from specgen.check.model import CheckedEnv, Entry, Key, dotted
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
-from specgen.plan.interface import RECORD, Call, EnvInterface, RecordField
+from specgen.plan.interface import NEXT, RECORD, ROOT, Call, EnvInterface, RecordField
 from specgen.plan.model import CallPlan
 from specgen.plan.per_env import param_plan
 from specgen.plan.spec_groups import specs_plan
@@ -63,7 +63,7 @@ def _constants(own: EnvInterface, consts: str) -> tuple[str, CallPlan] | None:
     """The record of what is computed of constant tables alone, and the call that makes it."""
     if own.constants is None:
         return None
-    return f"{own.name}Constants", _call(own.constants, {f"{RECORD}consts": f"{RECORD}{consts}"})
+    return f"{own.name}Constants", _call(own.constants, {f"{RECORD}consts": f"self.{consts}"})
 
 
 def consts_plan(attribute: str, env: CheckedEnv) -> ConstsPlan:
@@ -91,16 +91,21 @@ def _call(call: Call | None, texts: Mapping[str, str], draws: Iterable[str] = ()
     if call is None:
         raise AssertionError("the planner made no function for what the class has to call")
     drawn = iter(draws)
-    args = (texts.get(a) or (a if a.startswith(RECORD) else next(drawn)) for a in call.args)
+    args = (texts.get(a) or _record_text(a) or next(drawn) for a in call.args)
     return CallPlan(call.name, tuple(args))
+
+
+def _record_text(argument: str) -> str | None:
+    """How a method reads a record; None for other arguments."""
+    return f"self.{argument.removeprefix(RECORD)}" if argument.startswith(RECORD) else None
 
 
 def _argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
     """How the hooks read each argument of a pure function."""
-    texts = {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"root.{f.name}")}
+    texts = {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"{ROOT}{f.name}")}
     texts |= _action_texts(e.key for e in interface.env.action)
     texts |= {
-        name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"next.{f.name}")
+        name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"{NEXT}{f.name}")
     }
     return texts
 

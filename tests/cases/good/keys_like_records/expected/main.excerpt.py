@@ -1,6 +1,28 @@
 # ...
 
 
+class Rooted(GeneratedEnv["RootedData", "RootedSpecs"]):
+    # ...
+
+    def _advance(self, root: RootedRoot, actions: tuple[Tensor, ...]) -> RootedNext:
+        return rooted_advance(root.root_x, root.x, actions[0])
+
+    def _root_entries(self, root: RootedRoot) -> dict[str, Any]:
+        return {
+            "observation": rooted_observe(root.root_x, root.x),
+            "root": {"x": root.root_x},
+            "x": root.x,
+            "done": root.done,
+            "terminated": root.terminated,
+            "truncated": root.truncated,
+        }
+
+    # ...
+
+
+# ...
+
+
 KeptNext = KeptRoot
 """What a step computes for the step after it: the same fields."""
 
