@@ -33,7 +33,7 @@ def calling_order(
             cycle = list(reversed(error.args[1][1:]))
             first = min(range(len(cycle)), key=lambda index: list(declared).index(cycle[index]))
             cycle = cycle[first:] + cycle[:first]
-            _report(file, path, cycle, calls, sink)
+            _report(cycle, calls, sink)
             # what calls a function of the cycle from outside is still in the order: it may have other mistakes
             calls = {
                 name: {called: span for called, span in found.items() if called not in cycle}
@@ -56,13 +56,7 @@ def _calls(
     return found
 
 
-def _report(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    cycle: list[str],
-    calls: Mapping[str, Mapping[str, Span]],
-    sink: Sink,
-) -> None:
+def _report(cycle: list[str], calls: Mapping[str, Mapping[str, Span]], sink: Sink) -> None:
     links = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
     spans = [calls[caller][called] for caller, called in links]
     route = ", which calls ".join(f"`{called}`" for _, called in links)

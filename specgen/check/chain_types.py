@@ -25,7 +25,7 @@ def check_row(
     bound: dict[Phase, tuple[Statement, ...]] = {}
     symbols: dict[str, Symbol] = {}
     for phase in phases:
-        scope = base_scope(instance, lambda name: name)
+        scope = base_scope(instance)
         if statements := instance.statements(phase, row):
             given = _given(f"{path}.", phase, row)
             scope |= given
@@ -139,13 +139,8 @@ def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made
     return made
 
 
-def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str, Binding]:
-    """What a transform's expressions see of its parameters, whose values a chain knows.
-
-    Args:
-        instance: the transform in its chain.
-        const_text: how a parameter that is a tensor is read.
-    """
+def base_scope(instance: Instance) -> dict[str, Binding]:
+    """What a transform's expressions see of its parameters, whose values a chain knows."""
     scope: dict[str, Binding] = {}
     for param in instance.transform.params:
         value = instance.params[param.name]
@@ -153,8 +148,7 @@ def base_scope(instance: Instance, const_text: Callable[[str], str]) -> dict[str
             type_ = Type("float32", shape_of(value), "const")
             values = interval_of(value)
             symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)
-            text = const_text(param.name)
-            scope[param.name] = Binding(text, type_, values, what="parameter", symbol=symbol)
+            scope[param.name] = Binding(param.name, type_, values, what="parameter", symbol=symbol)
         elif value is None:
             scope[param.name] = Binding(
                 "None", Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"

@@ -99,7 +99,7 @@ def check_file(
     for name in file.module.losses:
         from specgen.check.losses import check_loss
 
-        if (loss := check_loss(file, name, module, named, sink)) is not None:
+        if (loss := check_loss(file, name, module, sink)) is not None:
             checked.losses[name] = loss
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():

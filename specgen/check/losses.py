@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
@@ -21,7 +20,6 @@ from specgen.check.loss_names import reserved_in_loss
 from specgen.check.loss_networks import NetworkCalls
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
-from specgen.check.specs import NamedSpec
 from specgen.check.statements import may_draw
 from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink
@@ -49,16 +47,13 @@ from specgen.source import Scalar
 __all__ = ["CheckedLoss", "check_loss"]
 
 
-def check_loss(
-    file: SchemaFile, name: str, module: str, named: Mapping[str, NamedSpec], sink: Sink
-) -> Checked[CheckedLoss] | None:
+def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedLoss] | None:
     """Check one loss.
 
     Args:
         file: where it is declared.
         name: its name under `losses:`.
         module: the generated module that it goes to, dotted.
-        named: the specs that may be called by name; losses read tensors of networks, so none is.
         sink: takes every mistake.
 
     Returns:

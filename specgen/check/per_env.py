@@ -35,8 +35,8 @@ from specgen.source import Scalar
 
 
 @dataclass(frozen=True)
-class _Around:
-    """What a draw may read and call, and what to say of other names; `later` are parameters behind it."""
+class _DrawNames:
+    """What a draw may read and call, and what to say of other names; `later` are the parameters declared after it."""
 
     scope: Mapping[str, Binding]
     functions: Mapping[str, Function]
@@ -103,8 +103,8 @@ def check_per_env(
     for name, param in pending.items():
         here = (*path, "params", name)
         behind = list(pending)[list(pending).index(name) :]
-        around = _Around(scope, functions, frozenset(lost), absent, _keys(file, here[:-1], behind))
-        made = _check(file, here, name, param, dims, around, sink)
+        names = _DrawNames(scope, functions, frozenset(lost), absent, _keys(file, here[:-1], behind))
+        made = _check(file, here, name, param, dims, names, sink)
         if made is None or made.entry is None:
             lost.add(name)
             continue
@@ -121,7 +121,7 @@ def _check(
     name: str,
     param: Param,
     dims: Mapping[str, int],
-    around: _Around,
+    names: _DrawNames,
     sink: Sink,
 ) -> Parameter | None:
     if param.optional or param.static:
@@ -136,7 +136,7 @@ def _check(
         return None
     drawn = None
     if param.draw is not None:
-        drawn = _draw(file, here, name, around, sink)
+        drawn = _draw(file, here, name, names, sink)
         if drawn is None:
             return None
     spec = _spec(file, here, name, param, dims, drawn and drawn[2], sink)
@@ -165,18 +165,18 @@ def _check(
 
 
 def _draw(
-    file: SchemaFile, here: tuple[str, ...], name: str, around: _Around, sink: Sink
+    file: SchemaFile, here: tuple[str, ...], name: str, names: _DrawNames, sink: Sink
 ) -> tuple[Expr, Scalar, Typed] | None:
     """The expression of a draw: as parsed, its text, and typed."""
     source = file.scalar(*here, "draw")
     expr = parse(source, sink)
     if (
         expr is None
-        or broken_reads(expr, around.broken)
-        or misplaced_reads(expr, source, around.scope.keys(), around.absent, around.later, sink)
+        or broken_reads(expr, names.broken)
+        or misplaced_reads(expr, source, names.scope.keys(), names.absent, names.later, sink)
     ):
         return None
-    typed = infer(expr, around.scope, source, sink, functions=around.functions, draw_prefix=f"draw_{name}")
+    typed = infer(expr, names.scope, source, sink, functions=names.functions, draw_prefix=f"draw_{name}")
     return None if typed is None else (expr, source, typed)
 
 

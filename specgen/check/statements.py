@@ -121,7 +121,7 @@ def check_section(
     """Check the assignments of a section.
 
     Args:
-        section: the mapping and its surroundings.
+        section: the mapping, its place in the file, and what its expressions may read.
         targets: declared keys that may be assigned here, by dotted name.
         wrong: targets that are a known slip, with what to say about each.
         sink: takes every mistake; a statement with a mistake leaves its name undefined but known.

@@ -91,7 +91,7 @@ class _Keys:
             )
             if not self._selector(entry, role.inverse, place):
                 return None
-        spec = self._pattern(here, role.type)
+        spec = self._pattern(here)
         if spec is None:
             return None
         dtypes = _PATTERNS.get(spec.dtype, (spec.dtype,))
@@ -119,7 +119,7 @@ class _Keys:
         )
         return False
 
-    def _pattern(self, here: tuple[str, ...], text: str) -> SpecType | None:
+    def _pattern(self, here: tuple[str, ...]) -> SpecType | None:
         if "type" not in self.transform.in_[here[-1]].model_fields_set:
             return SpecType("pattern", "any", None)
         return parse_type(self.file.scalar(*here, "type"), self.sink)

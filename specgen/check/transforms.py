@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, Statement, identifier
@@ -86,7 +86,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=tuple(self._with_monotone(output, roles, sections["map"]) for output in outputs),
+            outputs=tuple(_with_monotone(output, sections["map"]) for output in outputs),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -248,11 +248,10 @@ class _Checker:
             )
         return tuple(given or usual)
 
-    def _with_monotone(self, output: Output, roles: Iterable[Role], mapped: SectionResult) -> Output:
-        from dataclasses import replace
 
-        statement = next((s for s in mapped.statements if s.target == output.name), None)
-        return replace(output, monotone=statement is not None and monotone_in(statement.expr, output.each))
+def _with_monotone(output: Output, mapped: SectionResult) -> Output:
+    statement = next((s for s in mapped.statements if s.target == output.name), None)
+    return replace(output, monotone=statement is not None and monotone_in(statement.expr, output.each))
 
 
 def _behind(

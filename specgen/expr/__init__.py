@@ -8,7 +8,7 @@ from specgen.expr.interval import ANYTHING, NUMBERS, Interval, full, point, stor
 from specgen.expr.parser import parse
 from specgen.expr.spec_types import SpecType, parse_type
 from specgen.expr.symbols import Symbol
-from specgen.expr.torch_text import modules_of, to_torch
+from specgen.expr.torch_text import to_torch
 from specgen.expr.tree import Expr, free_names
 from specgen.expr.types import Binding, DrawSite, Function, Level, SourceText, Static, Type, Typed
 
@@ -35,7 +35,6 @@ __all__ = [
     "infer",
     "infer_function",
     "join",
-    "modules_of",
     "parse",
     "parse_type",
     "point",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, Printed, Printer, method
 from specgen.expr.types import Binding, Dims, Typed
-from specgen.imported import FUNCTIONAL
-
-_MODULES: Final = re.compile(rf"(?<![\w.\"])(math|torch|partial|{'|'.join(FUNCTIONAL)})(?=[.(])")
 
 
 def to_torch(
@@ -84,12 +80,3 @@ def _views_constant(node: Typed) -> bool:
     while table.op in (*_VIEWS, "[]"):
         table = table.args[0]
     return table.op == "name"
-
-
-def modules_of(text: str) -> frozenset[str]:
-    """What printed text needs imported: `math`, `torch`, `partial` of `functools`, functions of the runtime.
-
-    The functions of `specgen_runtime.functional` are integrators, a norm, checked indices, and what makes numbers of draws.
-    """
-    names = {match.group(1) for match in _MODULES.finditer(text)}
-    return frozenset(names)

@@ -16,7 +16,7 @@ from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.functions import Planned, data_name, plan_function
-from specgen.plan.interface import FLAG_DOCS, Call, EnvInterface, Extra, RecordField
+from specgen.plan.interface import FLAG_DOCS, NEXT, RECORD, ROOT, Call, EnvInterface, Extra, RecordField
 from specgen.plan.items import Item
 from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
@@ -41,8 +41,8 @@ class _Planner:
         read = {one.symbol for one in self.parts.advance.inputs}
         self.root = tuple(self._field(one, one.cell.now in read) for one in self.programs.cells)
         self._arguments = {
-            **{one.cell.now: f"root.{one.cell.name}" for one in self.programs.cells},
-            **{one.cell.next: f"next.{one.cell.name}" for one in self.programs.cells},
+            **{one.cell.now: f"{ROOT}{one.cell.name}" for one in self.programs.cells},
+            **{one.cell.next: f"{NEXT}{one.cell.name}" for one in self.programs.cells},
         }
         self._raw = {output.name for output in self.parts.raw}
 
@@ -162,7 +162,7 @@ class _Planner:
 
     def _argument(self, one: Input) -> str:
         if one.symbol.name in self._raw:
-            return f"next.{one.symbol.name}"
+            return f"{NEXT}{one.symbol.name}"
         if one.kind == "given":
             return one.symbol.name
         return self._arguments.get(one.symbol) or data_name(one)
@@ -189,7 +189,9 @@ class _Planner:
 
 def _as_called_by_chains(call: Call) -> Call:
     """A function of the environment: the environment's constants go by another name in a chain."""
-    return replace(call, args=tuple("env_consts" if arg == "consts" else arg for arg in call.args))
+    return replace(
+        call, args=tuple(f"{RECORD}env_consts" if arg == f"{RECORD}consts" else arg for arg in call.args)
+    )
 
 
 def _reward_field(entry: Entry, name: str) -> RecordField:

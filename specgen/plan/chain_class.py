@@ -1,4 +1,4 @@
-"""The plan of the thin class around a chain's functions."""
+"""The plan of the thin class around the pure functions of a chain."""
 
 from __future__ import annotations
 

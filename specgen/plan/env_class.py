@@ -8,7 +8,7 @@ from typing import Any
 from specgen.check.model import CheckedEnv, Entry, Key, dotted
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
-from specgen.plan.interface import Call, EnvInterface, RecordField
+from specgen.plan.interface import NEXT, RECORD, ROOT, Call, EnvInterface, RecordField
 from specgen.plan.model import CallPlan
 from specgen.plan.per_env import param_plan
 from specgen.plan.spec_groups import specs_plan
@@ -63,8 +63,7 @@ def _constants(own: EnvInterface, consts: str) -> tuple[str, CallPlan] | None:
     """The record of what is computed of constant tables alone, and the call that makes it."""
     if own.constants is None:
         return None
-    texts = {**_FIXED, "consts": f"self.{consts}"}
-    return f"{own.name}Constants", _call(own.constants, texts)
+    return f"{own.name}Constants", _call(own.constants, {f"{RECORD}consts": f"self.{consts}"})
 
 
 def consts_plan(attribute: str, env: CheckedEnv) -> ConstsPlan:
@@ -73,22 +72,13 @@ def consts_plan(attribute: str, env: CheckedEnv) -> ConstsPlan:
     return ConstsPlan(attribute, f"{env.name}Consts", tables)
 
 
-_FIXED = {
-    "dynamics": "self.dynamics",
-    "params": "self.params",
-    "consts": "self.consts",
-    "env_consts": "self.env_consts",
-    "constants": "self.constants",
-}
-"""How a method reads the records that every pure function may take, and the object behind a Python environment."""
-
 NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)"
 """How `_fresh` tells the pure functions the batch shape and the device."""
 
 
 def reset_call(interface: EnvInterface, **further: str) -> CallPlan:
     """The call of the reset function; `further` are values that `_fresh` has at hand, by argument."""
-    return _call(interface.reset, {**_FIXED, "not_done": NOT_DONE, **further}, interface.reset_draws)
+    return _call(interface.reset, {"not_done": NOT_DONE, **further}, interface.reset_draws)
 
 
 def advance_call(interface: EnvInterface, **further: str) -> CallPlan:
@@ -97,20 +87,25 @@ def advance_call(interface: EnvInterface, **further: str) -> CallPlan:
 
 
 def _call(call: Call | None, texts: Mapping[str, str], draws: Iterable[str] = ()) -> CallPlan:
-    """A call of a pure function: what no text stands for is a draw, in order."""
+    """A call of a pure function: records are read as they are called; what no text stands for is a draw, in order."""
     if call is None:
         raise AssertionError("the planner made no function for what the class has to call")
     drawn = iter(draws)
-    return CallPlan(call.name, tuple(texts[a] if a in texts else next(drawn) for a in call.args))
+    args = (texts.get(a) or _record_text(a) or next(drawn) for a in call.args)
+    return CallPlan(call.name, tuple(args))
+
+
+def _record_text(argument: str) -> str | None:
+    """How a method reads a record; None for other arguments."""
+    return f"self.{argument.removeprefix(RECORD)}" if argument.startswith(RECORD) else None
 
 
 def _argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
     """How the hooks read each argument of a pure function."""
-    texts = dict(_FIXED)
-    texts |= {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"root.{f.name}")}
+    texts = {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"{ROOT}{f.name}")}
     texts |= _action_texts(e.key for e in interface.env.action)
     texts |= {
-        name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"next.{f.name}")
+        name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"{NEXT}{f.name}")
     }
     return texts
 

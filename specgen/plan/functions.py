@@ -9,7 +9,7 @@ from itertools import groupby
 from specgen.check.model import Entry, dotted
 from specgen.expr import DrawSite
 from specgen.plan.docs import items_doc
-from specgen.plan.interface import Call, RecordField
+from specgen.plan.interface import RECORD, Call
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.writer import shape_text
 from specgen.program.program import Input, Program
@@ -66,7 +66,10 @@ def plan_function(
         tuple(Argument(argument.name, argument.annotation) for argument in printed.keyword_only),
     )
     called = name or data_name
-    names = [argument.name if argument.input is None else called(argument.input) for argument in printed.args]
+    names = [
+        f"{RECORD}{argument.name}" if argument.input is None else called(argument.input)
+        for argument in printed.args
+    ]
     outputs = [output.name if output.key is None else dotted(output.key) for output in program.outputs]
     draws = tuple(one.draw for one in program.inputs if one.draw is not None)
     return Planned(plan, Call(program.name, tuple(names), tuple(outputs), program.record), draws)
@@ -95,13 +98,6 @@ def _argument_doc(argument: PrintedArgument, describe: Callable[[Input], str]) -
     if argument.input.kind == "witness":
         return "bool [*batch, 1], all False; it tells the batch shape and the device."
     return _draw_doc(argument.input.draw) if argument.input.draw else describe(argument.input)
-
-
-def field_doc(field: RecordField) -> str:
-    """`float32 [*batch, 3]: angle in rad.`"""
-    dims = (*(field.type.dims or ()), *((1,) if field.type.col else ()))
-    text = f"{field.type.dtype} {shape_text('*batch', dims)}"
-    return f"{text}: {field.doc}." if field.doc else f"{text}."
 
 
 def entry_doc(entry: Entry) -> str:

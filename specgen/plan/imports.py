@@ -83,7 +83,7 @@ def names_read(item: Item) -> Iterator[str]:
 
 
 def _words(*texts: str | None) -> Iterator[str]:
-    """The names in code; what the printer of functions will say itself."""
+    """The names that code reads, and parts of its keywords; texts in quotes are left out."""
     for text in texts:
         if text is not None:
             yield from _WORD.findall(_STRING.sub('""', text))

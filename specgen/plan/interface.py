@@ -42,11 +42,18 @@ class RecordField:
     flag: bool = False
 
 
+RECORD, ROOT, NEXT = "record:", "root:", "next:"
+"""In front of an argument that is a record (`record:params`), or a field of Root or Next by its Python name.
+
+No key has a colon in it: `root.x` is the key of an entry in a group that is called `root`.
+"""
+
+
 @dataclass(frozen=True)
 class Call:
     """A generated pure function: its name, its arguments in order, and the names of what it returns.
 
-    An argument is `params`, `consts`, a root field, an action, or `next.` and a field.
+    An argument is a record, a field of Root or Next (see `RECORD`), or the key of an entry or action: `x`, `next.x`.
     """
 
     name: str

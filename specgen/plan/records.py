@@ -1,4 +1,4 @@
-"""The records of an environment or chain: what an episode stands at, and what a step gives."""
+"""The Root and Next records of an environment or chain: what a step reads, and what it computes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The typed program: what a declaration computes, between checking and printing. No printed text anywhere."""
+"""Typed programs, between checking and planning: what a declaration computes, verifier, passes and printers."""

@@ -31,7 +31,7 @@ class Parts:
         reward: The other rewards, from the records; None where there are none.
         observe: The observations, from the state; None where there are none, or where another program gives them.
         promoted: The names of the rewards that `advance` returns.
-        raw: What `advance` returns besides for `reward` alone: rewards as the world gave them.
+        raw: What `advance` returns besides for `reward` alone: rewards as the wrapped environment gave them.
         constants: What is computed of constant tables alone, once; the others are given it. None for nothing.
     """
 
@@ -55,7 +55,7 @@ def split(component: Component) -> Parts:
     """The parts of an environment or a chain.
 
     A reward is computed with the state when a cell's next value needs it, when a random draw or an effect is behind
-    it, when it is what the world gave, or when it needs something costly that the state needs, too. All others
+    it, when it is what a wrapped environment gave, or when it needs something costly that the state needs, too. All others
     follow from the records, for any leading dimensions, so also for all steps of a rollout at once.
     """
     step = witnessed(copies(component.phases["step"]))
@@ -68,6 +68,7 @@ def split(component: Component) -> Parts:
     promoted: list[Output] = []
     cold: list[Output] = []
     raw: dict[str, Output] = {}
+    taken = {*(one.symbol.name for one in step.inputs), *(output.name for output in step.outputs)}
     for output in (output for output in step.outputs if output.role == "reward"):
         part = cut(recorded, [output], after)
         known = output.symbol in hot or output.symbol in inputs
@@ -77,9 +78,8 @@ def split(component: Component) -> Parts:
         cold.append(output)
         for one in part.inputs:
             if one.kind == "given" and one.symbol not in after:
-                raw[one.symbol.path] = Output(
-                    f"raw_{one.symbol.name}", one.symbol, "raw_reward", one.symbol.key
-                )
+                raw_name = _unused(f"raw_{one.symbol.name}", taken)
+                raw[one.symbol.path] = Output(raw_name, one.symbol, "raw_reward", one.symbol.key)
     advance = _finished(cut(step, [*cells, *promoted, *raw.values()]))
     reward = _reward(recorded, cold, after, raw) if cold else None
     reset = component.phases.get("reset")
@@ -92,6 +92,13 @@ def split(component: Component) -> Parts:
         tuple(promoted),
         tuple(raw.values()),
     )
+
+
+def _unused(name: str, taken: Set[str]) -> str:
+    """The name of a field that the record has not got yet; a key may be called `raw_reward`, too."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _finished(program: Program) -> Program:
@@ -142,7 +149,7 @@ def _numbers_read(node: Typed) -> int:
 
 
 def _reward(step: Program, cold: list[Output], after: list[Symbol], raw: dict[str, Output]) -> Program:
-    """The rewards that the records give; what the world gave has another name in them."""
+    """The rewards that the records give; what the wrapped environment gave has another name in them."""
     renamed = {one.symbol: replace(one.symbol, name=one.name) for one in raw.values()}
     program = cut(step, cold, [*after, *renamed])
     record = None if len(cold) == 1 else f"{(step.record or '').removesuffix('Next')}Reward"

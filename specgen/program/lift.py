@@ -46,7 +46,7 @@ class Lift:
         solved: The cells that are known for all times, in an order in which each needs those before it.
         loop: The cells that are not; they need a loop, and it is over these alone.
         limits: When an episode must stop, as far as counters decide it.
-        undecided: The flags that something else can raise, besides the world and the limits.
+        undecided: The flags that something else can raise, besides the wrapped environment and the limits.
     """
 
     solved: tuple[Lifted, ...]
@@ -99,7 +99,7 @@ def lift(component: Component) -> Lift:
     """Which cells of a component have a closed form over time, and which need the loop.
 
     A cell is solved when its next value is one of the rules' (`Lifted`), and the rest of it needs only what is known
-    for all times: what the world returned, actions, and cells that are solved before it.
+    for all times: what the wrapped environment returned, actions, and cells that are solved before it.
     """
     solver = _Solver(inline(component.phases["step"]), component.cells)
     while solver.pass_over():
@@ -125,12 +125,12 @@ class _Solver:
 
     def __init__(self, step: Program, cells: Sequence[Cell]) -> None:
         self.makers = defined(step.body)
-        self.world = {one.symbol for one in step.inputs if one.kind in ("given", "data")}
+        self.returned = {one.symbol for one in step.inputs if one.kind in ("given", "data")}
         self.cells = {cell.now: cell for cell in cells}
         self.unknown = {one.symbol for one in step.inputs if one.kind in ("draw", "buffer", "learnable")}
         self.solved: dict[Symbol, Lifted] = {}
-        # What the world returned is known for all times, also as what the next step starts from.
-        self.known = {cell.now for cell in cells if cell.next in self.world}
+        # What the wrapped environment returned is known for all times, also as what the next step starts from.
+        self.known = {cell.now for cell in cells if cell.next in self.returned}
         self.open = [cell for cell in cells if cell.now not in self.known]
 
     def pass_over(self) -> bool:
@@ -250,10 +250,10 @@ def _negative(value: Typed) -> Typed:
 
 
 def _limit(solver: _Solver, flag: Cell, value: Typed) -> Limit | bool | None:
-    """The limit that an alternative of a flag is; True where the world decides it, None where something else does."""
+    """The limit that an alternative of a flag is; True where the wrapped environment decides it, None where something else does."""
     if value.static is not None or value.op == "literal":
         return value.static is False or None
-    if value.op == "name" and value.symbol in solver.world:
+    if value.op == "name" and value.symbol in solver.returned:
         return True
     if value.op not in _MIRRORED:
         return None

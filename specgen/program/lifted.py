@@ -39,7 +39,7 @@ def lifted(component: Component, lift: Lift, advance: Program) -> Program | None
     Args:
         component: a chain over an environment that somebody else steps.
         lift: what is known of its cells.
-        advance: its step, cut; what the world returned has time in front in the lifted program.
+        advance: its step, cut; what the wrapped environment returned has time in front in the lifted program.
     """
     solved = {one.cell.now: one for one in lift.solved}
     wanted = [one.symbol for one in advance.inputs if one.kind in ("state", "flag")]

@@ -1,4 +1,4 @@
-"""Programs: statements over symbols, with inputs and outputs. What stands in them is typed; names are wishes."""
+"""Programs: statements over symbols, with inputs and outputs. Names are wishes: printers choose."""
 
 from __future__ import annotations
 

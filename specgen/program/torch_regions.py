@@ -14,8 +14,8 @@ from specgen.program.walk import read, reads, reads_symbol, store, symbols_read,
 
 
 @dataclass(frozen=True)
-class Around:
-    """What a region asks of the function that it stands in.
+class FunctionPrinter:
+    """What the printer of the whole function does for a region in it.
 
     Attributes:
         names: The names of values; those of the region are added.
@@ -36,30 +36,30 @@ class Around:
     is_free: Callable[[str, Statement], bool]
 
 
-def region_lines(region: Region, around: Around) -> list[str]:
+def region_lines(region: Region, printer: FunctionPrinter) -> list[str]:
     """The statements of a region, each perhaps of several lines."""
     match region.kind:
         case "no_grad":
-            lines = [f"with torch.no_grad():{around.block(region.body)}"]
-            around.names.update((outer, around.names[inner]) for outer, inner in region.results)
+            lines = [f"with torch.no_grad():{printer.block(region.body)}"]
+            printer.names.update((outer, printer.names[inner]) for outer, inner in region.results)
             return lines
         case "repeat":
-            return _repeat(region, around)
+            return _repeat(region, printer)
         case "scan":
-            return _scan(region, around)
+            return _scan(region, printer)
 
 
-def _repeat(region: Region, around: Around) -> list[str]:
+def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
     """A loop; with a mask, rows that are finished keep what they have."""
     assert region.count is not None
-    lines = _begin(region, around)
+    lines = _begin(region, printer)
     if region.mask is None:
-        _keep_names(region, around)
-    block = around.block(region.body)
+        _keep_names(region, printer)
+    block = printer.block(region.body)
     # The mask comes last: it says which rows keep the others.
     carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
-    updates = _updates([(one, _handed_on(region, one)) for one in carried], around)
-    return [*lines, f"for _ in range({around.expr(region.count)}):{block}{updates}"]
+    updates = _updates([(one, _handed_on(region, one)) for one in carried], printer)
+    return [*lines, f"for _ in range({printer.expr(region.count)}):{block}{updates}"]
 
 
 def _handed_on(region: Region, one: Carried) -> Typed:
@@ -79,75 +79,75 @@ def _handed_on(region: Region, one: Carried) -> Typed:
     return store(relayout(where), kind)
 
 
-def _scan(region: Region, around: Around) -> list[str]:
+def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
     """A loop over the first axis: what is read along it is indexed, what comes of it is written into its place."""
-    names = around.names
+    names = printer.names
     whole = {outer: names[outer] for outer, _ in region.over}
     # Before the loop, one time of a value along the axis tells rows and device.
     names.update((outer, f"{name}[0]") for outer, name in whole.items())
-    lines = _begin(region, around)
+    lines = _begin(region, printer)
     names.update(whole)
-    time = around.unused("t")
+    time = printer.unused("t")
     places: list[tuple[Symbol, str, bool]] = []
     for outer, inner in region.results:
         alike = next((whole[one] for one, _ in region.over if one.type == outer.type), None)
-        name = around.new_name(outer) if alike is not None else around.unused(f"{outer.name}_of_each")
+        name = printer.new_name(outer) if alike is not None else printer.unused(f"{outer.name}_of_each")
         lines.append(f"{name} = torch.empty_like({alike})" if alike is not None else f"{name} = []")
         places.append((inner, name, alike is not None))
     names.update((inner, f"{whole[outer]}[{time}]") for outer, inner in region.over)
-    _keep_names(region, around)
-    block = around.block(region.body)
+    _keep_names(region, printer)
+    block = printer.block(region.body)
     for inner, name, has_place in places:
         value = names[inner]
         block += f"\n    {name}[{time}] = {value}" if has_place else f"\n    {name}.append({value})"
-    block += _updates([(one, read(one.after)) for one in region.carried], around)
+    block += _updates([(one, read(one.after)) for one in region.carried], printer)
     times = f"range({whole[region.over[0][0]]}.shape[0])"
     lines.append(f"for {time} in {f'reversed({times})' if region.backward else times}:{block}")
     for (outer, _), (_, name, has_place) in zip(region.results, places, strict=True):
         names[outer] = name
         if not has_place:
-            names[outer] = around.new_name(outer)
+            names[outer] = printer.new_name(outer)
             lines.append(f"{names[outer]} = torch.stack({name}{'[::-1]' if region.backward else ''})")
     return lines
 
 
-def _begin(region: Region, around: Around) -> list[str]:
+def _begin(region: Region, printer: FunctionPrinter) -> list[str]:
     """The first values of what a region carries; a name that nothing else reads any more goes on."""
     lines: list[str] = []
     read_inside = {symbol for statement in region.body for symbol in reads(statement)}
     inits = Counter(one.init.symbol for one in region.carried if reads_symbol(one.init))
     for one in region.carried:
-        text, symbol = around.expr(one.init), one.init.symbol if reads_symbol(one.init) else None
+        text, symbol = printer.expr(one.init), one.init.symbol if reads_symbol(one.init) else None
         alone = symbol is not None and symbol not in read_inside and inits[symbol] == 1
-        if alone and text.isidentifier() and around.is_free(text, region):
+        if alone and text.isidentifier() and printer.is_free(text, region):
             name = text
         else:
-            name = around.new_name(one.inner)
+            name = printer.new_name(one.inner)
             lines.append(f"{name} = {text}")
-        around.names[one.inner] = name
+        printer.names[one.inner] = name
         if one.result is not None:
-            around.names[one.result] = name
+            printer.names[one.result] = name
     return lines
 
 
-def _keep_names(region: Region, around: Around) -> None:
+def _keep_names(region: Region, printer: FunctionPrinter) -> None:
     """What an iteration hands on gets the name of what it was given, where nothing reads that afterwards."""
     ends = {one.after for one in region.carried} | {inner for _, inner in region.results}
     for one in region.carried:
         at = next((k for k, statement in enumerate(region.body) if one.after in targets(statement)), None)
-        if at is None or not isinstance(region.body[at], Assign) or one.after in around.forced:
+        if at is None or not isinstance(region.body[at], Assign) or one.after in printer.forced:
             continue
         if one.inner not in ends and not any(one.inner in reads(later) for later in region.body[at + 1 :]):
-            around.forced[one.after] = around.names[one.inner]
+            printer.forced[one.after] = printer.names[one.inner]
 
 
-def _updates(updates: Sequence[tuple[Carried, Typed]], around: Around) -> str:
+def _updates(updates: Sequence[tuple[Carried, Typed]], printer: FunctionPrinter) -> str:
     """The assignments at the end of an iteration; in one line, where one of them reads what another changes."""
     pairs: list[tuple[str, str]] = []
     changed: set[Symbol] = set()
     at_once = False
     for one, value in updates:
-        name, text = around.names[one.inner], around.expr(value)
+        name, text = printer.names[one.inner], printer.expr(value)
         at_once = at_once or not changed.isdisjoint(symbols_read(value))
         changed.add(one.inner)
         if name != text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeGuard, cast
 
@@ -11,7 +11,7 @@ from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
-from specgen.program.torch_regions import Around, region_lines
+from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, substituted, symbols_read, targets
 
@@ -58,24 +58,21 @@ class PrintedFunction:
 
 
 @verified()
-def print_function(
-    program: Program, annotations: Mapping[str, str] | None = None, reserved: Collection[str] = ()
-) -> PrintedFunction:
+def print_function(program: Program, annotations: Mapping[str, str] | None = None) -> PrintedFunction:
     """A program as a readable torch function, for any leading batch dimensions.
 
     Args:
         program: what is printed. Parameters of losses (programs with terms) become keywords.
         annotations: types of arguments that are no tensors, by name.
-        reserved: names that no local value may have.
     """
-    printer = _Printer(program, annotations or {}, reserved, BatchShapes())
+    printer = _Printer(program, annotations or {}, BatchShapes())
     function = printer.function()
     several = [tensor for tensor, count in printer.shapes.reads.items() if count > 1]
     given = {argument.name for argument in function.args}
     if len(several) != 1 or several[0] not in given or "batch" in printer.taken:
         return function
     # Printed again, with a name for the one batch shape that several statements read.
-    printer = _Printer(program, annotations or {}, {*reserved, "batch"}, BatchShapes({several[0]: "batch"}))
+    printer = _Printer(program, annotations or {}, BatchShapes({several[0]: "batch"}))
     function = printer.function()
     return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
 
@@ -93,15 +90,13 @@ def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
 
 
 class _Printer:
-    def __init__(
-        self, program: Program, annotations: Mapping[str, str], reserved: Collection[str], shapes: BatchShapes
-    ) -> None:
+    def __init__(self, program: Program, annotations: Mapping[str, str], shapes: BatchShapes) -> None:
         self.program = program
         self.shapes = shapes
         self.annotations = annotations
         self.names: dict[Symbol, str] = {}
         self.forced: dict[Symbol, str] = {}
-        self.taken: set[str] = {*reserved, *RECORDS}
+        self.taken: set[str] = {*RECORDS, *shapes.names.values()}
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
@@ -251,10 +246,10 @@ class _Printer:
         self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
 
     def _region(self, region: Region) -> None:
-        around = Around(
+        printer = FunctionPrinter(
             self.names, self.forced, self._expr, self._block, self._new_name, self._unused, self._is_free
         )
-        self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, around)]
+        self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, printer)]
 
     def _block(self, body: Sequence[Statement]) -> str:
         """Statements as an indented block."""

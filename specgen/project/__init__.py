@@ -1,4 +1,4 @@
-"""The rim: the files of a project, in and out."""
+"""Reads and writes the files of a project: all input and output of the compiler."""
 
 from specgen.project.config import ConfigError, Project, load_project
 from specgen.project.discover import Sources, find_schemas, read_sources

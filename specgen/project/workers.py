@@ -38,7 +38,7 @@ class Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Workers:
-        """Nothing but this."""
+        """Start nothing yet: see `prepare`."""
         return self
 
     def __exit__(

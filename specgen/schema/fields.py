@@ -70,11 +70,14 @@ class Spec(Declaration):
     doc: str = ""
 
 
-def _spec_form(value: object) -> str:
+def text_or_mapping(value: object) -> str:
+    """Which form of a field a value has: `short` (text) or `long` (a mapping)."""
     return "short" if isinstance(value, str) else "long"
 
 
-SpecField = Annotated[Annotated[str, Tag("short")] | Annotated[Spec, Tag("long")], Discriminator(_spec_form)]
+SpecField = Annotated[
+    Annotated[str, Tag("short")] | Annotated[Spec, Tag("long")], Discriminator(text_or_mapping)
+]
 """A spec in its short form (text) or its long form (a mapping)."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField, text_or_mapping
 
 
 class Network(Declaration):
@@ -65,17 +65,13 @@ class Estimator(Declaration):
     value: str | None = None
 
 
-def _text_or_mapping(value: object) -> str:
-    return "short" if isinstance(value, str) else "long"
-
-
 KeyField = Annotated[
-    Annotated[str, Tag("short")] | Annotated[LossKey, Tag("long")], Discriminator(_text_or_mapping)
+    Annotated[str, Tag("short")] | Annotated[LossKey, Tag("long")], Discriminator(text_or_mapping)
 ]
 """A key as its bare default, or in full."""
 
 EstimatorField = Annotated[
-    Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(_text_or_mapping)
+    Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(text_or_mapping)
 ]
 """An estimator as its bare name, or in full."""
 

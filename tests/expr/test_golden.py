@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specgen.expr import ANYTHING, Binding, Function, Interval, Type, modules_of, to_torch
+from specgen.expr import ANYTHING, Binding, Function, Interval, Type, to_torch
 from tests.expr.scopes import FRAMES, GRID, NORM, PENDULUM, bound, dim
 from tests.expr.texts import typed
 
@@ -319,13 +319,7 @@ def test_functions_and_integrators() -> None:
     assert text == (
         "rk4(partial(acrobot_dsdt, params), torch.stack((th, u, thdot, th), dim=-1), params.dt, u)[..., 0]"
     )
-    assert modules_of(text) == {"rk4", "partial", "torch"}
     node = typed("dsdt(stack(th, u, thdot, th), 1)", PENDULUM, ACROBOT)
     assert to_torch(node) == (
         "acrobot_dsdt(params, torch.stack((th, u, thdot, th), dim=-1), torch.ones_like(th))"
     )
-
-
-def test_modules_are_those_that_the_text_reads() -> None:
-    assert modules_of("params.math.x + state_torch.y") == frozenset()
-    assert modules_of("math.pi * torch.sin(th)") == {"math", "torch"}

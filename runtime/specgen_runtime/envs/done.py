@@ -40,6 +40,7 @@ from specgen_runtime.specs import Composite
 from specgen_runtime.typing import NestedKey
 
 __all__ = [
+    "FLAGS",
     "DoneSet",
     "any_done",
     "check_done_spec",
@@ -54,7 +55,8 @@ __all__ = [
     "terminated_or_truncated",
 ]
 
-_FLAGS = ("done", "terminated", "truncated")
+FLAGS = ("done", "terminated", "truncated")
+"""The usual names of the done flags of a done set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def done_sets(spec: Composite, batch_ndim: int) -> tuple[DoneSet, ...]:
             truncated=join_key((*prefix, "truncated")) if "truncated" in names else None,
             reset=join_key((*prefix, "_reset")),
             shape=torch.Size(next(iter(names.values()))[batch_ndim:]),
-            others=tuple(join_key((*prefix, name)) for name in names if name not in _FLAGS),
+            others=tuple(join_key((*prefix, name)) for name in names if name not in FLAGS),
         )
         for prefix, names in sorted(found.items(), key=lambda item: len(item[0]))
     )
@@ -180,7 +182,7 @@ def _flags_by_level(
     """The done flags that stand side by side, for each level that has any, the root first."""
     if spec is None:
         nested = [name for name, value in data.items() if isinstance(value, TensorDictBase)]
-        flags = [data.get(name) for name in _FLAGS if name in data and name not in nested]
+        flags = [data.get(name) for name in FLAGS if name in data and name not in nested]
     else:
         nested = [name for name, leaf in spec.items() if isinstance(leaf, Composite)]
         unset = torch.zeros((*data.batch_size, 1), dtype=torch.bool, device=data.device)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 from torch import Tensor
 
+from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, key_list, show_key
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["StepMDP", "StepPlan", "following_root", "step_mdp", "step_plan"]
 
 D = TypeVar("D", bound=TensorDictBase)
-_FLAGS = ("done", "terminated", "truncated")
 
 
 def step_mdp(
@@ -232,7 +232,7 @@ def _overlaid(
 
 def _with_siblings(keys: Iterable[NestedKey]) -> set[tuple[str, ...]]:
     """A flag and the other flags of its done set."""
-    return {(*as_tuple(key)[:-1], flag) for key in keys for flag in _FLAGS} | {as_tuple(key) for key in keys}
+    return {(*as_tuple(key)[:-1], flag) for key in keys for flag in FLAGS} | {as_tuple(key) for key in keys}
 
 
 def _combined(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import as_tuple, join_key, key_list, leaf_name, show_key
 from specgen_runtime.envs.spec_groups import flag_spec
 from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.layout import Layout
 
 __all__ = ["infer_specs", "with_truncated", "zero_transition"]
-
-_FLAGS = ("done", "terminated", "truncated")
 
 
 def infer_specs(
@@ -34,7 +33,7 @@ def infer_specs(
     rewards, observations = key_list(reward_key), key_list(observation_key)
     roots, nexts = _two_steps(env, policy, tensordict, rewards)
     given = {join_key(as_tuple(key)) for key in nexts[0].keys(True, True)}
-    dones = [key for key in given if leaf_name(key) in _FLAGS] if done_key is None else key_list(done_key)
+    dones = [key for key in given if leaf_name(key) in FLAGS] if done_key is None else key_list(done_key)
     unknown = given - set(rewards) - set(observations) - set(dones)
     if unknown:
         names = ", ".join(sorted(map(show_key, unknown)))

@@ -9,8 +9,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.keys import leaf_name
 from specgen_runtime.specs import Composite
-from specgen_runtime.transforms.keys import as_tuple, leaf, leaf_keys, normal
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["FlagSet", "flag_sets", "raise_done"]
@@ -42,13 +43,13 @@ def flag_sets(done_spec: Composite) -> tuple[FlagSet, ...]:
         levels.setdefault(as_tuple(key)[:-1], []).append(key)
     sets = []
     for level, keys in sorted(levels.items(), key=lambda item: len(item[0])):
-        flags = tuple(key for key in keys if leaf(key) != "done")
+        flags = tuple(key for key in keys if leaf_name(key) != "done")
         deeper = [other for other in levels if len(other) > len(level) and other[: len(level)] == level]
         inside = tuple(
             tuple(
                 key
                 for other in deeper
-                for key in (normal((*other, "done")), normal((*other, leaf(flag))))
+                for key in (normal((*other, "done")), normal((*other, leaf_name(flag))))
                 if key in levels[other]
             )
             for flag in flags

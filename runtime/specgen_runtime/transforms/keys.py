@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from specgen_runtime.envs.keys import leaf_name as leaf
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -52,11 +53,6 @@ def normal_keys(keys: object) -> list[NestedKey]:
 def _is_sequence_of_keys(keys: object) -> bool:
     # ("agents", "reward") is one nested key; (("agents", "reward"), "reward") can only be several.
     return isinstance(keys, tuple) and any(not isinstance(part, str) for part in keys)
-
-
-def leaf(key: NestedKey) -> str:
-    """The last part of a key."""
-    return key if isinstance(key, str) else key[-1]
 
 
 def sibling(key: NestedKey, name: str) -> NestedKey:

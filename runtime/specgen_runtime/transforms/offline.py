@@ -8,7 +8,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.transforms.keys import as_tuple, leaf
+from specgen_runtime.envs.done import FLAGS
+from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.transforms.keys import as_tuple
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
     moments = [moment.copy() for moment in tensordict.unbind(time)]
     start = moments[0].exclude("next", *transform.out_keys)
     for key in moments[0]["next"].keys(True, True):
-        if leaf(key) in ("done", "terminated", "truncated"):
+        if leaf_name(key) in FLAGS:
             start.set(key, torch.zeros_like(moments[0]["next"].get(key)))
     given = set(start.keys(True, True))
     fresh = transform._reset(start, start)

@@ -95,7 +95,12 @@ def _run(
     """Add the statements of a phase at a moment.
 
     Args:
-        place: a name for the repetition.
+        state: the chain so far; takes the statements, and the new values of keys at the moment.
+        instance: the transform in its chain.
+        row: the keys of one repetition of it.
+        phase: the phase of the transform.
+        moment: when it runs in the chain; `map` runs at each.
+        place: a name for the repetition, in paths.
         before: what each key was before the transform.
         cells: what `step` reads of its own outputs before the step.
 

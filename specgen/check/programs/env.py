@@ -37,8 +37,10 @@ class EnvPrograms:
     Attributes:
         env: the checked environment.
         path: what the paths of its symbols begin with.
+        prefix: what the names of its functions begin with.
+        flag_types: how each done flag is stored, by key.
         fixed: parameters and constants, as inputs.
-        now: state, flags and actions before a step, by dotted name.
+        state, action, flags: the values before a step, by dotted name.
     """
 
     def __init__(self, env: CheckedEnv) -> None:

@@ -79,7 +79,7 @@ def _product_range(args: tuple[Interval, ...], node: Typed) -> Interval:
 def in_range(site: Site, index: Typed, size: int, what: str) -> Typed | None:
     """`index` as int64 in `[0, size)` whatever the values are; None when it was reported that it is not.
 
-    Where the surroundings ask for no proof, an index without one is checked when the code runs.
+    Where a section asks for no proof, an index without one is checked when the code runs.
     """
     text = site.written(index)
     if not is_int(index.type.dtype):

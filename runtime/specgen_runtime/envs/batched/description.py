@@ -22,7 +22,7 @@ __all__ = ["Description", "common_device", "describe_all", "differ", "joined", "
 
 @dataclass(frozen=True)
 class Description:
-    """An environment's outside.
+    """What a batch has to know of one of its environments.
 
     Attributes:
         name: of its class.

@@ -15,7 +15,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
-from specgen_runtime.envs.gym.fast_path import FLAGS, GymFastPath, no_flags
+from specgen_runtime.envs.done import FLAGS
+from specgen_runtime.envs.gym.fast_path import GymFastPath, no_flags
 from specgen_runtime.envs.gym.values import rewards_tensor
 from specgen_runtime.envs.gym.wrapper import GymWrapper
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay

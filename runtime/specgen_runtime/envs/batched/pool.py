@@ -1,4 +1,4 @@
-"""`Pool`: where the environments of a batch live, and how they are spoken to."""
+"""`Pool`: sends commands to the environments of a batch, in this process or elsewhere, and collects their answers."""
 
 from __future__ import annotations
 

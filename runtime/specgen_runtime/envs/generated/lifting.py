@@ -1,9 +1,9 @@
-"""Counters and running sums over many steps at once, bit by bit as step after step would give them.
+"""Carried values over many steps at once, bit by bit as step after step would give them: counters, sums, flags.
 
 A step function takes what it carries from the step before. Over several steps it can be called once, on
 tensors with time in front, if the carried values are known beforehand: for counters, running sums and extremes,
-flags that stay raised and affine recurrences they are.
-Time may hold several episodes, one after another; each begins with a value of its own.
+flags that stay raised and affine recurrences they are. Time may hold several episodes, one after another; each
+begins with a value of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arithmetic on the records of generated environments: carrying on, merging rows, stacking steps."""
+"""Operations on the records of generated environments: from Next to Root, merging rows, stacking steps."""
 
 from __future__ import annotations
 

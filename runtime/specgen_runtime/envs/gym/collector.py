@@ -11,9 +11,10 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from specgen_runtime.envs.collector import BlockCollector, Collector, over_time
+from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.generated.collector import RecordBlocks
 from specgen_runtime.envs.generated.records import carried, stacked
-from specgen_runtime.envs.gym.fast_path import FLAGS, GymFastPath, no_flags
+from specgen_runtime.envs.gym.fast_path import GymFastPath, no_flags
 from specgen_runtime.envs.gym.recorder import StepRecorder
 from specgen_runtime.envs.gym.values import rewards_tensor
 from specgen_runtime.envs.packing import entries_of, fast_td

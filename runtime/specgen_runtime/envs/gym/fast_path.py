@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.values import reward_tensor, value_encoder
@@ -22,9 +23,7 @@ from specgen_runtime.specs.stacks.stacked import Stacked
 if TYPE_CHECKING:
     from specgen_runtime.envs.gym.wrapper import GymWrapper
 
-__all__ = ["FLAGS", "GymFastPath", "no_flags"]
-
-FLAGS = ("done", "terminated", "truncated")
+__all__ = ["GymFastPath", "no_flags"]
 
 _SIZE = torch.Size(())
 _NO = np.zeros(1, dtype=np.bool_)

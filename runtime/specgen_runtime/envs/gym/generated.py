@@ -221,7 +221,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         """The Next records of many steps: what `_advance` gives step by step, bit by bit.
 
         Called where `_gym_lifts` is set. The function that `_advance` calls can be called once on all steps,
-        with what it carries from `counts_before` and `sums_before`.
+        with what it carries from the functions of `specgen_runtime.envs.generated.lifting`.
 
         Args:
             firsts: the Root records that the episodes begin with, `(episodes, ...)`.
