@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 
-from specgen.check.model import AgentGroup, Key
+from specgen.check.model import DONE_FLAGS, AgentGroup, Key
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
@@ -68,6 +68,12 @@ def _flag_lines(interface: EnvInterface, batch: str) -> Iterator[str]:
     flags = (field for field in interface.root if field.flag)
     for (_, shape), group in groupby(flags, lambda field: (field.key[:-1], stored(field.type))):
         found = list(group)
+        if [field.key[-1] for field in found] != list(DONE_FLAGS):
+            # Flags of other names say what each is for itself.
+            for field in found:
+                said = f"; {field.doc}" if field.doc else ""
+                yield f"{_key_text(field.key)}: bool {_dims(batch, shape)}{said}"
+            continue
         names = ", ".join(_key_text(field.key) for field in found)
         text = "; ".join(dict.fromkeys(field.doc for field in found if field.doc))
         yield f"{names}: bool {_dims(batch, shape)}" + (f"; {text}" if text else "")

@@ -166,7 +166,8 @@ def _entries(
     rewards: list[tuple[Key, Value]],
 ) -> EntriesPlan:
     """Entries in order: observations, the fields of the record, rewards."""
-    if all(field.visible and field.key == (field.name,) for field in fields):
+    apart = {key[0] for key, _ in observed}.isdisjoint(key[0] for key, _ in rewards)
+    if apart and all(field.visible and field.key == (field.name,) for field in fields):
         whole = EntryPlan(None, f"{record}._asdict()")
         return EntriesPlan(tuple(computed), (*_nested(observed), whole, *_nested(rewards)))
     listed: list[tuple[Key, Value]] = [

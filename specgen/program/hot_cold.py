@@ -88,7 +88,7 @@ def split(component: Component) -> Parts:
         None if reset is None else _finished(cut(reset, reset.outputs)),
         replace(advance, name=f"{name}_advance"),
         None if reward is None else replace(_finished(reward), name=f"{name}_reward"),
-        _finished(cut(observe, observe.outputs)) if observe is not None and observe.outputs else None,
+        None if observe is None or not observe.outputs else _observe(observe),
         tuple(promoted),
         tuple(raw.values()),
     )
@@ -99,6 +99,14 @@ def _unused(name: str, taken: Set[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _observe(whole: Program) -> Program:
+    """The observations; where none reads a value of the state, one of it still tells the rows."""
+    part = cut(whole, whole.outputs)
+    if not any(one.symbol.type.level == "batch" for one in part.inputs):
+        part = cut(witnessed(copies(whole)), whole.outputs)
+    return _finished(part)
 
 
 def _finished(program: Program) -> Program:

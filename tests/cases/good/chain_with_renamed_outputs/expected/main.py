@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=70f2daa2fc9aa6a84ff114b2bb530998d3a14fdc034441d9e81adae8ffe588f0
+# specgen: sha256=6c84838cfee138c3aca7d85e0a4b440ed7a88252f6ff34f0f26ed599b58adcb7
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -259,8 +259,10 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
         episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
         ("stats", "episode_scaled"): float32 [*batch, 1]; the sum of `reward` since the last reset
         age: int64 [*batch, 1]; steps since the last reset
-        done, terminated, truncated, late: bool [*batch, 1]; the episode is over; it ended; it was cut
-            off; the episode was cut off
+        done: bool [*batch, 1]; the episode is over
+        terminated: bool [*batch, 1]; it ended
+        truncated: bool [*batch, 1]; it was cut off
+        late: bool [*batch, 1]; the episode was cut off
         action: float32 [*batch, 1] in [-1, 1]
         ("next", "reward"): float32 [*batch, 1]
         ("next", "stats", "scaled"): float32 [*batch, 1]
