@@ -12,7 +12,7 @@ from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
 from specgen.plan.per_env import param_doc
-from specgen.plan.writer import domain_text, shape_text
+from specgen.plan.short_texts import domain_text, shape_text
 
 WIDTH = 100
 

@@ -17,7 +17,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.records import step_records
-from specgen.plan.writer import draw_text
+from specgen.plan.short_texts import draw_text
 from specgen.program.hoist import GROUP
 from specgen.program.hot_cold import Parts, split, with_constants
 from specgen.program.program import Input, Program

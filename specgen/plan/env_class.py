@@ -11,9 +11,9 @@ from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, Environme
 from specgen.plan.interface import NEXT, RECORD, ROOT, Call, EnvInterface, RecordField
 from specgen.plan.model import CallPlan
 from specgen.plan.per_env import param_plan
+from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_groups import specs_plan
 from specgen.plan.spec_text import nested
-from specgen.plan.writer import TORCH_DTYPES
 
 
 def environment_plan(

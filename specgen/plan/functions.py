@@ -11,7 +11,7 @@ from specgen.expr import DrawSite
 from specgen.plan.docs import items_doc
 from specgen.plan.interface import RECORD, Call
 from specgen.plan.model import Argument, FunctionPlan, Line
-from specgen.plan.writer import shape_text
+from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input, Program
 from specgen.program.torch_text import PrintedArgument, PrintedFunction, print_function
 

@@ -8,7 +8,7 @@ from specgen.check.model import Parameter
 from specgen.literals import literal
 from specgen.plan.env_model import ParamPlan
 from specgen.plan.model import Field
-from specgen.plan.writer import TORCH_DTYPES
+from specgen.plan.short_texts import TORCH_DTYPES
 
 _KEYWORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 

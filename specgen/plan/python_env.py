@@ -23,8 +23,8 @@ from specgen.plan.items import Item
 from specgen.plan.model import CallPlan
 from specgen.plan.python_protocol import protocol_items, setup_params
 from specgen.plan.records import step_records
+from specgen.plan.short_texts import draw_text
 from specgen.plan.spec_text import spec_code
-from specgen.plan.writer import draw_text
 from specgen.program.program import Input, Program
 
 

@@ -14,7 +14,7 @@ from specgen.plan.interface import FLAG_DOCS
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, Field, FunctionPlan, Line, ProtocolPlan, RecordPlan
 from specgen.plan.per_env import record_fields
-from specgen.plan.writer import domain_text
+from specgen.plan.short_texts import domain_text
 
 
 def protocol_items(env: CheckedEnv, source: PythonSource) -> list[Item]:

@@ -9,7 +9,7 @@ from typing import Any
 from specgen.check.model import Key
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
-from specgen.plan.writer import TORCH_DTYPES
+from specgen.plan.short_texts import TORCH_DTYPES
 
 _COMPOSITE_KEYWORDS = frozenset({"batch_size", "data_cls", "names", "step_mdp_static"})
 """Keywords of `Composite` that are no keys: a key of such a name is written in a dict."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from specgen.check.specs import CheckedSpec
 from specgen.plan.docs import wrapped
 from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.plan.short_texts import domain_text
 from specgen.plan.spec_text import spec_code
-from specgen.plan.writer import domain_text
 
 
 def plan_spec(checked: CheckedSpec) -> FunctionPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.check.model import Parameter
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.plan.docs import summary
-from specgen.plan.writer import bound_text
+from specgen.plan.short_texts import bound_text
 
 _GROUPS = {
     "env.observation": "every observation",

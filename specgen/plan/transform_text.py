@@ -9,9 +9,9 @@ from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
 from specgen.literals import formatted, literal
 from specgen.plan.model import CallPlan
+from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
 from specgen.plan.transform_model import LimitPlan
-from specgen.plan.writer import TORCH_DTYPES
 
 
 def limits(param: Parameter) -> Iterator[LimitPlan]:

@@ -11,6 +11,7 @@ from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Field, RecordPlan
+from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
 from specgen.plan.transform_model import (
@@ -24,7 +25,6 @@ from specgen.plan.transform_model import (
     TransformPlan,
 )
 from specgen.plan.transform_text import by_condition, key_literal, limits, spec_like
-from specgen.plan.writer import TORCH_DTYPES
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
