@@ -13,13 +13,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from specgen.plan.env_context import EnvContext
 from specgen_runtime.functional import index_in_range
 
 from specgen.check.env import check_env
 from specgen.check.model import CheckedEnv, Statement, identifier
 from specgen.diagnostics import Diagnostic, Sink, Span
-from specgen.expr import Binding, Type, Typed, infer, store, to_torch
+from specgen.expr import Binding, Interval, Type, Typed, infer, store, to_torch
 from specgen.expr.interpret import interpret
 from specgen.schema.load import load
 from specgen.settings import Config
@@ -139,6 +138,27 @@ def parts(node: Typed) -> Iterator[Typed]:
         yield from parts(part)
 
 
+def fixed_names(env: CheckedEnv) -> dict[str, Binding]:
+    """What every expression of an environment reads: sizes, parameters and constants."""
+    scope = {
+        name: Binding("", Type("int64", (), "lit"), Interval(size, size), static=size)
+        for name, size in env.dims.items()
+    }
+    for param in env.params:
+        scope[param.name] = Binding(f"params.{param.name}", param.type, param.interval)
+    for const in env.consts:
+        scope[const.name] = Binding(f"consts.{const.name}", const.type, const.interval)
+    return scope
+
+
+def names_before_a_step(env: CheckedEnv) -> dict[str, Binding]:
+    """State and actions, with the values that are proved of them."""
+    return {
+        entry.dotted: Binding(entry.name, entry.type, env.values.get(entry.dotted, entry.spec.interval))
+        for entry in (*env.state, *env.action)
+    }
+
+
 @dataclass
 class Walk:
     """One environment, run by the references; what the checker says of it is held against every value."""
@@ -151,22 +171,19 @@ class Walk:
     lints: dict[Span, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.context = EnvContext(self.env)
+        self.fixed = fixed_names(self.env)
+        self.now = names_before_a_step(self.env)
         self.lints = {item.span: item.code for item in self.said if item.code in ("SG814", "SG815")}
         self.types = {entry.dotted: entry.type for entry in self.env.state}
 
     def run(self) -> None:
         params = {"params.p_f": 0.375, "params.p_i": 2, "params.p_b": True, "consts.k_f_3x4": TABLE}
-        state = self.section(self.env.reset, dict(self.context.fixed), dict(params), "", ended=False)
+        state = self.section(self.env.reset, dict(self.fixed), dict(params), "", ended=False)
         ended = False
         for _ in range(STEPS):
-            self.section(
-                self.env.observe, self.context.fixed | self.context.now, params | state, "", ended=True
-            )
+            self.section(self.env.observe, self.fixed | self.now, params | state, "", ended=True)
             names = params | state | {"action": np.float32(self.rng.uniform(-1, 1))}
-            made = self.section(
-                self.env.step, self.context.fixed | self.context.now, names, "next.", ended=ended
-            )
+            made = self.section(self.env.step, self.fixed | self.now, names, "next.", ended=ended)
             if self.stopped:
                 return
             ended |= bool(made["terminated"])
