@@ -12,12 +12,14 @@ from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.chain_writes import WrittenKeys, written_entry
 from specgen.check.lints.chains import lint_instance
-from specgen.check.model import DONE_FLAGS, Checked, CheckedEnv, Entry, Key, dotted
+from specgen.check.model import Checked, CheckedEnv, Entry, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import SpecType
+from specgen.expr.symbols import Key
+from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 
 __all__ = ["CheckedChain", "check_chain"]

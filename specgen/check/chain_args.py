@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from specgen.check.model import Key
 from specgen.check.names import key_refusal, shortened
 from specgen.check.params import check_argument
 from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
+from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping, Node, Scalar, Sequence
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from specgen.check.model import DONE_FLAGS, CheckedEnv, Entry, Key, Role, dotted
+from specgen.check.model import CheckedEnv, Entry, Role, dotted
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.transform_model import CheckedTransform, Output
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import SpecType, Type
 from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.symbols import Key
+from specgen.program.program import DONE_FLAGS
 
 
 def written_entry(

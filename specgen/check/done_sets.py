@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.model import ENDING_FLAGS, CheckedEnv, Key, dotted
+from specgen.check.model import CheckedEnv, dotted
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Expr, Type
+from specgen.expr.symbols import Key
 from specgen.expr.tree import Call, Logic, Name
+from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 

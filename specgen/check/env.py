@@ -14,18 +14,7 @@ from specgen.check.groups import check_groups, check_key_group, for_all_agents, 
 from specgen.check.hints import absent, not_yet, unassigned, wrong_reset_target, wrong_step_target
 from specgen.check.lints.env import EnvToLint, lint_env
 from specgen.check.masks import check_masks
-from specgen.check.model import (
-    ENDING_FLAGS,
-    Checked,
-    CheckedEnv,
-    Declared,
-    Entry,
-    Key,
-    Parameter,
-    Role,
-    dotted,
-    reward_entry,
-)
+from specgen.check.model import Checked, CheckedEnv, Declared, Entry, Parameter, Role, dotted, reward_entry
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
@@ -37,7 +26,8 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Type
-from specgen.expr.symbols import Time
+from specgen.expr.symbols import Key, Time
+from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.fields import SpecField
 from specgen.schema.load import SchemaFile

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from specgen.check.model import (
-    Checked,
-    CheckedEnv,
-    Entry,
-    GymnasiumSource,
-    Key,
-    Role,
-    dotted,
-    reward_entry,
-)
+from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Role, dotted, reward_entry
 from specgen.check.names import key_refusal, reserved_in_env, shortened
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import SpecType
 from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES, INT_RANGES
+from specgen.expr.symbols import Key
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile, find
 from specgen.settings import identifier_fault

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, Entry, Key, dotted
+from specgen.check.model import Entry, dotted
+from specgen.expr.symbols import Key
+from specgen.program.program import DONE_FLAGS, ENDING_FLAGS
 from specgen.schema.env import Env
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from specgen.check.model import Key, Parameter, Statement
+from specgen.check.model import Parameter, Statement
 from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
+from specgen.expr.symbols import Key
 from specgen.expr.tree import Expr
 
 Variant = Literal["live", "frozen", "target"]

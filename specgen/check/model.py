@@ -23,10 +23,10 @@ from specgen.expr import (
     Typed,
     full,
 )
-from specgen.expr.symbols import Time
+from specgen.expr.symbols import Key, Time
 from specgen.literals import literal
+from specgen.program.program import DONE_FLAGS
 
-Key = tuple[str, ...]
 Role = Literal["state", "action", "observation", "reward", "done"]
 
 T = TypeVar("T")
@@ -39,16 +39,15 @@ class Checked(Generic[T]):
     value: T
 
 
-ENDING_FLAGS = ("terminated", "truncated")
-"""The done flags that end an episode: what a `step` assigns."""
-
-DONE_FLAGS = ("done", *ENDING_FLAGS)
-"""Every done flag; `done` is derived from the others."""
-
-
 def dotted(key: Key) -> str:
     """A nested key as the language writes it: `agents.reward`."""
     return ".".join(key)
+
+
+def entry_name(symbol: Symbol) -> str:
+    """What an entry of the data is in the language, behind the step with `next.`: `next.agents.x`."""
+    name = dotted(symbol.key or ())
+    return f"next.{name}" if symbol.time == "next" else name
 
 
 def identifier(name: str) -> str:

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from specgen.check.model import DONE_FLAGS, snake
+from specgen.check.model import snake
 from specgen.diagnostics import Diagnostic, Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.dtypes import CONCRETE
 from specgen.imported import NAMES_READ
+from specgen.program.program import DONE_FLAGS
 from specgen.settings import LONGEST_NAME
 
 RESERVED = frozenset(

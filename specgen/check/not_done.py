@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from specgen.check.model import ENDING_FLAGS
 from specgen.check.statements import SectionResult
 from specgen.diagnostics import Sink
 from specgen.expr import NUMBERS, Expr, Function, Interval, SourceText, infer
 from specgen.expr.dtypes import is_int
 from specgen.expr.tree import Call, Compare, Logic, Name
+from specgen.program.program import ENDING_FLAGS
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}

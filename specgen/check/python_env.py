@@ -9,16 +9,7 @@ from dataclasses import replace
 
 from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
-from specgen.check.model import (
-    ENDING_FLAGS,
-    Checked,
-    CheckedEnv,
-    Entry,
-    PythonSource,
-    dotted,
-    identifier,
-    reward_entry,
-)
+from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier, reward_entry
 from specgen.check.per_env import differing
 from specgen.check.refused import damaged, hand_over
 from specgen.check.specs import NamedSpec
@@ -26,6 +17,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Type
+from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Python
 from specgen.schema.load import SchemaFile
 from specgen.source import Scalar

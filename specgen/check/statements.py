@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from specgen.check.model import Key, Statement, identifier
+from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
 from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.unread import all_reads, report_unread
@@ -29,7 +29,7 @@ from specgen.expr import (
     parse,
     store,
 )
-from specgen.expr.symbols import Time
+from specgen.expr.symbols import Key, Time
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar

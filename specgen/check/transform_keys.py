@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
-from specgen.check.model import ENDING_FLAGS, Parameter
+from specgen.check.model import Parameter
 from specgen.check.names import Names, refused
 from specgen.check.transform_model import Output, Role
 from specgen.check.transform_names import TAKEN_VARIABLES, transform_key_refusal
@@ -16,6 +16,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import CONCRETE, SpecType, parse_type
 from specgen.expr.spec_types import flatten
+from specgen.program.program import ENDING_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import InKey, OutKey, Transform
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from specgen.check.model import DONE_FLAGS, Key, dotted
+from specgen.check.model import dotted
 from specgen.check.unread import all_reads
 from specgen.diagnostics import Note, Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import schema as rules
+from specgen.expr.symbols import Key
+from specgen.program.program import DONE_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile, find
 

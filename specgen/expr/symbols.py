@@ -11,6 +11,9 @@ from specgen.expr.interval import ANYTHING, Interval
 if TYPE_CHECKING:
     from specgen.expr.types import Type
 
+Key = tuple[str, ...]
+"""The place of an entry in a tensordict."""
+
 Time = Literal["now", "next"]
 """Before a step, or after it."""
 
@@ -36,7 +39,7 @@ class Symbol:
     type: Type = field(compare=False)
     interval: Interval = field(default=ANYTHING, compare=False)
     time: Time | None = field(default=None, compare=False)
-    key: tuple[str, ...] | None = field(default=None, compare=False)
+    key: Key | None = field(default=None, compare=False)
     span: Span | None = field(default=None, compare=False)
     alias: str = field(default="", compare=False)
 

@@ -55,7 +55,7 @@ def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: 
     return printer.show(node)
 
 
-_VIEWS: Final = ("reshape", "transpose", "narrow", "stop_grad")
+VIEWS: Final = ("reshape", "transpose", "narrow", "stop_grad")
 """Functions whose result shares the memory of their operand."""
 
 
@@ -66,7 +66,7 @@ def _views_constant(node: Typed) -> bool:
     """
     if node.op == "where" and node.args[0].type.python:
         return any(map(_views_constant, node.args[1:]))
-    if node.op in _VIEWS or (
+    if node.op in VIEWS or (
         node.op == "[]" and not any(item.type.level == "batch" for item in node.parts[1:])
     ):
         return _views_constant(node.args[0])
@@ -77,6 +77,6 @@ def _views_constant(node: Typed) -> bool:
     ):
         return False
     table = node.args[0]
-    while table.op in (*_VIEWS, "[]"):
+    while table.op in (*VIEWS, "[]"):
         table = table.args[0]
     return table.op == "name"

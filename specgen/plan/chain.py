@@ -10,13 +10,22 @@ from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
 from specgen.check.programs.chain_transforms import tables
-from specgen.expr import ANYTHING
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.functions import Planned, data_name, plan_function
-from specgen.plan.interface import FLAG_DOCS, NEXT, RECORD, ROOT, Call, EnvInterface, Extra, RecordField
+from specgen.plan.interface import (
+    FLAG_DOCS,
+    NEXT,
+    RECORD,
+    ROOT,
+    Call,
+    EnvInterface,
+    Extra,
+    RecordField,
+    entry_field,
+)
 from specgen.plan.items import Item
 from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
@@ -132,10 +141,7 @@ class _Planner:
             doc = "as the environment has it" if visible else entry.doc
         elif cell.private and not read:
             visible, key = False, entry.key
-        interval = cell.now.interval
-        return RecordField(
-            cell.name, entry.dotted, key, entry.type, interval, doc, visible=visible, flag=flag
-        )
+        return RecordField(cell.name, entry.dotted, key, entry.type, doc, visible=visible, flag=flag)
 
     def _is_extra(self, one: ChainCell) -> bool:
         """Whether a field needs a spec of its own: it is neither state nor a done flag."""
@@ -196,6 +202,4 @@ def _as_called_by_chains(call: Call) -> Call:
 
 def _reward_field(entry: Entry, name: str) -> RecordField:
     """A reward in the Next record; under another name than its own it is what the environment gave."""
-    return RecordField(
-        name, entry.dotted, entry.key, entry.type, ANYTHING, entry.doc, visible=name == entry.name
-    )
+    return replace(entry_field(entry), name=name, visible=name == entry.name)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from specgen.plan.functions import plan_function
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.program.lift import Limit, lift
-from specgen.program.lifted import FIRSTS, LENGTHS, lifted, reaches
+from specgen.program.lifted import FIRSTS, LENGTHS, lifted
 from specgen.program.program import Component, Program
 from specgen.program.torch_text import RECORDS
 
@@ -29,7 +29,7 @@ def plan_lift(component: Component, advance: Program) -> tuple[FunctionPlan, ...
     """
     found = lift(component)
     whole = lifted(component, found, advance)
-    if whole is None or not all(map(reaches, found.limits)):
+    if whole is None or not all(limit.reached for limit in found.limits):
         return ()
     return (*_stop_method(component, found.limits), _lift_method(component, whole))
 

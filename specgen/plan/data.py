@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import Key
 from specgen.expr import Type
+from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
 from specgen.plan.items import Item

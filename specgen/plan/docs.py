@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 
-from specgen.check.model import DONE_FLAGS, AgentGroup, Key
+from specgen.check.model import AgentGroup
 from specgen.expr import SpecType, Type
+from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.interface import EnvInterface
 from specgen.plan.per_env import param_doc
 from specgen.plan.short_texts import domain_text, shape_text
+from specgen.program.program import DONE_FLAGS
 
 WIDTH = 100
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import Checked, CheckedEnv, Entry
+from specgen.check.model import Checked, CheckedEnv
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.env import EnvPrograms
-from specgen.expr import full
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
 from specgen.plan.functions import Planned, entry_doc, plan_function
-from specgen.plan.interface import Call, EnvInterface, RecordField, flag_fields
+from specgen.plan.interface import Call, EnvInterface, entry_field, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
@@ -100,9 +99,9 @@ class _Planner:
 
     def __init__(self, env: CheckedEnv, parts: Parts) -> None:
         self.env = env
-        self.root = (*map(_state_field, env.state), *flag_fields(env))
+        self.root = (*map(entry_field, env.state), *flag_fields(env))
         promoted = {output.key for output in parts.promoted}
-        self.next = (*self.root, *(_reward_field(entry) for entry in env.reward if entry.key in promoted))
+        self.next = (*self.root, *(entry_field(entry) for entry in env.reward if entry.key in promoted))
         self._annotations = {
             record: f"{env.name}{record.capitalize()}" for record in ("params", "consts", "constants")
         }
@@ -158,11 +157,3 @@ def _computed(parts: Parts) -> Iterable[Input]:
     """The fields of the record of what is computed once, as inputs."""
     given = {one.symbol: one for program in parts.programs for one in program.inputs if one.group == GROUP}
     return given.values()
-
-
-def _state_field(entry: Entry) -> RecordField:
-    return RecordField(entry.name, entry.dotted, entry.key, entry.type, entry.spec.interval, entry.doc)
-
-
-def _reward_field(entry: Entry) -> RecordField:
-    return RecordField(entry.name, entry.dotted, entry.key, entry.type, full("float32"), entry.doc)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from specgen.check.model import CheckedEnv, Entry, Key, dotted
+from specgen.check.model import CheckedEnv, Entry, dotted
+from specgen.expr.symbols import Key
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
 from specgen.plan.interface import NEXT, RECORD, ROOT, Call, EnvInterface, RecordField

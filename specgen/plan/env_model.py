@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from specgen.check.model import Key
+from specgen.expr.symbols import Key
 from specgen.plan.model import CallPlan, FunctionPlan
 from specgen.plan.spec_text import CompositeCode, SpecCode
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from specgen.check.model import Entry, dotted
+from specgen.check.model import Entry, dotted, entry_name
 from specgen.expr import DrawSite
 from specgen.plan.docs import items_doc
 from specgen.plan.interface import RECORD, Call
@@ -80,7 +80,7 @@ def data_name(one: Input) -> str:
     symbol = one.symbol
     if symbol.key is None or one.kind in ("draw", "witness", "given"):
         return symbol.name
-    return f"next.{dotted(symbol.key)}" if symbol.time == "next" else dotted(symbol.key)
+    return entry_name(symbol)
 
 
 def _argument_docs(printed: PrintedFunction, describe: Callable[[Input], str]) -> Iterable[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import Checked, CheckedEnv
-from specgen.expr import full
 from specgen.plan.data import data_plan
 from specgen.plan.env_class import environment_plan
 from specgen.plan.env_model import GymPlan
-from specgen.plan.interface import EnvInterface, Extra, RecordField, flag_fields
+from specgen.plan.interface import EnvInterface, Extra, entry_field, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import CallPlan
 from specgen.plan.records import step_records
@@ -19,11 +18,9 @@ from specgen.plan.spec_text import spec_code
 def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     """Plan a Gymnasium-backed environment."""
     env = checked.value
-    observed = tuple(
-        RecordField(e.name, e.dotted, e.key, e.type, e.spec.interval, e.doc) for e in env.observation
-    )
+    observed = tuple(map(entry_field, env.observation))
     flags = flag_fields(env)
-    reward = RecordField("reward", "reward", ("reward",), env.reward[0].type, full("float32"))
+    reward = entry_field(env.reward[0])
     interface = EnvInterface(
         env,
         (*observed, *flags),

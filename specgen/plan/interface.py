@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.model import DONE_FLAGS, CheckedEnv, Entry, Key, Parameter, dotted
+from specgen.check.model import CheckedEnv, Entry, Parameter, dotted
 from specgen.check.programs.chain_state import EnvPieces
-from specgen.expr import Interval, Type, full
+from specgen.expr import Type
+from specgen.expr.symbols import Key
 from specgen.plan.spec_text import SpecCode
+from specgen.program.program import DONE_FLAGS
 
 FLAG_DOCS = {
     "done": "the episode is over",
@@ -26,7 +28,6 @@ class RecordField:
         dotted: its name in the language, without `next.`.
         key: its place in the tensordict.
         type: its type, as stored (flags and rewards are columns).
-        interval: its values.
         doc: one line.
         visible: whether it is an entry of the tensordict (a raw observation behind a transform is not).
         flag: whether it is a done flag.
@@ -36,7 +37,6 @@ class RecordField:
     dotted: str
     key: Key
     type: Type
-    interval: Interval
     doc: str = ""
     visible: bool = True
     flag: bool = False
@@ -101,6 +101,11 @@ class EnvInterface:
         return self.env.name
 
 
+def entry_field(entry: Entry) -> RecordField:
+    """An entry, as a field of records."""
+    return RecordField(entry.name, entry.dotted, entry.key, entry.type, entry.doc)
+
+
 def flag_fields(env: CheckedEnv) -> tuple[RecordField, ...]:
     """The done flags of an environment, as fields of its records."""
     return tuple(
@@ -109,7 +114,6 @@ def flag_fields(env: CheckedEnv) -> tuple[RecordField, ...]:
             dotted((*prefix, flag)),
             (*prefix, flag),
             Type("bool", env.done_dims[prefix], col=True),
-            full("bool"),
             FLAG_DOCS[flag],
             flag=True,
         )

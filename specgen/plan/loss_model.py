@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.check.model import Key
+from specgen.expr.symbols import Key
 from specgen.plan.model import CallPlan, Line
 
 

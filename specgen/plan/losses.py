@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.loss_model import CheckedLoss
-from specgen.check.model import Checked, Key, Parameter
+from specgen.check.model import Checked, Parameter
 from specgen.check.programs.loss import loss_component
 from specgen.expr import Type
+from specgen.expr.symbols import Key
 from specgen.plan.docs import hanging
 from specgen.plan.functions import plan_function
 from specgen.plan.items import Item

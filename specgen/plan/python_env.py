@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource
+from specgen.check.model import Checked, CheckedEnv, PythonSource
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
-from specgen.expr import Type
 from specgen.plan.data import data_plan
 from specgen.plan.env import consts_record, params_record
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
@@ -16,7 +15,7 @@ from specgen.plan.functions import Planned, entry_doc, plan_function
 from specgen.plan.interface import (
     EnvInterface,
     Extra,
-    RecordField,
+    entry_field,
     flag_fields,
 )
 from specgen.plan.items import Item
@@ -31,9 +30,9 @@ from specgen.program.program import Input, Program
 def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     """Plan an environment with a `python:` field."""
     env = checked.value
-    state = tuple(_field(e, e.type) for e in env.state)
-    observed = tuple(_field(e, e.type) for e in env.observation)
-    rewards = tuple(_field(e, e.type) for e in env.reward)
+    state = tuple(map(entry_field, env.state))
+    observed = tuple(map(entry_field, env.observation))
+    rewards = tuple(map(entry_field, env.reward))
     root = (*state, *observed, *flag_fields(env))
     programs = PythonEnvPrograms(env)
     component, parts = programs.parts()
@@ -119,10 +118,6 @@ def _source(env: CheckedEnv) -> PythonSource:
     if env.python is None:
         raise AssertionError("no Python class")
     return env.python
-
-
-def _field(entry: Entry, type: Type) -> RecordField:
-    return RecordField(entry.name, entry.dotted, entry.key, type, entry.spec.interval, entry.doc)
 
 
 def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import ENDING_FLAGS, CheckedEnv, Entry, Parameter, PythonSource
+from specgen.check.model import CheckedEnv, Entry, Parameter, PythonSource
 from specgen.check.programs.python_env import of_class
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
@@ -15,6 +15,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import Argument, Field, FunctionPlan, Line, ProtocolPlan, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.short_texts import domain_text
+from specgen.program.program import ENDING_FLAGS
 
 
 def protocol_items(env: CheckedEnv, source: PythonSource) -> list[Item]:

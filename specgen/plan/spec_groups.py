@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from specgen.check.model import Key
+from specgen.expr.symbols import Key
 from specgen.plan.env_model import SpecsPlan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import KeyType, SpecTypesPlan

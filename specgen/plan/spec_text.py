@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specgen.check.model import Key
 from specgen.expr import SpecType, Type
+from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.short_texts import TORCH_DTYPES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from specgen.check.model import Key
+from specgen.expr.symbols import Key
 from specgen.plan.model import DataPlan, KeyedType, KeyType
 
 MOST_TYPES = 16

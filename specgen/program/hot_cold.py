@@ -10,12 +10,13 @@ from typing import Final
 from specgen.expr import Symbol, Typed
 from specgen.program.cut import cut
 from specgen.program.fold import fold
-from specgen.program.hoist import hoist_tables
+from specgen.program.hoist import hoist
+from specgen.program.names import underscored
 from specgen.program.program import Call, Component, Output, Program
 from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
 from specgen.program.verify import verified
-from specgen.program.walk import expressions, read, rewritten, targets
+from specgen.program.walk import expressions, targets
 
 _MUCH: Final = 16
 """From how many numbers on computing something again costs more than keeping its reader with it."""
@@ -78,7 +79,8 @@ def split(component: Component) -> Parts:
         cold.append(output)
         for one in part.inputs:
             if one.kind == "given" and one.symbol not in after:
-                raw_name = _unused(f"raw_{one.symbol.name}", taken)
+                # A key may be called `raw_reward`, too.
+                raw_name = underscored(f"raw_{one.symbol.name}", taken)
                 raw[one.symbol.path] = Output(raw_name, one.symbol, "raw_reward", one.symbol.key)
     advance = _finished(cut(step, [*cells, *promoted, *raw.values()]))
     reward = _reward(recorded, cold, after, raw) if cold else None
@@ -92,13 +94,6 @@ def split(component: Component) -> Parts:
         tuple(promoted),
         tuple(raw.values()),
     )
-
-
-def _unused(name: str, taken: Set[str]) -> str:
-    """The name of a field that the record has not got yet; a key may be called `raw_reward`, too."""
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _observe(whole: Program) -> Program:
@@ -128,7 +123,7 @@ def with_constants(parts: Parts, name: str, record: str) -> Parts:
         name: what the function that computes it is called.
         record: the record that it returns.
     """
-    constants, programs = hoist_tables(name, record, parts.programs)
+    constants, programs = hoist(name, record, parts.programs)
     by_name = {program.name: program for program in programs}
 
     def found(program: Program | None) -> Program | None:
@@ -162,8 +157,4 @@ def _reward(step: Program, cold: list[Output], after: list[Symbol], raw: dict[st
     program = cut(step, cold, [*after, *renamed])
     record = None if len(cold) == 1 else f"{(step.record or '').removesuffix('Next')}Reward"
     inputs = tuple(replace(one, symbol=renamed.get(one.symbol, one.symbol)) for one in program.inputs)
-    body = tuple(
-        rewritten(one, lambda symbol: read(renamed[symbol]) if symbol in renamed else None)
-        for one in program.body
-    )
-    return replace(program, inputs=inputs, body=body, record=record)
+    return replace(program, inputs=inputs, record=record)

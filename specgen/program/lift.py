@@ -10,7 +10,7 @@ from specgen.expr import Symbol, Typed
 from specgen.expr.builtins.table import TABLE
 from specgen.program.common import value_key
 from specgen.program.inline import inline
-from specgen.program.program import Assign, Cell, Component, Program
+from specgen.program.program import DONE_FLAGS, Assign, Cell, Component, Program
 from specgen.program.walk import defined, read, reads, symbols_read
 
 Rule = Literal["kept", "shifted", "count", "sum", "max", "min", "any", "all", "affine"]
@@ -71,6 +71,11 @@ class Limit:
     number: int
     above: bool
 
+    @property
+    def reached(self) -> bool:
+        """Whether the counter runs towards the number, so that it gets there after a known number of steps."""
+        return self.counter.by > 0 if self.above else self.counter.by < 0
+
     def steps(self, first: int) -> int | None:
         """After how many steps, at least one, from a counter of `first` the flag is raised; None where it never is."""
         by, missing = self.counter.by, self.number - first
@@ -89,8 +94,6 @@ _RULES: Final[Mapping[str, Rule]] = {
     "or": "any",
     "and": "all",
 }
-_FLAGS: Final = ("terminated", "truncated", "done")
-"""The flags that end an episode; a transform's own, of another name, raises `done`."""
 _WHOLE: Final = ("int32", "int64")
 _MIRRORED: Final = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
@@ -107,7 +110,9 @@ def lift(component: Component) -> Lift:
     limits: list[Limit] = []
     undecided: list[Cell] = []
     for cell in component.cells:
-        if cell.next.type.dtype == "bool" and cell.name.split(".")[-1] in _FLAGS:
+        if (
+            cell.next.type.dtype == "bool" and cell.name.split(".")[-1] in DONE_FLAGS
+        ):  # a transform's own flag, of another name, raises `done`
             found = [_limit(solver, cell, part) for part in solver.alternatives(read(cell.next))]
             known = {(one.counter.cell.name, one.number, one.above) for one in limits}
             limits += [

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from specgen.expr import Symbol, Type, Typed, point
+from specgen.expr import Symbol, Type, Typed
 from specgen.program.cut import cut, in_order
 from specgen.program.inline import inline
-from specgen.program.lift import Lift, Lifted, Limit, Rule
+from specgen.program.lift import Lift, Lifted, Rule
 from specgen.program.program import Assign, Call, Callee, Component, Input, Output, Program, Statement
 from specgen.program.stored import copies
-from specgen.program.walk import read, store, with_body
+from specgen.program.walk import known, read, store, with_body
 
 FIRSTS: Final = "firsts"
 """The record of what each episode begins with."""
@@ -86,16 +86,7 @@ def _before(one: Lifted, first: Symbol, rows: Symbol | None) -> list[Statement]:
             made.append(Assign(symbol, value if plain else store(value, kind, like)))
             args.append(read(symbol))
     args.append(read(LENGTHS))
-    named = (("by", _whole(one.by)),) if one.rule == "count" and one.by != 1 else ()
+    named = (("by", known(one.by)),) if one.rule == "count" and one.by != 1 else ()
     function = "products_before" if one.rule == "affine" and one.term is None else _FUNCTIONS[one.rule]
     made.append(Call((cell.now,), Callee(function), tuple(args), named))
     return made
-
-
-def _whole(number: int) -> Typed:
-    return Typed("literal", Type("int64", (), "lit"), point(number), text=str(number), static=number)
-
-
-def reaches(limit: Limit) -> bool:
-    """Whether a counter runs towards its limit, so that the limit is reached after a known number of steps."""
-    return limit.counter.by > 0 if limit.above else limit.counter.by < 0

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from specgen.expr import DrawSite, Symbol, Typed
+from specgen.expr.symbols import Key
 
-Key = tuple[str, ...]
+ENDING_FLAGS: Final = ("terminated", "truncated")
+"""The done flags that end an episode: what a `step` assigns."""
+
+DONE_FLAGS: Final = ("done", *ENDING_FLAGS)
+"""Every done flag; `done` is derived from the others."""
 
 InputKind = Literal[
     "param",  # a Python number of the constructor

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from specgen.expr import Symbol, Typed, point
-from specgen.expr.builtins.table import TABLE
-from specgen.expr.relayout import relayout
-from specgen.expr.types import Type
+from specgen.expr import Symbol
 from specgen.program.program import Assign, Call, Callee, Cell, Output, Program
 from specgen.program.verify import verified
-from specgen.program.walk import read, store
+from specgen.program.walk import known, read, store, where
 
 
 @verified("any")
@@ -35,16 +32,15 @@ def restart(parts: tuple[Program, Program], cells: Sequence[Cell]) -> Program:
     body: list[Assign | Call] = [step]
     for one in reset.inputs:
         if one.kind == "witness":
-            false = Typed("literal", Type("bool", (), "lit"), point(False), static=False)
             fresh[one.symbol] = replace(one.symbol, path=f"{path}.{one.symbol.name}")
-            body.append(Assign(fresh[one.symbol], store(false, one.symbol.type, done)))
+            body.append(Assign(fresh[one.symbol], store(known(False), one.symbol.type, done)))
     begin, first = _call(reset, f"{path}.fresh", fresh)
     body.append(begin)
     outputs: list[Output] = []
     for cell in cells:
         name = cell.name.replace(".", "_")
         target = replace(after[name], path=f"{path}.{name}", name=f"root_{name}", time="now", key=cell.key)
-        body.append(Assign(target, store(_merged(done, first[name], after[name]), target.type)))
+        body.append(Assign(target, store(where(done, first[name], after[name]), target.type)))
         outputs.append(Output(name, target, "cell", cell.key))
     inputs = dict.fromkeys(one for one in (*advance.inputs, *reset.inputs) if one.kind != "witness")
     return Program(f"{path.replace('.', '_')}", tuple(inputs), tuple(body), tuple(outputs), reset.record)
@@ -59,17 +55,3 @@ def _call(program: Program, path: str, given: Mapping[Symbol, Symbol]) -> tuple[
     args = tuple(read(given.get(one.symbol, one.symbol)) for one in program.inputs)
     fields = tuple(made) if program.record is not None else ()
     return Call(tuple(made.values()), Callee(program.name, program), args, fields=fields), made
-
-
-def _merged(done: Symbol, fresh: Symbol, after: Symbol) -> Typed:
-    """The fresh value in the rows that are done, what came of the step in the others."""
-    kind = replace(after.type, col=False)
-    where = Typed(
-        "where",
-        kind,
-        fresh.interval.hull(after.interval),
-        (read(done), read(fresh), read(after)),
-        {"operand_dtype": kind.dtype},
-        builtin=TABLE["where"],
-    )
-    return relayout(where)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from specgen.expr import Symbol, Type, Typed
 from specgen.expr.relayout import relayout
 from specgen.program.cut import in_order
-from specgen.program.program import Assign, Program, Statement
+from specgen.program.program import DONE_FLAGS, Assign, Program, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import (
     defined,
@@ -190,9 +190,6 @@ def _stored_rank(symbol: Symbol) -> int:
     return symbol.type.rank + symbol.type.col
 
 
-_FLAGS = ("done", "terminated", "truncated")
-
-
 def _witness(target: Symbol, type: Type, seen: Sequence[Symbol], program: Program) -> Symbol | None:
     """The tensor that a value without rows takes them from: what stood under its key, or one that is stored alike."""
     marked = next((one.symbol for one in program.inputs if one.kind == "witness"), None)
@@ -203,6 +200,6 @@ def _witness(target: Symbol, type: Type, seen: Sequence[Symbol], program: Progra
     alike = [s for s in seen if (s.type.dims, s.type.col, s.type.dtype) == (type.dims, type.col, "bool")]
     after = [s for s in alike if s.time == "next"]
     done = [s for s in alike if s.time == "now" and s.key is not None and s.key[-1] == "done"]
-    flag = key is not None and key[-1] in _FLAGS
+    flag = key is not None and key[-1] in DONE_FLAGS
     found = (after or done or own if flag else own or after) or alike or sorted(seen, key=_stored_rank)
     return found[0] if found else None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from specgen.expr import Symbol, Typed
-from specgen.expr.builtins.table import TABLE
-from specgen.expr.relayout import relayout
 from specgen.program.program import Assign, Carried, Region, Statement
-from specgen.program.walk import read, reads, reads_symbol, store, symbols_read, targets
+from specgen.program.walk import read, reads, reads_symbol, store, symbols_read, targets, where
 
 
 @dataclass(frozen=True)
@@ -64,19 +62,9 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
 
 def _handed_on(region: Region, one: Carried) -> Typed:
     """What the next iteration starts with: in the rows that are finished, what this one started with."""
-    after, before = read(one.after), read(one.inner)
     if region.mask is None or one.inner == region.mask:
-        return after
-    kind = one.inner.type
-    where = Typed(
-        "where",
-        replace(kind, col=False),
-        one.inner.interval.hull(one.after.interval),
-        (read(region.mask), before, after),
-        {"operand_dtype": kind.dtype},
-        builtin=TABLE["where"],
-    )
-    return store(relayout(where), kind)
+        return read(one.after)
+    return store(where(region.mask, one.inner, one.after), one.inner.type)
 
 
 def _scan(region: Region, printer: FunctionPrinter) -> list[str]:

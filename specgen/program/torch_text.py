@@ -10,6 +10,7 @@ from typing import Final, TypeGuard, cast
 from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
+from specgen.program.names import numbered
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
@@ -150,9 +151,7 @@ class _Printer:
         )
 
     def _unused(self, wanted: str) -> str:
-        name, count = wanted, 2
-        while name in self.taken:
-            name, count = f"{wanted}_{count}", count + 1
+        name = numbered(wanted, self.taken)
         self.taken.add(name)
         return name
 

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import is_
 
-from specgen.expr import Symbol, Type, Typed
+from specgen.expr import Symbol, Type, Typed, point
+from specgen.expr.builtins.table import TABLE
+from specgen.expr.relayout import relayout
 from specgen.expr.types import At, IndexItem
+from specgen.literals import literal
 from specgen.program.program import Assign, Call, Carried, Program, Region, Statement
 
 Substitution = Callable[[Symbol], Typed | None]
@@ -22,6 +25,21 @@ def read(symbol: Symbol) -> Typed:
 def reads_symbol(expr: Typed) -> bool:
     """Whether an expression is a symbol and nothing else, whose value is not known at build."""
     return expr.op == "name" and expr.symbol is not None and expr.static is None
+
+
+def known(value: bool | int) -> Typed:
+    """A truth value or a whole number that is known at build."""
+    dtype = "bool" if isinstance(value, bool) else "int64"
+    return Typed("literal", Type(dtype, (), "lit"), point(value), text=literal(value), static=value)
+
+
+def where(flag: Symbol, then: Symbol, otherwise: Symbol) -> Typed:
+    """`then` in the rows of a stored flag, `otherwise` in the others; both are stored alike."""
+    kind = replace(then.type, col=False)
+    operands = (read(flag), read(then), read(otherwise))
+    values = then.interval.hull(otherwise.interval)
+    options = {"operand_dtype": kind.dtype}
+    return relayout(Typed("where", kind, values, operands, options, builtin=TABLE["where"]))
 
 
 def store(value: Typed, type: Type, like: Symbol | None = None) -> Typed:

@@ -97,8 +97,8 @@ def test_what_is_computed_once_is_given_to_the_rest(seed: int) -> None:
         return
     given_values = inputs_of(program, seed)
     expected = run(program, given_values)
-    once, each = hoist(verify(inline(program)))
-    made = run(verify(once), given_values)
+    once, (each,) = hoist("random_constants", "Constants", [verify(inline(program))], ("param", "const"))
+    made = {} if once is None else run(verify(once), given_values)
     verify(each)
     constants = {one.symbol: made[one.symbol.name] for one in each.inputs if one.group == GROUP}
     assert_same(run(each, {**given_values, **constants}), expected, "hoist")

@@ -9,13 +9,14 @@ from specgen.check.lints.declared import warn_unread_declarations
 from specgen.check.lints.draws import warn_one_noise
 from specgen.check.lints.flow import Flow, structure_of
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.model import ENDING_FLAGS, CheckedFunction, Declared, Entry, Parameter, Statement, dotted
+from specgen.check.model import CheckedFunction, Declared, Entry, Parameter, Statement, dotted
 from specgen.check.specs import NamedSpec
 from specgen.check.statements import SectionResult
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.diagnostics.rules import unread as unread_rules
 from specgen.expr.tree import Literal, Logic, Name, names_read, subexpressions
+from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 

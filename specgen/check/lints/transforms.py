@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.model import DONE_FLAGS, Statement
+from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import value_reads
 from specgen.check.transform_model import Output, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.expr.tree import names_read
+from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 

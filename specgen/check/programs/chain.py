@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
-from specgen.check.model import Key, snake
+from specgen.check.model import snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
 from specgen.check.programs.chain_state import PRIVATE, ChainCell, ChainState, EnvPieces
 from specgen.check.programs.chain_transforms import apply_transform
-from specgen.check.programs.env import NOT_DONE, known
+from specgen.check.programs.env import NOT_DONE
+from specgen.expr.symbols import Key
+from specgen.program.names import underscored
 from specgen.program.program import Cell, Component, Input, Output, Program
-from specgen.program.walk import store
+from specgen.program.walk import known, store
 
 
 class ChainPrograms:
@@ -135,9 +137,7 @@ def _unused(chain: CheckedChain, wanted: str) -> str:
     """A Python name for a value that has no key of its own: no key of the chain is called so."""
     taken = {entry.name for entry in (*chain.entries.values(), *chain.actions)}
     taken |= {entry.name for entry in chain.env.value.entries}
-    while wanted in taken:
-        wanted += "_"
-    return wanted
+    return underscored(wanted, taken)
 
 
 def _private(cell: Cell, name: str, key: Key) -> Cell:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from specgen.check.model import DONE_FLAGS, ENDING_FLAGS, Entry, dotted, identifier
+from specgen.check.model import Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState
 from specgen.check.programs.chain_transforms import environment_actions
 from specgen.check.programs.env import either
 from specgen.expr import ANYTHING, Symbol
 from specgen.expr.symbols import Time
-from specgen.program.program import Call, Callee, Cell, Component, Input, Program
+from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Call, Callee, Cell, Component, Input, Program
 from specgen.program.walk import read
 
 

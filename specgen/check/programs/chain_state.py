@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from specgen.check.chain_model import CheckedChain
-from specgen.check.model import Entry, Key, dotted
+from specgen.check.model import Entry, dotted
 from specgen.check.programs.body import Body
-from specgen.check.programs.env import NOT_DONE, known
+from specgen.check.programs.env import NOT_DONE
 from specgen.expr import Symbol, Typed, full
-from specgen.expr.symbols import Time
+from specgen.expr.symbols import Key, Time
 from specgen.program.hot_cold import Parts
 from specgen.program.program import Cell, Component, Input
-from specgen.program.walk import read, store
+from specgen.program.walk import known, read, store
 
 Moment = Literal["reset", "now", "next"]
 """At a reset, at the root of a step, and after it: each key has a value at each, which transforms replace in turn."""

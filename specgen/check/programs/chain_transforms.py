@@ -7,14 +7,15 @@ from typing import Literal
 
 from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
-from specgen.check.model import Constant, Entry, Key, dotted, identifier, snake
+from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState, Moment
-from specgen.check.programs.env import either, known
+from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
 from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input
-from specgen.program.walk import read, store
+from specgen.program.walk import known, read, store
 
 
 def apply_transform(state: ChainState, instance: Instance) -> None:

@@ -5,24 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.done_sets import joined_flags
-from specgen.check.model import (
-    DONE_FLAGS,
-    ENDING_FLAGS,
-    CheckedEnv,
-    CheckedFunction,
-    Entry,
-    Key,
-    Statement,
-    dotted,
-    identifier,
-    snake,
-)
+from specgen.check.model import CheckedEnv, CheckedFunction, Entry, Statement, dotted, identifier, snake
 from specgen.check.programs.body import Body
-from specgen.expr import Symbol, Type, Typed, full, point
+from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
-from specgen.program.program import Cell, Component, Input, Output, Program
+from specgen.expr.symbols import Key
+from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Cell, Component, Input, Output, Program
 from specgen.program.stored import witnessed
-from specgen.program.walk import read, store
+from specgen.program.walk import known, read, store
 
 COLUMN = Type("bool", (), col=True)
 """How a done flag of the root is stored."""
@@ -283,11 +273,6 @@ class EnvPrograms:
 def either(one: Symbol, other: Symbol, type: Type = COLUMN) -> Typed:
     """`one or other`, of two stored flags."""
     return Typed("or", type, full("bool"), (read(one), read(other)), builtin=TABLE["or"])
-
-
-def known(value: bool) -> Typed:
-    """A truth value that is known at build."""
-    return Typed("literal", Type("bool", (), "lit"), point(value), text=str(value), static=value)
 
 
 def _fixed(env: CheckedEnv) -> tuple[Input, ...]:

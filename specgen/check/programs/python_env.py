@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from specgen.check.model import ENDING_FLAGS, CheckedEnv, Entry, PythonSource, dotted, identifier
+from specgen.check.model import CheckedEnv, Entry, PythonSource, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE, EnvPrograms, either
 from specgen.expr import ANYTHING, Symbol, Type, Typed
 from specgen.program.hot_cold import Parts
-from specgen.program.program import Call, Callee, Cell, Component, Effect, Input, Output, Program
+from specgen.program.program import (
+    ENDING_FLAGS,
+    Call,
+    Callee,
+    Cell,
+    Component,
+    Effect,
+    Input,
+    Output,
+    Program,
+)
 from specgen.program.stored import tidy
 from specgen.program.walk import read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from specgen.check.model import identifier, snake
+from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
@@ -35,7 +35,7 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
     """The programs of a phase: what always exists first, then one for each optional parameter."""
     body = Body(f"transforms.{transform.name}.{phase}")
     inputs = _inputs(transform, phase)
-    data = {data_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
+    data = {entry_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
     groups: dict[str | None, list[str]] = {}
     for statement in transform.phase(phase):
@@ -77,11 +77,6 @@ def output_of(transform: CheckedTransform, target: str) -> TransformOutput | Non
     """The output that a target of a phase is; None for a local value, or a role of an inverse."""
     name = target.removeprefix("next.")
     return next((output for output in transform.outputs if output.name == name), None)
-
-
-def data_name(symbol: Symbol) -> str:
-    """The name of a role or an output, as the language writes it: `next.step_count`."""
-    return f"{'next.' if symbol.time == 'next' else ''}{(symbol.key or ('',))[0]}"
 
 
 def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
