@@ -70,6 +70,7 @@ TRANSFORM_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "clone",
         "close",
         "container",
+        "dropped_keys",
         "empty_cache",
         "enable_inv_on_reset",
         "in_keys",

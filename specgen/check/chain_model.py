@@ -42,6 +42,7 @@ class Instance:
         params: the value of every parameter; ``None`` where an optional one is not given.
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
+        dropped: the keys that nobody sees behind it, as the language writes them.
     """
 
     path: str
@@ -50,6 +51,7 @@ class Instance:
     params: Mapping[str, Any]
     rows: tuple[Row, ...]
     inverse_rows: tuple[Row, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def derives_done(self) -> bool:

@@ -38,6 +38,7 @@ def infer(
     draw_prefix: str = "draw",
     dtype: str | None = None,
     prove: bool = True,
+    decide: bool = False,
 ) -> Typed | None:
     """The typed tree of `expr`, or None when `sink` got the reasons why there is none.
 
@@ -52,9 +53,10 @@ def infer(
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
         prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
             `in_range` around it, which raises for what is.
+        decide: Whether a branch of `where` that is known never to be taken is left out, whatever it says.
 
     """
-    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove)
+    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, decide)
     typed = inferrer.visit(expr)
     return None if typed is None else relayout(typed)
 
@@ -69,12 +71,14 @@ class _Inferrer:
         draw_prefix: str,
         dtype: str | None,
         prove: bool,
+        decide: bool,
     ) -> None:
         self._scope = scope
         self._source = source
         self._sink = sink
         self.functions = functions
         self.prove = prove
+        self._decide = decide
         self._draw_prefix = draw_prefix
         self._draws = 0
         self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"
@@ -248,7 +252,12 @@ class _Inferrer:
         if isinstance(own, Function):
             site = bind(self, CALL, expr, function=own)
             return None if site is None else self._declared_call(site, name)
-        hidden = own is None and name in self._scope
+        if self._decide and name == "where" and len(expr.args) == 3 and not expr.keywords and own is None:
+            condition = self.visit(expr.args[0])
+            if condition is not None and isinstance(condition.static, bool):
+                return self.visit(expr.args[1 if condition.static else 2])
+        # The members of an enum are no names elsewhere.
+        hidden = own is None and name in self._scope and self._scope[name].what != "word"
         builtin = own if own is not None else TABLE.get(name) if name in CALLABLE and not hidden else None
         if builtin is None:
             self._unknown_function(expr)

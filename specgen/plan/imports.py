@@ -177,36 +177,41 @@ def _specs(plan: SpecsPlan) -> Iterator[str]:
 def _transform(plan: TransformPlan) -> Iterator[str]:
     yield "GeneratedTransform"
     yield from _words(*plan.rows)
-    for argument in plan.args:
+    for argument in plan.annotations:
         yield from _words(argument.annotation, argument.default)
-    if plan.names:
-        yield "leaf_name"
+    yield from _words(*plan.args, *(value for _, value in (*plan.keys, *plan.names)))
+    if plan.follows:
+        yield from ("ClassVar", "Follows", "Mapping")
+        yield from _words(plan.follows)
+    if plan.maps:
+        yield from ("ClassVar", "Mapping")
     for param in plan.params:
         if param.tensor:
             yield from ("Tensor", "as_float_tensor")
+        if param.listed:
+            yield "as_ints"
         for limit in param.limits:
             yield from _words(limit.condition)
     for binding in plan.bindings:
         yield "EnvBase"
-        yield from _words(*binding.args)
-        for output in binding.outputs:
-            yield from _value(output.made)
+        yield from _words(*(keys for _, keys in binding.lines))
     if plan.added_specs is not None:
         yield from ("NestedKey", "TensorSpec")
         for _, outputs in plan.added_specs.groups:
             for _, spec in outputs:
                 yield from _value(spec)
                 yield from _words(*spec.args)
-    for phase in (plan.reset, plan.step):
+    for phase in (plan.reset, plan.step, plan.map):
         if phase is not None:
             yield "TensorDictBase"
             for block in phase.blocks:
                 yield from _value(block.call)
-    for moment in (plan.map, plan.inverse):
+    for moment in (plan.tensor_map, plan.inverse):
         if moment is not None:
-            yield from ("Tensor", "TensorDictBase", "TensorSpec")
-            yield from (moment.call.function, moment.spec.function)
-            yield from _words(*moment.spec.args)
+            yield from ("Tensor", moment.call.function)
+            if moment.spec is not None:
+                yield from ("TensorSpec", moment.spec.function)
+                yield from _words(*moment.spec.args)
 
 
 def _loss(plan: LossPlan) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.expr.dtypes import is_abstract
@@ -20,13 +21,13 @@ class PhaseFunction:
     Attributes:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
-        when: the optional parameter that must be given; ``None`` for what always exists.
+        when: what must hold of the parameters; ``None`` for what always exists.
     """
 
     plan: FunctionPlan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    when: str | None = None
+    when: Condition | None = None
 
     @property
     def name(self) -> str:
@@ -35,7 +36,7 @@ class PhaseFunction:
 
 
 def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunction]:
-    """The functions of a phase: what always exists first, then one for each optional parameter."""
+    """The functions of a phase: what always exists first, then one for each condition on parameters."""
     return [_function(transform, phase, one) for one in phase_programs(transform, phase)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from specgen.check.conditions import Condition
 from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
 from specgen.literals import formatted, literal
@@ -17,31 +18,60 @@ from specgen.plan.transform_model import LimitPlan
 def limits(param: Parameter) -> Iterator[LimitPlan]:
     """What must hold of a parameter."""
     name = param.name
+    if param.kind == "enum":
+        words = literal(param.choices)
+        yield LimitPlan(
+            f"{name} in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
+        )
     value = f"self.{name}" if param.kind == "tensor" else name
     for sign, bound in param.range:
         limit = literal(bound)
         holds = f"{value} {sign} {limit}"
+        if param.kind in ("ints", "int_or_ints"):
+            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
         if param.kind == "tensor":
             holds = f"bool(({holds}).all())"
         yield LimitPlan(holds, formatted(f"{name} must be {sign} {limit}, got ", name))
 
 
-def by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Output]]]:
-    """Outputs by the optional parameter that they need: those that always exist first."""
-    groups: dict[str | None, list[Output]] = {}
+def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
+    """Outputs by the condition under which they exist: those that always do first."""
+    groups: dict[Condition | None, list[Output]] = {}
     for output in outputs:
         groups.setdefault(output.when, []).append(output)
-    return sorted(groups.items(), key=lambda item: (item[0] is not None, item[0] or ""))
+    return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
 
 
-def spec_like(output: Output, like: str) -> CallPlan:
+def spec_like(output: Output, like: str | None) -> CallPlan:
     """The spec of an output, made from that of the input `like`."""
     dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
+    given = like or "self._rows_spec()"
+    if output.dims is not None:
+        given = f"shaped_like({given}, {literal(output.dims)})"
     if output.dtype == "bool":
-        return CallPlan("flag_like", (like,))
+        return CallPlan("flag_like", (given,))
     if output.interval is not None:
-        return CallPlan("bounded_like", (like, *map(_number, output.interval), *dtype))
-    return CallPlan("unbounded_like", (like, *dtype))
+        return CallPlan("bounded_like", (given, *map(_number, output.interval), *dtype))
+    return CallPlan("unbounded_like", (given, *dtype))
+
+
+def follows_text(outputs: Iterable[Output]) -> str:
+    """The class attribute that tells how specs follow from what is computed; empty where all are declared."""
+    found = [o for o in outputs if o.image is not None and not (o.declared and o.dtype == "bool")]
+    lines = [f"{literal(output.name)}: {_follows(output)}" for output in found]
+    return f"{{{', '.join(lines)}}}" if lines else ""
+
+
+def _follows(output: Output) -> str:
+    assert output.image is not None
+    args = [literal(output.image)]
+    values = output.values
+    if output.image == "same" and output.source is not None and not output.dtype:
+        args.append(f"source={literal(output.source)}")
+    elif values is not None:
+        args += [f"low={_number(values.low)}"] if math.isfinite(values.low) else []
+        args += [f"high={_number(values.high)}"] if math.isfinite(values.high) else []
+    return f"Follows({', '.join(args)})"
 
 
 def _number(value: float) -> str:

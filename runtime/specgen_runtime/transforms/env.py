@@ -229,7 +229,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     def _assign_private_carries(self) -> bool:
         chain = leaves(self._transform)
-        written = {key for entry in chain for key in entry.out_keys}
+        written = {key for entry in chain for key in _rewritten_by(entry)}
         state = written.intersection(self.base_env.state_keys).intersection(self.base_env.observation_keys)
         owner = f"e{self._first_index}"
         private = {key: private_key(key, owner) for key in sorted(state, key=str) if not is_private(key)}
@@ -237,9 +237,13 @@ class TransformedEnv(EnvBase[TensorDict]):
         self._private_state = private
         for index, entry in enumerate(chain):
             if isinstance(entry, BoundTransform) and (wanted := entry.carry_keys):
-                rewritten = {key for later in chain[index + 1 :] for key in later.out_keys}
+                rewritten = {key for later in chain[index + 1 :] for key in _rewritten_by(later)}
                 changed |= entry._set_private(self._first_index + index, rewritten.intersection(wanted))
         return changed
+
+    def _index_of(self, transform: Transform) -> int:
+        """The place of a transform in the chain."""
+        return next(index for index, entry in enumerate(leaves(self._transform)) if _holds(entry, transform))
 
     @property
     def _first_index(self) -> int:
@@ -394,6 +398,11 @@ class TransformedEnv(EnvBase[TensorDict]):
     def __repr__(self) -> str:
         inside = f"env={self.base_env!r},\ntransform={self._transform!r}"
         return f"{type(self).__name__}(\n{indent(inside, '    ')})"
+
+
+def _rewritten_by(entry: Transform) -> list[NestedKey]:
+    """The entries that are not behind `entry` what they are before it."""
+    return [*entry.out_keys, *(entry.dropped_keys if isinstance(entry, BoundTransform) else ())]
 
 
 def _holds(entry: Transform, wanted: Transform) -> bool:
