@@ -78,7 +78,7 @@ def infer_function(
     if typed is None or not sound:
         return None
     like = next((names[param] for param, kind, _ in params if kind.level == "batch"), None)
-    dims = typed.type.dims or ()
+    dims = typed.type.sizes
     body = to_torch(typed, dims=dims, like=like)
     kind = Type(typed.type.dtype, dims)
     function = Function(name, text, tuple((p, t) for p, t, _ in params), kind, typed.interval, prefix)

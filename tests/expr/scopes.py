@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.expr import ANYTHING, Binding, Interval, Level, Static, Type, full, point
+from specgen.expr.sizes import ANY_DIMS
 
 
 def bound(
@@ -27,7 +28,7 @@ def dim(value: int) -> Binding:
 
 
 def pattern(text: str, dtype: str = "any", level: Level = "batch") -> Binding:
-    return Binding(text, Type(dtype, None, level), ANYTHING)
+    return Binding(text, Type(dtype, ANY_DIMS, level), ANYTHING)
 
 
 PENDULUM = {
