@@ -311,7 +311,9 @@ class _Parser:
         start, token = cursor.peek.start, cursor.peek
         new = self._patterns and token.kind == "name" and token.text not in cursor.dims
         if new and cursor.after.text in (",", "]", ")"):
-            return Sym.named(cursor.take().text)
+            made = Sym.named(cursor.take().text)
+            cursor.dims = {**cursor.dims, token.text: made}
+            return made
         value = size(cursor)
         if isinstance(value, float) or limits(value)[1] < 1:
             message = f"{what} is a positive whole number, not {value}"
