@@ -11,6 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
+from specgen_runtime.transforms.offline import map_moments
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Transform(nn.Module):
         return self._inverse_map(tensordict, tolerant=True)
 
     def forward(self, tensordict: TensorDictBase | None = None, **tensors: Tensor) -> Any:
-        """Transform data from elsewhere, such as a replay buffer.
+        """Transform data from elsewhere, such as a replay buffer; entries under ``"next"`` as those at the root.
 
         Args:
             tensordict: the data; modified and returned.
@@ -188,7 +189,9 @@ class Transform(nn.Module):
         return self._offline(tensordict)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict, self._missing_tolerance)
+        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
+            self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
+        return tensordict
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         for in_key, out_key in self._pairs():
