@@ -13,7 +13,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import CONCRETE, INT_RANGES, holds, is_abstract, is_float, is_int
 from specgen.expr.interval import Interval, full, monotone, store
-from specgen.expr.printer import Printed, Printer, call, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dims, limits
 from specgen.expr.types import Static, Type, Typed
 
@@ -98,7 +98,7 @@ def _like(name: str, value: float) -> Builtin:
         return site.node(x.type)
 
     def show(node: Typed, printer: Printer) -> Printed:
-        return call(f"torch.{name}", printer.text(node.args[0]))
+        return printer.call(f"torch.{name}", printer.text(node.args[0]))
 
     return Builtin(
         name=name,
@@ -127,7 +127,7 @@ def _show_full_like(node: Typed, printer: Printer) -> Printed:
     x, value = node.args
     if node.type.python:
         return printer.number(value, node.type.dtype)
-    return call("torch.full_like", printer.text(x), printer.number(value, node.type.dtype).text)
+    return printer.call("torch.full_like", printer.text(x), printer.number(value, node.type.dtype).text)
 
 
 def _infer_arange(site: Site) -> Typed | None:

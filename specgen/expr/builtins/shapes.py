@@ -12,7 +12,7 @@ from specgen.expr.builtins.constants import number
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest, joined_open
 from specgen.expr.interval import Interval
-from specgen.expr.printer import ATOM, MUL, Printed, Printer, call, method, tuple_text
+from specgen.expr.printer import ATOM, MUL, Printed, Printer, method, tuple_text
 from specgen.expr.sizes import LARGEST, Dims, Rest, limits, may_be_at_most
 from specgen.expr.types import Type, Typed
 
@@ -48,7 +48,7 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
         texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
     else:
         texts = [printer.show(arg).text for arg in node.args]
-    return call("torch.stack", tuple_text(texts), f"dim={axis_text(axis, dims, printer)}")
+    return printer.call("torch.stack", tuple_text(texts), f"dim={axis_text(axis, dims, printer)}")
 
 
 def _infer_concat(site: Site) -> Typed | None:
@@ -99,11 +99,11 @@ def _show_concat(node: Typed, printer: Printer) -> Printed:
         parts = [_concat_part(arg, axis, printer) for arg in node.args]
         if any(repeated for _, repeated in parts):
             pieces = [text if repeated else tuple_text([text]) for text, repeated in parts]
-            return call("torch.cat", " + ".join(pieces), f"dim={axis}")
-        return call("torch.cat", tuple_text(text for text, _ in parts), f"dim={axis}")
+            return printer.call("torch.cat", " + ".join(pieces), f"dim={axis}")
+        return printer.call("torch.cat", tuple_text(text for text, _ in parts), f"dim={axis}")
     batch = node.type.level == "batch"
     texts = [printer.filled(arg, node.type.dtype, arg.type.sizes, batch=batch).text for arg in node.args]
-    return call("torch.cat", tuple_text(texts), f"dim={axis}")
+    return printer.call("torch.cat", tuple_text(texts), f"dim={axis}")
 
 
 def _concat_part(arg: Typed, axis: str, printer: Printer) -> tuple[str, bool]:
@@ -137,7 +137,7 @@ def _show_tile(node: Typed, printer: Printer) -> Printed:
     assert isinstance(count, Typed)
     if not isinstance(axis, int):
         text = f"({printer.text(node.args[0])},) * {printer.text(count, MUL + 1)}"
-        return call("torch.cat", text, f"dim={axis_text(axis, node.type.dims, printer)}")
+        return printer.call("torch.cat", text, f"dim={axis_text(axis, node.type.dims, printer)}")
     repeats = [printer.text(count), *["1"] * (node.type.rank - axis - 1)]
     return method(printer.logical(node.args[0]), "tile", tuple_text(repeats))
 
