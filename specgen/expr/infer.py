@@ -129,7 +129,7 @@ class _Inferrer:
                 values,
                 start=expr.start,
                 end=expr.end,
-                text=binding.text,
+                text="" if binding.symbol is None else binding.symbol.name,
                 static=static,
                 symbol=binding.symbol,
             )
