@@ -5,5 +5,14 @@ from specgen_runtime.transforms.compose import Compose
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
 
-__all__ = ["Compose", "FunctionTransform", "GeneratedTransform", "Transform", "TransformedEnv"]
+__all__ = [
+    "Compose",
+    "FunctionTransform",
+    "GeneratedTransform",
+    "ModuleTransform",
+    "RayModuleTransform",
+    "Transform",
+    "TransformedEnv",
+]
