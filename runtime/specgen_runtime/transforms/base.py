@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.transforms.dispatch import call_with
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
+from specgen_runtime.transforms.offline import map_moments
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Transform(nn.Module):
         return self._inverse_map(tensordict, tolerant=True)
 
     def forward(self, *data: Any, **tensors: Any) -> Any:
-        """Transform data from elsewhere, such as a replay buffer.
+        """Transform data from elsewhere, such as a replay buffer; entries under ``"next"`` as those at the root.
 
         Args:
             data: a tensordict, modified and returned; or tensors, in the order of `in_keys`.
@@ -193,7 +194,9 @@ class Transform(nn.Module):
         )
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict, self._missing_tolerance)
+        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
+            self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
+        return tensordict
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         for in_key, out_key in self._pairs():
