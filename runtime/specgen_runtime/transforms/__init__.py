@@ -6,6 +6,7 @@ from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
+from specgen_runtime.transforms.primer import TensorDictPrimer
 
 __all__ = [
     "Compose",
@@ -13,6 +14,7 @@ __all__ = [
     "GeneratedTransform",
     "ModuleTransform",
     "RayModuleTransform",
+    "TensorDictPrimer",
     "Transform",
     "TransformedEnv",
 ]
