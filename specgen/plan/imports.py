@@ -175,8 +175,12 @@ def _specs(plan: SpecsPlan) -> Iterator[str]:
 
 
 def _transform(plan: TransformPlan) -> Iterator[str]:
-    yield "GeneratedTransform"
+    yield "GeneratedTransform" if plan.recursion is None else "RecursionTransform"
     yield from _words(*plan.rows)
+    if plan.recursion is not None:
+        yield from ("Tensor", "Recorded")
+        for _, call in plan.recursion.calls:
+            yield call.function
     for argument in plan.args:
         yield from _words(argument.annotation, argument.default)
     if plan.names:

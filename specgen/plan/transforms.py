@@ -24,6 +24,7 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import by_condition, key_literal, limits, spec_like
 
 
@@ -41,6 +42,7 @@ class _Planner:
         self.functions = {
             phase: phase_functions(transform, phase) for phase in ("reset", "step", "map", "inverse")
         }
+        self.recursion = recursion_functions(transform)
         self.sequential = bool(transform.step)
 
     def run(self) -> list[Item]:
@@ -54,6 +56,7 @@ class _Planner:
                 )
             )
         items += [function.plan for functions in self.functions.values() for function in functions]
+        items += [function.plan for function in self.recursion]
         items.append(self._class())
         return items
 
@@ -86,7 +89,7 @@ class _Planner:
             sequential=self.sequential,
             invertible=self.backward is not None,
             args=tuple(self._argument(name) for name in transform.signature),
-            keys=tuple(name for name in transform.signature if _names_keys(name)),
+            keys=tuple(name for name in transform.signature if _of_base(name)),
             names=tuple(output.keyword for output in transform.outputs if output.keyword is not None),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(self._binding(role) for role in (self.forward, self.backward) if role is not None),
@@ -96,6 +99,8 @@ class _Planner:
             step=self._phase("step", "next_tensordict") if self.sequential else None,
             map=self._map() if transform.map and not self.sequential else None,
             inverse=self._inverse(self.backward) if self.backward is not None else None,
+            recursion=plan_recursion(transform, self.recursion),
+            refuses_offline=transform.refuses_offline,
         )
 
     def _groups(self) -> Iterator[tuple[str, list[str]]]:
@@ -135,6 +140,8 @@ class _Planner:
             if name == "in_keys" and role is not None and role.required:
                 return Argument(name, "Sequence[NestedKey]")
             return Argument(name, "Sequence[NestedKey] | None", "None")
+        if name == "done_key":
+            return Argument(name, "NestedKey", literal("done"))
         for output in self.transform.outputs:
             if output.keyword == name:
                 return Argument(name, "str", literal(output.key))
@@ -290,6 +297,11 @@ def _made_key(output: Output) -> CallPlan | None:
     return None if output.same else CallPlan("rename_leaf", ("key", literal(output.key)))
 
 
+def _of_base(name: str) -> bool:
+    """Whether an argument of the constructor is of the base class."""
+    return name == "done_key" or _names_keys(name)
+
+
 def _names_keys(name: str) -> bool:
-    """Whether an argument of the constructor is of the base class: the keys that a transform works on."""
+    """Whether an argument of the constructor gives the keys that a transform works on."""
     return name in ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
