@@ -8,7 +8,7 @@ from specgen.check.programs.transform_offline import recursion_programs
 from specgen.check.transform_model import CheckedTransform
 from specgen.expr import Type
 from specgen.expr.dtypes import is_abstract
-from specgen.plan.functions import plan_function
+from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
 from specgen.plan.transform_functions import PhaseFunction
 from specgen.plan.transform_model import RecursionPlan
@@ -91,7 +91,8 @@ def _function(transform: CheckedTransform, one: PhaseProgram) -> PhaseFunction:
         return f"{_kind(symbol.type, '' if opens else 'time, ')}, {place}."
 
     planned = plan_function(one.program, summary, {}, describe)
-    return PhaseFunction(planned.plan, planned.call.args, one.writes)
+    args = tuple(data_name(given) for given in planned.args if given is not None)
+    return PhaseFunction(planned.plan, args, one.writes)
 
 
 def _kind(type_: Type, time: str = "") -> str:
