@@ -16,6 +16,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.diagnostics.rules import transforms_offline as offline_rules
 from specgen.schema.load import SchemaFile
 
 __all__ = ["CheckedChain", "check_chain"]
@@ -94,6 +95,17 @@ def check_chain(
                 )
             continue
         place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
+        if transforms[kind].value.recursion is not None:
+            complete = False
+            span = file.span if isinstance(entry, str) else file.key_span
+            mine.add(
+                offline_rules.ONLY_OFFLINE.at(
+                    span(*path, *place),
+                    f"`{kind}` computes something of recorded data only",
+                    help="leave it out of the chain, and call it on rollouts",
+                )
+            )
+            continue
         arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)
         if arguments is None:
             complete = False

@@ -16,6 +16,7 @@ from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.expr.patterns import Match, NoMatch, match
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 
@@ -156,6 +157,9 @@ class Binder:
         names = iter(enumerate(out_keys or ()))
         rows = []
         for row in inputs:
+            sizes = self._sizes(transform, row, arguments)
+            if sizes is None:
+                return []
             written: dict[str, Entry] = {}
             for output in outputs:
                 followed = None if output.each is None else row[output.each]
@@ -167,7 +171,7 @@ class Binder:
                     if out_keys is not None and output in free
                     else (None, self._key(output, followed, arguments))
                 )
-                made = written_entry(transform, output, followed, row, key)
+                made = written_entry(transform, output, followed, row, key, sizes)
                 where = self._span_of(output, arguments, chosen)
                 self.state.written_keys.note_output(
                     made, row.values(), output, transform, where, written.values(), going
@@ -175,7 +179,7 @@ class Binder:
                 if followed is not None:
                     made = cast_bounds(transform, output, followed, made)
                 written[output.name] = made
-            rows.append(Row(row, written))
+            rows.append(Row(row, written, sizes=sizes))
         return rows
 
     def _repetitions(self, transform: CheckedTransform, arguments: Arguments) -> list[dict[str, Entry]]:
@@ -207,6 +211,26 @@ class Binder:
         return [
             dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
         ]
+
+    def _sizes(
+        self, transform: CheckedTransform, row: Mapping[str, Entry], arguments: Arguments
+    ) -> Mapping[str, int] | None:
+        """What the named sizes of a repetition's patterns are; None after reporting two numbers for one."""
+        sizes: Mapping[str, int] = {}
+        keys: dict[str, str] = {}
+        for name, entry in row.items():
+            role = transform.role(name.partition(".")[0])
+            found = match(role.spec, entry.spec, sizes)
+            if isinstance(found, NoMatch):
+                if found.numbers is None:
+                    continue  # what follows done sets has any shape
+                here, other = found.numbers[1], found.numbers[0]
+                message = f"`{found.size}` is {other} for `{keys[found.size]}`, {here} for `{entry.dotted}`"
+                self.sink.add(language_rules.SIZES_DIFFER.at(arguments.span(), message))
+                return None
+            keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
+            sizes = found.sizes
+        return sizes
 
     def _pair(
         self,
@@ -307,14 +331,17 @@ class Binder:
                     )
                 )
                 continue
+            sizes = self._sizes(transform, {role.name: entry}, arguments)
+            if sizes is None:
+                return []
             written: dict[str, Entry] = {}
             for output in outputs:
                 chosen_key = next(names) if out_keys is not None and output in free else None
                 key = chosen_key or self._key(output, entry, arguments)
-                made = written_entry(transform, output, entry, {role.name: entry}, key)
+                made = written_entry(transform, output, entry, {role.name: entry}, key, sizes)
                 self.state.written_keys.note_action(made, span)
                 written[output.name] = cast_bounds(transform, output, entry, made)
-            rows.append(Row({role.name: entry}, written))
+            rows.append(Row({role.name: entry}, written, sizes=sizes))
         return rows
 
     # -------------------------------------------------------------------- keys
@@ -366,7 +393,9 @@ class Binder:
                 continue
             if selector.startswith("env."):
                 found += [
-                    e for e in self.state.group(selector) if role.structural or e.spec.dtype in role.dtypes
+                    e
+                    for e in self.state.group(selector)
+                    if role.structural or isinstance(match(role.spec, e.spec), Match)
                 ]
                 continue
             entry = known.get(selector)
@@ -381,13 +410,9 @@ class Binder:
                         self.state.dropped.get(selector),
                     )
                 )
-            elif entry.spec.dtype not in role.dtypes:
-                self.sink.add(
-                    rules.WRONG_INPUT.at(
-                        place,
-                        f"`{transform.name}` needs {role.pattern}[...], `{selector}` is {entry.spec}",
-                    )
-                )
+            elif isinstance(match(role.spec, entry.spec), NoMatch):
+                message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
+                self.sink.add(rules.WRONG_INPUT.at(place, message))
             else:
                 found.append(entry)
         return list({entry.dotted: entry for entry in found}.values())

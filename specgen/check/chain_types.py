@@ -28,7 +28,6 @@ from specgen.expr import (
 from specgen.expr.dtypes import FLOAT_RANGES, is_int
 from specgen.expr.symbols import Time
 from specgen.expr.tree import Call, Name, names_read_or_called
-from specgen.literals import literal
 
 _ROUNDS = 4
 """So often the values of what is carried are widened by a step; what still grows then is unbounded."""
@@ -92,6 +91,8 @@ class _Typing:
         """Type the statements of some phases, in this order, up to the first mistake."""
         for phase in phases:
             scope = base_scope(self.instance)
+            for name, number in self.row.sizes.items():
+                scope[name] = Binding(Type("int64", (), "lit"), point(number), static=number, what="size")
             statements = self.instance.statements(phase, self.row)
             if statements:
                 scope |= self._given(phase)
@@ -137,7 +138,7 @@ class _Typing:
             statement.symbol.span,
         )
         static = None if target else typed.static
-        scope[statement.target] = Binding(symbol.name, type_, typed.interval, static=static, symbol=symbol)
+        scope[statement.target] = Binding(type_, typed.interval, static=static, symbol=symbol)
         return replace(statement, typed=typed, symbol=symbol)
 
     def _settle(self, name: str, typed: Typed, phase: Phase) -> Entry:
@@ -168,7 +169,7 @@ class _Typing:
             for full_name in (name, f"next.{name}") if phase == "step" else (name,):
                 if phase == "reset" and name in self.outputs:
                     dtype = Type(entry.type.dtype, (), "lit")
-                    scope[name] = Binding("0", dtype, point(0), static=0)
+                    scope[name] = Binding(dtype, point(0), static=0)
                     continue
                 symbol = Symbol(
                     f"{self.path}.{phase}.in.{full_name}",
@@ -179,9 +180,7 @@ class _Typing:
                     entry.key,
                 )
                 self.symbols[symbol.path.removeprefix(f"{self.path}.")] = symbol
-                scope[full_name] = Binding(
-                    symbol.name, entry.type, symbol.interval, what="key", symbol=symbol
-                )
+                scope[full_name] = Binding(entry.type, symbol.interval, what="key", symbol=symbol)
         return scope
 
     def _report(self, statement: Statement, found: Sink) -> None:
@@ -235,7 +234,7 @@ class _Typing:
 
 def _spec_within(type_: Type, values: Interval) -> SpecType:
     """The spec of what has these values: bounded where both ends say something."""
-    shape = type_.dims or ()
+    shape = type_.shape
     if values.bounded and not values.nan and values != full(type_.dtype) and type_.dtype != "bool":
         low: float = values.low
         high: float = values.high
@@ -272,25 +271,22 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
             type_ = Type("float32", shape_of(value), "const")
             values = interval_of(value)
             symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)
-            scope[param.name] = Binding(param.name, type_, values, what="parameter", symbol=symbol)
+            scope[param.name] = Binding(type_, values, what="parameter", symbol=symbol)
         elif value is None:
             scope[param.name] = Binding(
-                "None", Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
+                Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
             )
         elif param.kind in ("ints", "int_or_ints"):
             kind = Type("ints", (), "lit")
-            scope[param.name] = Binding(param.name, kind, ANYTHING, static=value, what="parameter")
+            scope[param.name] = Binding(kind, ANYTHING, static=value, what="parameter")
         elif param.kind == "enum":
             for word in param.choices:
-                scope.setdefault(
-                    word, Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")
-                )
+                scope.setdefault(word, Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word"))
             kind = Type("str", (), "lit")
-            scope[param.name] = Binding(literal(value), kind, ANYTHING, static=value, what="parameter")
+            scope[param.name] = Binding(kind, ANYTHING, static=value, what="parameter")
         else:
             number = float(value) if param.kind == "float" else value
             scope[param.name] = Binding(
-                repr(number),
                 Type(_dtype(param.kind), (), "lit"),
                 point(number),
                 static=number,

@@ -12,6 +12,7 @@ from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import SpecType, Type
 from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.sizes import Dim, Rest, replaced
 from specgen.expr.symbols import Key
 from specgen.program.program import DONE_FLAGS
 
@@ -20,7 +21,12 @@ PRIVATE = "_carry"
 
 
 def written_entry(
-    transform: CheckedTransform, output: Output, entry: Entry | None, row: Mapping[str, Entry], key: Key
+    transform: CheckedTransform,
+    output: Output,
+    entry: Entry | None,
+    row: Mapping[str, Entry],
+    key: Key,
+    sizes: Mapping[str, int],
 ) -> Entry:
     """The entry that an output of a transform writes; what nothing declares is as its role until it is typed.
 
@@ -30,14 +36,21 @@ def written_entry(
         entry: what its role stands for, if it has one.
         row: what each role stands for.
         key: the key that it is written under.
+        sizes: what the names of sizes are for the repetition.
     """
     source = row.get(output.like or "", entry) if output.like != output.each else entry
     dtype = output.dtype or ("float32" if source is None else source.spec.dtype)
-    shape = () if source is None else source.type.dims or ()
+    shape = () if source is None else source.type.shape
     if output.dims is not None:
-        shape = output.dims
+        rest = shape if entry is None else entry.type.shape
+        shape = tuple(
+            size
+            for dim in output.dims
+            for size in (rest if isinstance(dim, Rest) else (sizes_of(dim, sizes),))
+        )
     role = _role(transform, output, entry, key)
-    column = role == "reward" or (source is not None and source.type.col and output.dims is None)
+    own = output.dims is not None and not any(isinstance(dim, Rest) for dim in output.dims)
+    column = role == "reward" or (source is not None and source.type.col and not own)
     low, high = output.interval or (float("-inf"), float("inf"))
     if dtype in INT_RANGES:
         low, high = max(low, INT_RANGES[dtype][0]), min(high, INT_RANGES[dtype][1])
@@ -56,7 +69,16 @@ def hidden_entry(instance: Instance, output: Output, entry: Entry | None) -> Ent
     prefix, last = ((), "") if entry is None else (entry.key[:-1], f"_{entry.key[-1]}")
     key = (*prefix, PRIVATE, f"t{instance.position}", f"{output.name}{last}")
     followed = {} if entry is None else {output.each or "": entry}
-    return written_entry(instance.transform, output, entry, followed, key)
+    return written_entry(instance.transform, output, entry, followed, key, {})
+
+
+def sizes_of(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """A size of a pattern as the number that it is for a key."""
+    if isinstance(dim, int):
+        return dim
+    found = replaced(dim, sizes)
+    assert isinstance(found, int), dim
+    return found
 
 
 def _role(transform: CheckedTransform, output: Output, entry: Entry | None, key: Key) -> Role:

@@ -23,8 +23,8 @@ from specgen.expr import (
     Typed,
     full,
 )
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
-from specgen.literals import literal
 from specgen.program.program import DONE_FLAGS
 
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -100,7 +100,7 @@ class Entry:
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The feature shape in the tensordict: a column has a trailing 1."""
-        dims = self.type.dims or ()
+        dims = self.type.shape
         return (*dims, 1) if self.type.col else dims
 
 
@@ -122,12 +122,6 @@ PARAM_DTYPES: dict[ParamKind, str] = {
 
 
 _DTYPES: Final[Mapping[str, str]] = {**PARAM_DTYPES, "enum": "str", "ints": "ints", "int_or_ints": "ints"}
-_ANNOTATIONS: Final[Mapping[str, str]] = {
-    "tensor": "ArrayLike",
-    "float64": "float",
-    "ints": "Sequence[int]",
-    "int_or_ints": "int | Sequence[int]",
-}
 
 
 class _Missing(Enum):
@@ -177,21 +171,12 @@ class Parameter:
         return self.default is REQUIRED
 
     @property
-    def annotation(self) -> str:
-        """What the constructor takes, in Python; ``None`` for an optional one not counted."""
-        if self.entry is not None:
-            return "ArrayLike" if self.draw is None else "ArrayLike | None"
-        if self.kind == "enum":
-            return f"Literal[{', '.join(map(literal, self.choices))}]"
-        return _ANNOTATIONS.get(self.kind, self.kind)
-
-    @property
     def type(self) -> Type:
         """Its type in expressions; a tensor is converted to the dtype of what it meets before they see it."""
         if self.entry is not None:
             return self.entry.type
         if self.kind == "tensor":
-            return Type("float", None, "const")
+            return Type("float", ANY_DIMS, "const")
         return Type(_DTYPES.get(self.kind, ""), (), "ctor")
 
     def symbol(self, path: str) -> Symbol:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from specgen.check.conditions import Condition
 from specgen.check.model import Parameter, Statement
-from specgen.expr import Interval, Symbol, Type
+from specgen.expr import Interval, SpecType, Symbol, Type
+from specgen.expr.sizes import ANY_DIMS, Dims, Sym
 
 Phase = Literal["reset", "step", "map", "inverse"]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
+
+_ANYTHING = SpecType("pattern", "any", ANY_DIMS)
 
 RoleForm = Literal["each", "key", "all", "flag"]
 
@@ -31,7 +34,7 @@ class Role:
             `env.done` is the `done` of every root-most done set.
         pattern: the dtype pattern: `float`, `number`, `any` or a dtype.
         dtypes: the dtypes that the pattern admits.
-        dims: its feature dimensions; ``None`` for any (`...`).
+        dims: its feature dimensions; `...` for those that nobody knows.
         inverse: whether it is what the environment is given.
         form: whether it is one key after another, one key, several together, or a done flag.
         paired: the role that it goes along with.
@@ -40,13 +43,14 @@ class Role:
         but: the role whose keys it leaves out.
         varargs: whether users pass its keys one after another.
         optional: whether the transform can do without its key.
+        spec: its pattern as a whole.
     """
 
     name: str
     default: tuple[str, ...]
     pattern: str
     dtypes: tuple[str, ...]
-    dims: tuple[int, ...] | None = None
+    dims: Dims = ANY_DIMS
     inverse: bool = False
     doc: str = ""
     form: RoleForm = "each"
@@ -56,6 +60,7 @@ class Role:
     but: str | None = None
     varargs: bool = False
     optional: bool = False
+    spec: SpecType = _ANYTHING
 
     @property
     def required(self) -> bool:
@@ -107,7 +112,7 @@ class Output:
     key: str = "{}"
     like: str | None = None
     dtype: str | None = None
-    dims: tuple[int, ...] | None = None
+    dims: Dims | None = None
     interval: tuple[float, float] | None = None
     keyword: str | None = None
     when: Condition | None = None
@@ -143,6 +148,25 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class CheckedRecursion:
+    """A recursion over recorded data.
+
+    Attributes:
+        backward: whether it begins at the end.
+        at: where its outputs are written.
+        start: the value of each output before the first moment.
+        step: the outputs at a moment, and local values.
+        open: the values at an end of the data without `done`; empty where that is an error.
+    """
+
+    backward: bool
+    at: Literal["next", "root", "both"]
+    start: tuple[Statement, ...]
+    step: tuple[Statement, ...]
+    open: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
 class CheckedTransform:
     """A transform whose roles, types and data flow are known to be right, whatever keys it will get.
 
@@ -157,6 +181,8 @@ class CheckedTransform:
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
         drops: the roles that are not shown behind it.
+        recursion: what it computes over recorded data, and nowhere else.
+        refuses_offline: whether it refuses recorded data.
     """
 
     name: str
@@ -174,6 +200,8 @@ class CheckedTransform:
     recalls: tuple[str, ...]
     symbols: Mapping[str, Symbol]
     drops: tuple[Drop, ...] = ()
+    recursion: CheckedRecursion | None = None
+    refuses_offline: bool = False
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""
@@ -211,6 +239,11 @@ class CheckedTransform:
         """The role for each of whose keys everything is repeated; None for a transform that runs once."""
         return driver_of(self.roles, inverse=inverse)
 
+    @property
+    def sizes(self) -> Mapping[str, tuple[Role, int]]:
+        """The named sizes of its roles: the first one that has each, and the axis, counted from the end."""
+        return sizes_of(self.roles)
+
     def outputs_of(self, role: Role) -> Iterator[Output]:
         """The outputs that follow a role."""
         return (output for output in self.outputs if output.each == role.name)
@@ -226,3 +259,13 @@ def driver_of(roles: tuple[Role, ...], *, inverse: bool) -> Role | None:
         (role for role in roles if role.inverse is inverse and role.form == "each" and role.paired is None),
         None,
     )
+
+
+def sizes_of(roles: Iterable[Role]) -> Mapping[str, tuple[Role, int]]:
+    """The named sizes of some roles: the first one that has each, and the axis, counted from the end."""
+    found: dict[str, tuple[Role, int]] = {}
+    for role in roles:
+        for place, size in enumerate(role.dims):
+            if isinstance(size, Sym) and size.name not in (None, "_"):
+                found.setdefault(str(size.name), (role, place - len(role.dims)))
+    return found

@@ -15,10 +15,12 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import SpecType, parse_type
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.spec_types import flatten
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import OutKey, Transform
+from specgen.schema.transform_offline import Recursion
 
 
 @dataclass
@@ -112,7 +114,7 @@ class Outputs:
         if spec is not None and spec.low is not None and spec.high is not None:
             interval = (min(flatten(spec.low)), max(flatten(spec.high)))
         inverse = role is not None and role.inverse
-        if like is None and spec is None and inverse:
+        if like is None and spec is None and (inverse or isinstance(self.transform.offline, Recursion)):
             like = out.each
         return Output(
             name=name,
@@ -120,7 +122,7 @@ class Outputs:
             key=out.key if out.key is not None else "{}" if out.name == "same" else out.name,
             like=like,
             dtype=None if spec is None else spec.dtype,
-            dims=None if spec is None else spec.dims,
+            dims=None if spec is None or spec.dims == ANY_DIMS else spec.dims,
             interval=interval,
             keyword=out.keyword,
             when=self._when(here, out),

@@ -14,6 +14,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import CONCRETE, SpecType, parse_type
+from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import InKey, Transform
 
@@ -105,6 +106,7 @@ class _Roles:
             but=role.but,
             varargs=role.varargs,
             optional=role.optional,
+            spec=spec,
         )
 
     def _keyword(self, name: str, role: InKey, form: RoleForm) -> str | None:
@@ -172,7 +174,7 @@ class _Roles:
 
     def _pattern(self, here: tuple[str, ...], role: InKey) -> SpecType | None:
         if "type" not in role.model_fields_set:
-            return SpecType("pattern", "bool" if role.flag else "any", None)
+            return SpecType("pattern", "bool" if role.flag else "any", ANY_DIMS)
         return parse_type(self.file.scalar(*here, "type"), self.sink)
 
     # ----------------------------------------------------------------- between roles

@@ -11,7 +11,8 @@ from specgen.check.transform_images import image_of, joined
 from specgen.check.transform_model import Output, Phase, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transform_language as rules
-from specgen.expr import SpecType, Type, Typed, free_names, parse
+from specgen.expr import SpecType, Type, Typed, free_names, parse, patterns
+from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -19,20 +20,22 @@ from specgen.source import Scalar
 
 def role_type(role: Role) -> Type:
     """The type of a role, whatever key it stands for."""
-    return Type(role.pattern, role.dims)
+    return patterns.role_type(role.spec, role.name)
 
 
 def output_type(output: Output, roles: Mapping[str, Role]) -> Type:
     """The type of an output, whatever key its role stands for; that of its role where nothing is known yet."""
     if output.inferred is not None:
         return output.inferred
+    role = None if output.each is None else role_type(roles[output.each])
     if output.dtype is not None:
-        dims = output.dims
-        if dims is None and output.each is not None:
-            dims = roles[output.each].dims
-        return Type(output.dtype, dims)
-    followed = output.like or output.each
-    return Type("any", None) if followed is None else role_type(roles[followed])
+        if output.dims is None:
+            return Type(output.dtype, () if role is None else role.dims)
+        spec = SpecType("pattern", output.dtype, output.dims)
+        return patterns.output_type(spec, output.name, role or Type(output.dtype, ()))
+    if output.like is not None:
+        return role_type(roles[output.like])
+    return Type("any", ANY_DIMS) if role is None else role
 
 
 def spec_of(type_: Type, interval: tuple[float, float] | None = None) -> SpecType:

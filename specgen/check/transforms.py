@@ -12,7 +12,8 @@ from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import check_flow, value_reads
-from specgen.check.transform_model import CheckedTransform, Output, Phase, Role
+from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
+from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_roles import check_roles
 from specgen.check.transform_types import (
@@ -28,13 +29,14 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr.sizes import LARGEST
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "offline", "around", "moves", "masks", "python")
+_RESERVED = ("buffers", "update", "around", "moves", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -86,17 +88,24 @@ class _Checker:
         self._carries(outputs)
         if self.sink.has_errors:
             return None
+        recursion, over_time = check_recursion(
+            self.file, self.path, self.transform, self.names, roles, outputs, fixed, self.sink
+        )
+        self.symbols |= over_time.symbols
+        fixed = {**fixed, **self._sizes(roles)}
         sections: dict[Phase, SectionResult] = {}
         for phase in _ORDER:
             sections[phase] = self._section(phase, roles, outputs, fixed)
             outputs = settled(outputs, phase, sections[phase], self.sink)
         check_static(params, sections, self.sink)
-        self._optional_params(params, outputs, sections)
+        everything = {**sections, **over_time.sections}
+        self._optional_params(params, outputs, everything)
         self._derive_done(params)
-        check_flow(self.file, self.path, roles, outputs, sections, self.sink)
+        if not over_time.sections:
+            check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
-            lint_transform(self.file, self.path, self.transform, roles, outputs, drops, sections, self.sink)
+            lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
         return CheckedTransform(
             name=self.name,
             module=self.module,
@@ -117,7 +126,21 @@ class _Checker:
             ),
             symbols=self.symbols,
             drops=drops,
+            recursion=recursion,
+            refuses_offline=self.transform.offline is False,
         )
+
+    def _sizes(self, roles: Iterable[Role]) -> dict[str, Binding]:
+        """What expressions see of the named sizes of patterns: whole numbers."""
+        found: dict[str, Binding] = {}
+        for name in sizes_of(roles):
+            place = f"sizes.{name}"
+            values = Interval(1, LARGEST)
+            kind = Type("int64", (), "ctor")
+            symbol = Symbol(f"transforms.{self.name}.{place}", name, kind, values)
+            self.symbols[place] = symbol
+            found[name] = Binding(kind, values, what="size", symbol=symbol)
+        return found
 
     def _refuse_unavailable(self) -> None:
         for field in _RESERVED:
@@ -157,7 +180,7 @@ class _Checker:
             time: Time = "next" if name.startswith("next.") else "now"
             made = Symbol(f"transforms.{self.name}.{place}", identifier(name), type_, interval, time)
             self.symbols[place] = made
-            scope[name] = Binding(made.name, type_, interval, what=what, symbol=made)
+            scope[name] = Binding(type_, interval, what=what, symbol=made)
 
         targets: dict[str, Target] = {}
         for role in roles:
@@ -230,7 +253,7 @@ class _Checker:
         self,
         params: Iterable[Parameter],
         outputs: Iterable[Output],
-        sections: Mapping[Phase, SectionResult],
+        sections: Mapping[str, SectionResult],
     ) -> None:
         conditions: dict[str, Condition | None] = {output.name: output.when for output in outputs}
         optional = frozenset(param.name for param in params if param.optional)
@@ -266,7 +289,7 @@ class _Checker:
     def _signature(
         self, params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
     ) -> tuple[str, ...]:
-        usual = usual_signature(params, roles, outputs)
+        usual = usual_signature(params, roles, outputs, bool(self.transform.offline))
         given = self.transform.signature
         if given and sorted(given) != sorted(usual):
             missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
@@ -300,7 +323,7 @@ def _behind(
 
 
 def usual_signature(
-    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
+    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output], recursion: bool = False
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: what must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
@@ -315,6 +338,7 @@ def usual_signature(
             names.append(f"out_keys{suffix}")
     names += [role.keyword for role in roles if role.form == "key" and role.keyword is not None]
     names += [output.keyword for output in outputs if output.keyword is not None]
+    names += ["done_key"] if recursion else []
     return tuple(dict.fromkeys((*names, *(param.name for param in params if not param.required))))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
+from specgen.code import value_code
 from specgen.expr.dtypes import is_float
-from specgen.expr.types import Binding, Dims, Static, Typed
-from specgen.literals import literal
+from specgen.expr.sizes import Dim, Dims, Sym
+from specgen.expr.types import Static, Type, Typed
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -38,11 +39,6 @@ class Printed:
         return f"({self.text})" if self.precedence < floor else self.text
 
 
-def call(function: str, *args: str) -> Printed:
-    """`function(args)`."""
-    return Printed(f"{function}({', '.join(args)})")
-
-
 def method(receiver: Printed, name: str, *args: str) -> Printed:
     """`receiver.name(args)`."""
     return Printed(f"{receiver.at(ATOM)}.{name}({', '.join(args)})")
@@ -54,45 +50,51 @@ def tuple_text(items: Iterable[str]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def dtype_text(dtype: str) -> str:
-    """`torch.float32`."""
-    return f"torch.{dtype}"
-
-
-def number_text(value: Static) -> Printed:
-    """A Python number, bool or enum member as source text."""
-    text = literal(value)
-    return Printed(text, UNARY if text.startswith("-") else ATOM)
-
-
 _NAMED: Final = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones", "True": "ones"}
 """Values that torch has a function for."""
 
 
-def full_like_text(like: str, value: str, dtype: str = "") -> str:
-    """`torch.full_like(like, value, dtype=dtype)`, or the shorter function that there is for the value."""
-    function = f"{_NAMED.get(value, 'full')}_like"
-    args = [like] if value in _NAMED else [like, value]
-    return f"torch.{function}({', '.join([*args, *([f'dtype={dtype}'] if dtype else [])])})"
-
-
-class BatchShapes:
-    """How a function reads the batch shapes of its tensors, and how often.
+class FunctionTexts:
+    """What the expressions of one function share: the names that they read of its module, and of batch shapes.
 
     Attributes:
-        names: The variables that hold batch shapes, by the tensor that they are of.
-        reads: How often each tensor's batch shape was read.
+        uses: The names of the module that were printed, such as `torch`, `math`, functions and records.
+        shape_names: The variables that hold batch shapes, by the tensor that they are of.
+        shape_reads: How often each tensor's batch shape was read.
 
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self.names = names or {}
-        self.reads: Counter[str] = Counter()
+    def __init__(self, shape_names: Mapping[str, str] | None = None) -> None:
+        self.uses: set[str] = set()
+        self.shape_names = shape_names or {}
+        self.shape_reads: Counter[str] = Counter()
 
-    def text(self, tensor: str, stored: int) -> str:
+    def batch_shape(self, tensor: str, stored: int) -> str:
         """The batch shape of a tensor with so many `stored` dimensions behind it: `x.shape[:-1]`."""
-        self.reads[tensor] += 1
-        return self.names.get(tensor) or f"{tensor}.shape" + (f"[:-{stored}]" if stored else "")
+        self.shape_reads[tensor] += 1
+        return self.shape_names.get(tensor) or f"{tensor}.shape" + (f"[:-{stored}]" if stored else "")
+
+    def call(self, function: str, *args: str) -> Printed:
+        """`function(args)`, of a function of the module or of a module that it imports."""
+        self.uses.add(function.partition(".")[0])
+        return Printed(f"{function}({', '.join(args)})")
+
+    def dtype(self, dtype: str) -> str:
+        """`torch.float32`."""
+        self.uses.add("torch")
+        return f"torch.{dtype}"
+
+    def static(self, value: Static) -> Printed:
+        """A Python number, bool or enum member as source text."""
+        code = value_code(value)
+        self.uses |= code.uses
+        return Printed(code.text, UNARY if code.text.startswith("-") else ATOM)
+
+    def full_like(self, like: str, value: str, dtype: str | None = None) -> Printed:
+        """`torch.full_like(like, value, dtype=dtype)`, or the shorter function that there is for the value."""
+        args = [like] if value in _NAMED else [like, value]
+        args += [] if dtype is None else [f"dtype={self.dtype(dtype)}"]
+        return self.call(f"torch.{_NAMED.get(value, 'full')}_like", *args)
 
 
 class Printer:
@@ -102,15 +104,16 @@ class Printer:
         root: The expression; its names tell the batch shape and the device where a number must
             become a tensor.
         like: The tensor to take them from, for expressions that read none.
-        shapes: How the function around it reads batch shapes.
+        texts: What it shares with other expressions of the function around it.
 
     """
 
-    def __init__(self, root: Typed, like: Binding | None = None, shapes: BatchShapes | None = None) -> None:
-        self._shapes = shapes or BatchShapes()
-        self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
+    def __init__(self, root: Typed, like: Typed | None = None, texts: FunctionTexts | None = None) -> None:
+        self.texts = texts or FunctionTexts()
+        self._all_leaves = list(_leaves(root))
+        self._leaves = [leaf for leaf in self._all_leaves if not leaf.type.open and not leaf.type.python]
         if like is not None and self._batch_leaf() is None:
-            self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
+            self._leaves.append(like)
 
     def show(self, node: Typed) -> Printed:
         """The node in its own layout: `(*batch, *dims)`, and a trailing 1 if it is `col`."""
@@ -122,13 +125,20 @@ class Printer:
             case "cast":
                 return self._cast(node)
             case "in_range":
-                return call("index_in_range", self.text(node.args[0]), str(node.options["size"]))
+                size = cast("Dim", node.options["size"])
+                return self.call("index_in_range", self.text(node.args[0]), self.size(size))
+            case "spread":
+                return self._spread(node)
             case _:
                 pass
         if node.type.python and isinstance(node.static, bool | int):
-            return number_text(node.static)
+            return self.texts.static(node.static)
         assert node.builtin is not None, node.op
         return node.builtin.torch(node, self)
+
+    def call(self, function: str, *args: str) -> Printed:
+        """`function(args)`, of a function of the module or of a module that it imports."""
+        return self.texts.call(function, *args)
 
     def text(self, node: Typed, floor: int = 0) -> str:
         """The node's text, in parentheses when it binds less than `floor`."""
@@ -145,7 +155,7 @@ class Printer:
         features of the same environment. Numbers and tensors without batch stay as they are.
         """
         kind = node.type
-        if kind.level != "batch" or kind.dims is None or rank is None:
+        if kind.level != "batch" or kind.open or rank is None:
             return self.show(node)
         if kind.col and kind.rank == rank and not col:
             return self.logical(node)
@@ -163,7 +173,7 @@ class Printer:
     def number(self, node: Typed, dtype: str) -> Printed:
         """A Python number for a function of tensors of `dtype`: `-2` prints as `-2.0` for floats."""
         if node.type.python and isinstance(node.static, int) and is_float(dtype):
-            return number_text(float(node.static))
+            return self.texts.static(float(node.static))
         return self.show(node)
 
     def tensor(self, node: Typed, dtype: str, rank: int | None, col: bool = False) -> Printed:
@@ -188,10 +198,10 @@ class Printer:
             return self.logical(node) if kind.col else method(self.show(node), "unsqueeze", "-1")
         if kind.level == "batch" and kind.col and col and not kind.rank:
             # A flag of each environment for each of its agents: the trailing 1 stays where it is.
-            feature = [*map(str, dims), "1"]
+            feature = [*self.sizes(dims), "1"]
             printed = self.behind(self.show(node), len(dims))
         else:
-            feature = [*map(str, dims)]
+            feature = self.sizes(dims)
             printed = self.aligned(node, len(dims))
             if kind.level == "batch" and kind.col and kind.rank < len(dims):
                 printed = self.behind(self.logical(node), len(dims) - kind.rank)
@@ -211,7 +221,7 @@ class Printer:
         leaf = self._batch_leaf()
         if leaf is None:
             return None
-        return self._shapes.text(leaf.text, leaf.type.rank + leaf.type.col)
+        return self.texts.batch_shape(leaf.text, leaf.type.rank + leaf.type.col)
 
     def device(self) -> str:
         """`x.device` of a tensor that is read; "" when none is."""
@@ -221,7 +231,7 @@ class Printer:
     def constant(self, function: str, *args: str, dtype: str) -> Printed:
         """`torch.function(args, dtype=…, device=…)`."""
         placed = f", device={device}" if (device := self.device()) else ""
-        return Printed(f"torch.{function}({', '.join(args)}, dtype={dtype_text(dtype)}{placed})")
+        return self.call(f"torch.{function}", *args, f"dtype={self.texts.dtype(dtype)}{placed}")
 
     def _batch_leaf(self) -> Typed | None:
         batched = [leaf for leaf in self._leaves if leaf.type.level == "batch"]
@@ -233,9 +243,8 @@ class Printer:
         for leaf in self._leaves:
             kind = leaf.type
             if batch and kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
-                given = "" if kind.dtype == dtype else dtype_text(dtype)
-                return Printed(full_like_text(leaf.text, value, given))
-        feature = [*map(str, dims), *(["1"] if col else [])]
+                return self.texts.full_like(leaf.text, value, None if kind.dtype == dtype else dtype)
+        feature = [*self.sizes(dims), *(["1"] if col else [])]
         shape = self.batch_shape() if batch else None
         if shape is not None:
             whole = tuple_text([f"*{shape}", *feature]) if feature else shape
@@ -248,30 +257,89 @@ class Printer:
             return self.constant(_NAMED[value], shape, dtype=dtype)
         return self.constant("full", shape, value, dtype=dtype)
 
+    def size(self, size: Dim) -> str:
+        """A dimension as a number: of a tensor that has it, or the name of an argument that is it.
+
+        Raises:
+            SizeUnknown: If neither is read by the expression.
+        """
+        if isinstance(size, int):
+            return str(size)
+        if (found := self._measured(size)) is not None:
+            return found
+        terms = []
+        for names, count in size.terms:
+            known = [self._measured(Sym.named(name)) for name in names]
+            if None in known:
+                raise SizeUnknown(size)
+            terms.append(
+                " * ".join([*([str(count)] if count != 1 or not names else []), *filter(None, known)])
+            )
+        return " + ".join(terms)
+
+    def end(self, end: Dim, size: Dim) -> str:
+        """The end of a slice in a dimension of `size`; one that lies so many elements before its end counts from there."""
+        behind = end - size
+        return self.size(behind if isinstance(behind, int) and not isinstance(end, int) else end)
+
+    def _measured(self, size: Dim) -> str | None:
+        for leaf in self._all_leaves:
+            if leaf.type.python:
+                if leaf.interval.size == size:
+                    return leaf.text
+                continue
+            back = leaf.type.back
+            for place, own in enumerate(back):
+                if own == size:
+                    return f"{leaf.text}.shape[{place - len(back) - leaf.type.col}]"
+        return None
+
+    def shape(self, dims: Dims) -> str:
+        """Dimensions as a tuple of numbers."""
+        return tuple_text(self.sizes(dims))
+
+    def sizes(self, dims: Dims) -> list[str]:
+        """Dimensions as numbers."""
+        return [self.size(size) for size in Type("any", dims).sizes]
+
+    def _spread(self, node: Typed) -> Printed:
+        rank, more = node.options["rank"], node.options["more"]
+        assert isinstance(rank, Typed)
+        assert isinstance(more, int)
+        count = self.text(rank) if not more else f"({self.text(rank)} {'+' if more > 0 else '-'} {abs(more)})"
+        return Printed(f"{self.logical(node.args[0]).at(ATOM)}[(..., *(None,) * {count})]")
+
     def _leaf(self, node: Typed) -> Printed:
-        if node.static is not None and not (node.op == "name" and node.text.startswith("math.")):
-            if node.op != "literal" or not node.text:
-                return number_text(node.static)
-            return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
-        return Printed(node.text)
+        number = node.op == "name" and node.symbol is None and node.static is not None
+        if number and node.text:
+            self.texts.uses.add("math")
+        elif node.static is not None and (node.op != "literal" or not node.text):
+            return self.texts.static(node.static)
+        return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
 
     def _cast(self, node: Typed) -> Printed:
         (inner,) = node.args
         dtype = node.type.dtype
         if not node.type.python:
-            return method(self.show(inner), "to", dtype_text(dtype))
+            return method(self.show(inner), "to", self.texts.dtype(dtype))
         if node.static is not None:
-            return number_text(node.static)
+            return self.texts.static(node.static)
         if is_float(inner.type.dtype) and is_float(dtype):
             return self.show(inner)
-        return call("float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner))
+        return self.call(
+            "float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner)
+        )
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:
-    if node.op in ("name", "site") and not node.type.python:
+    if node.op in ("name", "site") and node.static is None:
         yield node
     for part in node.parts:
         yield from _leaves(part)
+
+
+class SizeUnknown(Exception):  # noqa: N818 - it is reported where the expression is checked
+    """A size is needed as a number that nothing in the expression tells."""
 
 
 def cast_to(node: Typed, dtype: str) -> Typed:

@@ -47,7 +47,8 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
         {},
         lambda given: _input_doc(transform, phase, given),
     )
-    return PhaseFunction(planned.plan, planned.call.args, one.writes, one.when)
+    reads = tuple(data_name(given) for given in planned.args if given is not None)
+    return PhaseFunction(planned.plan, reads, one.writes, one.when)
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:
@@ -62,6 +63,9 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
 
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
+    if symbol.name in transform.sizes and given.kind == "param":
+        role, axis = transform.sizes[symbol.name]
+        return f"the size of `{role.name}` along axis {axis}."
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)
@@ -72,7 +76,7 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
         if not is_abstract(type_.dtype)
         else {"float": "floats", "number": "numbers"}.get(type_.dtype, "any dtype")
     )
-    dims = "[*batch, ...]" if type_.dims is None else f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
+    dims = f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
     if output is not None and phase == "reset":
         moment = ", read for its shape and dtype only"
     elif phase == "step":

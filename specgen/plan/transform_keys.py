@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.code import Code, named, using
 from specgen.expr.printer import tuple_text
 from specgen.literals import literal
 from specgen.plan.model import Argument, Field, RecordPlan
@@ -43,15 +44,15 @@ class KeyPlanner:
         doc = "writes and reads" if self.inverse else "reads and writes"
         what = f"What one repetition{' of the inverse' if self.inverse else ''} {doc}."
         roles = [
-            Field(role.name, "list[NestedKey]" if role.form == "all" else "NestedKey", doc=role.doc)
+            Field(role.name, _KEYS if role.form == "all" else named("NestedKey"), doc=role.doc)
             for role in self.roles
         ]
-        outputs = [Field(output.name, "NestedKey", doc=output.doc) for output in self.outputs]
+        outputs = [Field(output.name, named("NestedKey"), doc=output.doc) for output in self.outputs]
         return RecordPlan(self.row, (what,), (*roles, *outputs))
 
     def binding(self) -> BindingPlan:
         """The method that makes the records."""
-        lines = [(role.name, self._role(role)) for role in self._ordered()]
+        lines: list[tuple[str, Code]] = [(role.name, self._role(role)) for role in self._ordered()]
         lines += [(output.name, self._output(output, lines)) for output in self.outputs]
         names = [role.name for role in self.roles] + [output.name for output in self.outputs]
         return BindingPlan(self.suffix, self.row, tuple(lines), tuple(names))
@@ -63,60 +64,65 @@ class KeyPlanner:
             self.roles, key=lambda role: (role is not self.driver, rank[role.form], role.but is not None)
         )
 
-    def _first(self, lines: list[tuple[str, str]]) -> str | None:
+    def _first(self, lines: list[tuple[str, Code]]) -> str | None:
         return lines[0][0] if lines else None
 
-    def _role(self, role: Role) -> str:
-        default = tuple_text(key_literal(entry) for entry in role.default)
-        dtypes = tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes)
-        groups = ", INPUTS" if role.inverse else ""
+    def _role(self, role: Role) -> Code:
         lead = self.driver or next((one for one in self._ordered()), role)
         match role.form:
             case "each" if role is self.driver:
-                given = f"self._in_keys{self.suffix}" if role.listed else "None"
-                if role.optional:
-                    default, given = "()", given
-                return f"self._select(env, {given}, {default}, {dtypes}{groups})"
+                return self._select(role, f"self._in_keys{self.suffix}" if role.listed else "None")
             case "each":
                 assert role.paired is not None
-                given = f"self.{role.keyword}"
-                selected = f"self._select(env, {given}, {default}, {dtypes}{groups})"
-                return f"self._paired_with({role.paired}, {selected}, {literal(role.keyword)})"
+                selected = self._select(role, f"self.{role.keyword}")
+                text = f"self._paired_with({role.paired}, {selected}, {literal(role.keyword)})"
+                return using(text, *selected.uses)
             case "all":
-                given = f"self._in_keys{self.suffix}" if role.listed or role.varargs else "None"
-                made = f"self._select(env, {given}, {default}, {dtypes}{groups})"
+                chosen = role.listed or role.varargs
+                made = self._select(role, f"self._in_keys{self.suffix}" if chosen else "None")
                 if role.but is not None:
-                    made = f"self._without({made}, {role.but})"
-                return f"[{made}]" if role is lead else f"[{made}] * len({lead.name})"
+                    made = using(f"self._without({made}, {role.but})", *made.uses)
+                return using(f"[{made}]" if role is lead else f"[{made}] * len({lead.name})", *made.uses)
             case _:
                 key = f"self.{role.keyword}"
+                uses = ["torch", *(["INPUTS"] if role.inverse else [])]
                 if role.beside is not None:
                     keys = f"[sibling(key, {key}) for key in {role.beside}]"
+                    uses.append("sibling")
                 else:
                     keys = f"[{key}]" if role is lead else f"[{key}] * len({lead.name})"
-                return f"self._checked(env, {keys}, {dtypes}{groups})"
+                groups = ", INPUTS" if role.inverse else ""
+                return using(f"self._checked(env, {keys}, {_dtypes(role)}{groups})", *uses)
 
-    def _output(self, output: Output, lines: list[tuple[str, str]]) -> str:
+    def _select(self, role: Role, given: str) -> Code:
+        """The keys that a role stands for; `given` are those that its user chose."""
+        default = tuple_text(key_literal(entry) for entry in role.default) if role.default else "()"
+        groups = ", INPUTS" if role.inverse else ""
+        text = f"self._select(env, {given}, {default}, {_dtypes(role)}{groups})"
+        return using(text, "torch", *(["INPUTS"] if role.inverse else []))
+
+    def _output(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
         if output.each is None:
             key = literal(output.key) if "." not in output.key else literal(tuple(output.key.split(".")))
             text = f"self.{output.keyword}" if output.keyword is not None else key
             first = self._first(lines)
-            return f"[{text}] * len({first})" if first is not None else f"[{text}]"
+            return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
         if output.hidden:
-            return f"[self._hidden(key, {literal(output.name)}) for key in {output.each}]"
+            return Code(f"[self._hidden(key, {literal(output.name)}) for key in {output.each}]")
         if output.keyword is not None:
             make = "rename_leaf" if "{}" in output.key else "sibling"
-            return f"[{make}(key, self.{output.keyword}) for key in {output.each}]"
-        made = output.each
+            return using(f"[{make}(key, self.{output.keyword}) for key in {output.each}]", make)
+        made = Code(output.each)
         if not output.same:
-            made = f"[rename_leaf(key, {literal(output.key)}) for key in {output.each}]"
+            text = f"[rename_leaf(key, {literal(output.key)}) for key in {output.each}]"
+            made = using(text, "rename_leaf")
         if not self._chosen(output):
             return made
         what = f"out_keys{self.suffix}"
         part = ""
         if len(self._free) > 1:
             part = f", ({self._free.index(output)}, {len(self._free)})"
-        return f"self._named(self._{what}, {made}, {literal(what)}{part})"
+        return using(f"self._named(self._{what}, {made}, {literal(what)}{part})", *made.uses)
 
     def _chosen(self, output: Output) -> bool:
         """Whether users choose its keys with `out_keys`."""
@@ -131,40 +137,53 @@ class KeyPlanner:
         if name == f"in_keys{self.suffix}":
             role = next(role for role in self.roles if role.listed)
             if role.required:
-                return Argument(name, "Sequence[NestedKey]")
-            return Argument(name, "Sequence[NestedKey] | None", "None")
+                return Argument(name, _SEQUENCE)
+            return Argument(name, _OPTIONAL, "None")
         if name == f"out_keys{self.suffix}":
-            return Argument(name, "Sequence[NestedKey] | None", "None")
+            return Argument(name, _OPTIONAL, "None")
         for role in self.roles:
             if role.keyword == name and role.form == "key":
                 if role.beside is not None:
                     return Argument(name, "str", literal(role.default[0]))
-                return Argument(name, "NestedKey", key_literal(role.default[0]))
+                return Argument(name, named("NestedKey"), key_literal(role.default[0]))
             if role.keyword == name:
                 if not role.default:
-                    return Argument(name, "Sequence[NestedKey]")
-                return Argument(name, "Sequence[NestedKey] | None", "None")
+                    return Argument(name, _SEQUENCE)
+                return Argument(name, _OPTIONAL, "None")
         for output in self.outputs:
             if output.keyword == name:
                 if output.each is None:
-                    return Argument(name, "NestedKey", key_literal(output.key))
+                    return Argument(name, named("NestedKey"), key_literal(output.key))
                 return Argument(name, "str", literal(output.key))
         return None
 
-    def stored(self) -> Iterator[tuple[str, str]]:
+    def stored(self) -> Iterator[tuple[str, Code]]:
         """The keywords that the class keeps, each with what it keeps."""
         for role in self.roles:
-            if role.keyword is None:
+            if (name := role.keyword) is None:
                 continue
-            name = role.keyword
             if role.form == "key":
-                one = f"leaf_name({name}, {literal(name)})" if role.beside else f"normal({name})"
-                yield name, one
-            elif not role.default:
-                yield name, f"normal_keys({name})"
+                yield name, _key(name, leaf=role.beside is not None)
             else:
-                yield name, f"None if {name} is None else normal_keys({name})"
+                normal = f"normal_keys({name})"
+                optional = f"None if {name} is None else {normal}"
+                yield name, using(optional if role.default else normal, "normal_keys")
         for output in self.outputs:
-            if (name_ := output.keyword) is not None:
-                one = f"leaf_name({name_}, {literal(name_)})" if output.each else f"normal({name_})"
-                yield name_, one
+            if output.keyword is not None:
+                yield output.keyword, _key(output.keyword, leaf=output.each is not None)
+
+
+def _key(name: str, *, leaf: bool) -> Code:
+    """The argument `name`, once it is known to be a key, or the last part of one."""
+    if leaf:
+        return using(f"leaf_name({name}, {literal(name)})", "leaf_name")
+    return using(f"normal({name})", "normal")
+
+
+def _dtypes(role: Role) -> str:
+    return tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes)
+
+
+_KEYS = using("list[NestedKey]", "NestedKey")
+_SEQUENCE = using("Sequence[NestedKey]", "Sequence", "NestedKey")
+_OPTIONAL = using("Sequence[NestedKey] | None", "Sequence", "NestedKey")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CallPlan
+from specgen.plan.model import Argument, CallPlan, Text
 
 
 @dataclass(frozen=True)
 class LimitPlan:
     """What must hold of an argument, and the message where it does not, as an expression."""
 
-    condition: str
+    condition: Text
     message: str
 
 
@@ -47,7 +47,7 @@ class BindingPlan:
 
     suffix: str
     row: str
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[str, Text], ...]
     fields: tuple[str, ...]
 
 
@@ -123,6 +123,27 @@ class TensorMapPlan:
 
 
 @dataclass(frozen=True)
+class RecursionPlan:
+    """A recursion over recorded data.
+
+    Attributes:
+        at: where its outputs are written; None for the default, under `next`.
+        backward: whether it begins at the end.
+        open: whether data may end without `done`.
+        fetched: what is read first: names with expressions.
+        calls: the names of what is returned, with the calls.
+        results: the names of the outputs.
+    """
+
+    at: str | None
+    backward: bool
+    open: bool
+    fetched: tuple[tuple[str, str], ...]
+    calls: tuple[tuple[tuple[str, ...], CallPlan], ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TransformPlan:
     """The class of a transform.
 
@@ -150,23 +171,25 @@ class TransformPlan:
         tensor_map: what happens to one tensor at any moment.
         map: what happens at any moment, where it is more than that.
         inverse: what happens to what the environment takes.
+        recursion: what is computed of recorded data, and nowhere else.
+        refuses_offline: whether recorded data are refused.
     """
 
     name: str
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
-    rows: tuple[str, ...]
+    rows: tuple[Text, ...]
     reads: tuple[str, ...]
     groups: tuple[tuple[str, bool, tuple[str, ...]], ...]
     grown: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]
-    follows: str
+    follows: Text | None
     maps: str
     sequential: bool
     invertible: bool
     args: tuple[str, ...]
     annotations: tuple[Argument, ...]
     keys: tuple[tuple[str, str], ...]
-    names: tuple[tuple[str, str], ...]
+    names: tuple[tuple[str, Text], ...]
     params: tuple[TransformParamPlan, ...]
     bindings: tuple[BindingPlan, ...]
     added_specs: AddedSpecsPlan | None
@@ -176,3 +199,5 @@ class TransformPlan:
     tensor_map: TensorMapPlan | None
     map: PhasePlan | None
     inverse: TensorMapPlan | None
+    recursion: RecursionPlan | None = None
+    refuses_offline: bool = False

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from specgen.check.conditions import Condition
 from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
+from specgen.code import Code, needs_math, using, value_code
 from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
 from specgen.plan.transform_model import LimitPlan
@@ -25,13 +26,13 @@ def limits(param: Parameter) -> Iterator[LimitPlan]:
         )
     value = f"self.{name}" if param.kind == "tensor" else name
     for sign, bound in param.range:
-        limit = literal(bound)
+        limit = value_code(bound)
         holds = f"{value} {sign} {limit}"
         if param.kind in ("ints", "int_or_ints"):
             holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
         if param.kind == "tensor":
             holds = f"bool(({holds}).all())"
-        yield LimitPlan(holds, formatted(f"{name} must be {sign} {limit}, got ", name))
+        yield LimitPlan(using(holds, *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name))
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
@@ -44,10 +45,10 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list
 
 def spec_like(output: Output, like: str | None) -> CallPlan:
     """The spec of an output, made from that of the input `like`."""
-    dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
-    given = like or "self._rows_spec()"
-    if output.dims is not None:
-        given = f"shaped_like({given}, {literal(output.dims)})"
+    dtype = (dtype_code(output.dtype),) if output.dtype else ()
+    given: Text = like or "self._row_spec()"
+    if output.dims is not None and all(isinstance(size, int) for size in output.dims):
+        given = using(f"shaped_like({given}, {literal(output.dims)})", "shaped_like")
     if output.dtype == "bool":
         return CallPlan("flag_like", (given,))
     if output.interval is not None:
@@ -55,11 +56,16 @@ def spec_like(output: Output, like: str | None) -> CallPlan:
     return CallPlan("unbounded_like", (given, *dtype))
 
 
-def follows_text(outputs: Iterable[Output]) -> str:
-    """The class attribute that tells how specs follow from what is computed; empty where all are declared."""
+def dtype_code(dtype: str) -> Code:
+    """A dtype of torch."""
+    return using(TORCH_DTYPES[dtype], "torch")
+
+
+def follows_code(outputs: Iterable[Output]) -> Code | None:
+    """The class attribute that tells how specs follow from what is computed; None where all are declared."""
     found = [o for o in outputs if o.image is not None and not (o.declared and o.dtype == "bool")]
     lines = [f"{literal(output.name)}: {_follows(output)}" for output in found]
-    return f"{{{', '.join(lines)}}}" if lines else ""
+    return using(f"{{{', '.join(lines)}}}", "Follows") if lines else None
 
 
 def _follows(output: Output) -> str:
@@ -74,8 +80,9 @@ def _follows(output: Output) -> str:
     return f"Follows({', '.join(args)})"
 
 
-def _number(value: float) -> str:
-    return number_text(int(value) if math.isfinite(value) and value == int(value) else value)
+def _number(value: float) -> Code:
+    number = int(value) if math.isfinite(value) and value == int(value) else value
+    return using(number_text(number), *(["math"] if needs_math(number) else []))
 
 
 def key_literal(entry: str) -> str:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from specgen.check.conditions import Condition
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.code import using, value_code
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
-from specgen.plan.model import Argument, CallPlan
+from specgen.plan.model import Argument, CallPlan, Text
+from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
@@ -23,7 +25,8 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
-from specgen.plan.transform_text import by_condition, follows_text, limits, spec_like
+from specgen.plan.transform_offline import plan_recursion, recursion_functions
+from specgen.plan.transform_text import by_condition, dtype_code, follows_code, limits, spec_like
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -38,6 +41,7 @@ class _Planner:
         self.forward = KeyPlanner(transform, inverse=False)
         self.backward = KeyPlanner(transform, inverse=True) if transform.backward else None
         self.functions = {phase: phase_functions(transform, phase) for phase in PHASES}
+        self.recursion = recursion_functions(transform)
         self.sequential = bool(transform.step) or bool(transform.reset)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
@@ -45,6 +49,7 @@ class _Planner:
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
         items += [function.plan for functions in self.functions.values() for function in functions]
+        items += [function.plan for function in self.recursion]
         items.append(self._class())
         return items
 
@@ -59,8 +64,8 @@ class _Planner:
     def _class(self) -> TransformPlan:
         transform = self.transform
         arguments = tuple(self._argument(name) for name in transform.signature)
-        empty = "tuple[NestedKey, ...]"
-        rows = [self.forward.row if self.forward.roles or self.forward.outputs else empty]
+        empty = using("tuple[NestedKey, ...]", "NestedKey")
+        rows: list[Text] = [self.forward.row if self.forward.roles or self.forward.outputs else empty]
         rows += [self.backward.row] if self.backward is not None else []
         tensor_map = self._tensor_map_of()
         general = bool(transform.map) and tensor_map is None
@@ -73,7 +78,7 @@ class _Planner:
             reads=tuple(role.name for role in transform.forward if role.listed or role.varargs),
             groups=tuple(self._always()),
             grown=tuple(self._grown()),
-            follows=follows_text(transform.written(inverse=False)),
+            follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             sequential=self.sequential,
             invertible=self.backward is not None,
@@ -90,6 +95,8 @@ class _Planner:
             tensor_map=tensor_map,
             map=self._map() if general else None,
             inverse=self._inverse(transform.backward[0]) if self.backward is not None else None,
+            recursion=plan_recursion(transform, self.recursion),
+            refuses_offline=transform.refuses_offline,
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -99,18 +106,18 @@ class _Planner:
                 yield output
 
     def _argument(self, name: str) -> Argument:
+        if name == "done_key":
+            return Argument(name, using("NestedKey", "NestedKey"), literal("done"))
         for directed in (self.forward, self.backward):
             found = None if directed is None else directed.argument(name)
             if found is not None:
                 return found
-        return self._param_argument(self.transform.param(name))
-
-    def _param_argument(self, param: Parameter) -> Argument:
-        name, annotation = param.name, param.annotation
+        param = self.transform.param(name)
+        annotation = param_annotation(param)
         if param.optional:
-            default = "None" if param.default is None else literal(param.default)
-            return Argument(name, f"{annotation} | None", default)
-        return Argument(name, annotation, None if param.required else literal(param.default))
+            optional = using(f"{annotation} | None", *annotation.uses)
+            return Argument(name, optional, value_code(param.default))
+        return Argument(name, annotation, None if param.required else value_code(param.default))
 
     def _argument_texts(self, arguments: tuple[Argument, ...]) -> Iterator[str]:
         """The arguments as the signature writes them: keys that users pass one after another come first."""
@@ -125,7 +132,7 @@ class _Planner:
         if several is not None:
             yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
         for name in self.transform.signature:
-            if name in KEY_LISTS:
+            if name in KEY_LISTS or name == "done_key":
                 yield name, name
 
     def _groups(self) -> Iterator[tuple[str, list[str]]]:
@@ -183,7 +190,7 @@ class _Planner:
             for output in self.transform.written(inverse=False)
             if output.declared and (output.image is None or output.dtype == "bool")
         ]
-        if not declared:
+        if not declared or self.recursion:
             return None
         followed = [self._followed(output) for output in declared]
         return AddedSpecsPlan(
@@ -223,7 +230,7 @@ class _Planner:
 
     def _inverse(self, role: Role) -> TensorMapPlan:
         output = next(self.transform.outputs_of(role))
-        dtype = TORCH_DTYPES[output.dtype] if output.dtype else "spec.dtype"
+        dtype = dtype_code(output.dtype) if output.dtype else "spec.dtype"
         expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
         cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
         cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
@@ -233,7 +240,14 @@ class _Planner:
 
     def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan | None) -> TensorMapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
-        args = tuple(value if read == value else self._param_text(read, value) for read in function.reads)
+        args = tuple(
+            value
+            if read == value
+            else self._size(read, function.reads)
+            if read in self.transform.sizes
+            else self._param_text(read, value)
+            for read in function.reads
+        )
         return TensorMapPlan(value, CallPlan(function.name, args), spec)
 
     def _param_text(self, name: str, like: str) -> str:
@@ -286,6 +300,9 @@ class _Planner:
             passed: list[str] = []
             like = next((name for name in function.reads if name.removeprefix("next.") in self.roles), None)
             for read in function.reads:
+                if read in self.transform.sizes:
+                    passed.append(self._size(read, function.reads))
+                    continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")
                     continue
@@ -321,6 +338,12 @@ class _Planner:
         if output is not None and read in written:
             return identifier(read), False  # another function of the phase has just computed it
         return f"self._require({source}, key.{bare})", True
+
+    def _size(self, name: str, reads: tuple[str, ...]) -> str:
+        """A named size, of the tensor of its role where that is at hand."""
+        role, axis = self.transform.sizes[name]
+        found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
+        return f"{identifier(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
 
     def _param_of(self, name: str) -> Parameter | None:
         return next((param for param in self.transform.params if param.name == name), None)

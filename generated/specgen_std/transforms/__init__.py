@@ -2,18 +2,21 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03d7b1b26edb08c9217903f1626645041fb9c54055c7791b56ee7a5138400fda
+# specgen: sha256=de795ccb484f833a138143277fd58f82d34e2025d3e6d73ff99e0010a0da0255
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .frames import CatFrames, CatFramesKeys
 from .init_tracker import InitTracker, InitTrackerKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
+from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .step_counter import StepCounter, StepCounterKeys
 
 __all__ = [
-    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
-    "ObservationNorm", "ObservationNormKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "CatFrames", "CatFramesKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys",
+    "InitTracker", "InitTrackerKeys", "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
+    "StepCounter", "StepCounterKeys",
 ]

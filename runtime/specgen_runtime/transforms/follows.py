@@ -58,88 +58,86 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
 
 
 class _Images:
+    """The runs of one transform on what its inputs may be."""
+
     def __init__(self, transform: GeneratedTransform[Any, Any], follows: Mapping[str, Follows]) -> None:
         self.transform = transform
         self.follows = follows
-        self.inputs: dict[NestedKey, str] = {}
         outputs = {*transform._shown_and_hidden(), *transform._absent()}
+        self.inputs: dict[NestedKey, str] = {}
+        self.written: dict[NestedKey, tuple[str, Any]] = {}
+        self.carried: dict[NestedKey, str] = {}
         for row in transform.keys:
             for field in row._fields:
+                value = getattr(row, field)
                 if field not in outputs:
-                    value = getattr(row, field)
                     self.inputs |= dict.fromkeys(value if isinstance(value, list) else [value], field)
-        self.carried = {
-            key: name
-            for row in transform.keys
-            for name in transform._carries
-            if name not in follows and (key := getattr(row, name)) in transform._declared
-        }
-        self.boxes: dict[NestedKey, Box] = {}
+                elif field in follows:
+                    self.written[value] = field, row
+                elif field in transform._carries and value in transform._declared:
+                    self.carried[value] = field
+        self.fields = list(dict.fromkeys([*self.inputs.values(), *self.carried.values(), *follows]))
+        self.mixed = any(how.image == "monotone" for how in follows.values())
 
     def specs(self) -> dict[NestedKey, TensorSpec]:
+        """The specs of the outputs."""
         transform = self.transform
         specs = {key: transform._spec(key) for key in self.inputs}
         blank = self._after_reset({key: spec.zero() for key, spec in specs.items()})
-        kinds = {
-            key: (blank.get(key), how, row)
-            for row in transform.keys
-            for name, how in self.follows.items()
-            if blank.get(key := getattr(row, name), None) is not None
-        }
-        self.boxes = {key: box_of(spec) for key, spec in specs.items()}
-        self.boxes |= {key: box_of(transform._declared[key]) for key in self.carried}
-        ends = self._widened({key: value for key, (value, _, _) in kinds.items()})
+        values = {key: value for key in self.written if (value := blank.get(key, None)) is not None}
+        ends = self._ends({key: box_of(spec) for key, spec in specs.items()}, values)
         made: dict[NestedKey, TensorSpec] = {}
-        for key, (value, how, row) in kinds.items():
+        for key, value in values.items():
+            field, row = self.written[key]
+            how = self.follows[field]
             if how.image == "same" and how.source is not None:
                 made[key] = specs[getattr(row, how.source)].clone()
-            elif key in ends:
-                made[key] = boxed(*ends[key])
             else:
-                made[key] = _within(value, how)
+                made[key] = boxed(*ends[key]) if key in ends else _within(value, how)
         return made
 
-    def _widened(self, outputs: Mapping[NestedKey, Tensor]) -> dict[NestedKey, Box]:
-        """The bounds of those outputs whose values follow from ends."""
-        how = {getattr(row, name): one for row in self.transform.keys for name, one in self.follows.items()}
-        fixed = {
-            key: _ends(value, how[key]) for key, value in outputs.items() if how[key].image == "interval"
-        }
-        if any(one.image == "monotone" for one in how.values()) and len(self._fields()) > _MOST:
+    def _ends(self, inputs: dict[NestedKey, Box], values: Mapping[NestedKey, Tensor]) -> dict[NestedKey, Box]:
+        """The bounds of the outputs that follow from those of the inputs; none where they never settle."""
+        transform = self.transform
+        if self.mixed and len(self.fields) > _MOST:
             return {}
+        fixed = {
+            key: box_of(_within(value, how))
+            for key, value in values.items()
+            if (how := self.follows[self.written[key][0]]).image == "interval"
+        }
         found: dict[NestedKey, Box] = {}
-        for values in self._corners(self.boxes):
-            _widen(found, self._after_reset(values), outputs)
+        for at in self._choices():
+            _widen(found, self._after_reset(self._at(inputs, self.inputs, at)), values)
         found |= fixed
-        if not self.transform._sequential:
-            return {key: box for key, box in found.items() if key not in fixed}
-        for _ in range(ROUNDS):
+        declared = {key: box_of(transform._declared[key]) for key in self.carried}
+        outputs = {**self.carried, **{key: field for key, (field, _) in self.written.items()}}
+        for _ in range(ROUNDS if transform._sequential else 0):
             before = dict(found)
-            for values in self._corners({**self.boxes, **found}):
-                after = self.transform._step(self._data(values), self._data(values, self.inputs))
-                _widen(found, after, outputs)
+            for at in self._choices():
+                after = self._at(inputs, self.inputs, at)
+                root = {**after, **self._at({**declared, **before}, outputs, at)}
+                _widen(found, transform._step(self._data(root), self._data(after)), values)
             found |= fixed
             if all(_equal(box, before[key]) for key, box in found.items()):
-                return {key: box for key, box in found.items() if key not in fixed}
-        return {}
+                break
+        else:
+            if transform._sequential:
+                return {}
+        return {key: box for key, box in found.items() if key not in fixed}
 
-    def _fields(self) -> list[str]:
-        carried = [name for name in self.transform._carries if name in self.follows]
-        return [*dict.fromkeys(self.inputs.values()), *dict.fromkeys(self.carried.values()), *carried]
+    def _choices(self) -> Iterator[Mapping[str, int]]:
+        """Which end each input is at; all are at the same one for what only takes elements."""
+        several: Iterable[tuple[int, ...]] = [(end,) * len(self.fields) for end in (0, 1)]
+        if self.mixed:
+            several = product((0, 1), repeat=len(self.fields))
+        for choice in several:
+            yield dict(zip(self.fields, choice, strict=True))
 
-    def _corners(self, boxes: Mapping[NestedKey, Box]) -> Iterator[dict[NestedKey, Tensor]]:
-        """Each input at one of its ends; all at the same for what only takes elements."""
-        fields = self._fields()
-        names = {**self.carried, **self.inputs}
-        for row in self.transform.keys:
-            names |= {getattr(row, name): name for name in self.follows}
-        mixed = any(how.image == "monotone" for how in self.follows.values())
-        choices: Iterable[tuple[int, ...]] = (
-            product((0, 1), repeat=len(fields)) if mixed else [(end,) * len(fields) for end in (0, 1)]
-        )
-        for choice in choices:
-            at = dict(zip(fields, choice, strict=True))
-            yield {key: box[at.get(names[key], choice[0] if choice else 0)] for key, box in boxes.items()}
+    def _at(
+        self, boxes: Mapping[NestedKey, Box], fields: Mapping[NestedKey, str], at: Mapping[str, int]
+    ) -> dict[NestedKey, Tensor]:
+        return {key: box[at[fields[key]]] for key, box in boxes.items()}
 
     def _after_reset(self, values: Mapping[NestedKey, Tensor]) -> TensorDictBase:
         data = self._data(values)
@@ -147,16 +145,14 @@ class _Images:
             return self.transform._reset(self._data({}), data)
         return self.transform._map(data, False)
 
-    def _data(
-        self, values: Mapping[NestedKey, Tensor], only: Iterable[NestedKey] | None = None
-    ) -> TensorDict:
+    def _data(self, values: Mapping[NestedKey, Tensor]) -> TensorDict:
         """The values as entries, and where the transform keeps them for itself."""
         made = TensorDict({}, [])
-        for key in values if only is None else only:
-            made.set(key, values[key])
+        for key, value in values.items():
+            made.set(key, value)
             for places in (self.transform._private, self.transform._private_inputs):
                 if key in places:
-                    made.set(places[key], values[key])
+                    made.set(places[key], value)
         return made
 
 
@@ -178,11 +174,6 @@ def _widen(found: dict[NestedKey, Box], data: TensorDictBase, outputs: Mapping[N
 
 def _equal(one: Box, other: Box) -> bool:
     return torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
-
-
-def _ends(value: Tensor, how: Follows) -> Box:
-    low, high = box_of(_within(value, how))
-    return low, high
 
 
 def _within(value: Tensor, how: Follows) -> TensorSpec:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from tensordict import TensorDictBase
 from torch import Tensor
@@ -32,14 +31,14 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     transform reads.
 
     Attributes:
-        _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
+        _refuses_offline: whether it works in environments only.
         _follows: the outputs whose specs follow from what is computed, and how.
         _policy: the outputs that the policy writes under ``"next"``.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
     """
 
-    _sequential: bool = False
+    _refuses_offline: bool = False
     _follows: ClassVar[Mapping[str, Follows]] = {}
     _policy: tuple[str, ...] = ()
     _rewards: tuple[str, ...] = ()
@@ -208,22 +207,21 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             tensordict.set(self._private[key], value)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        run = partial(replay, self) if self._sequential else super()._offline
-        if self.parent is not None:
-            return run(tensordict)
-        # Without an environment, keys that nobody chose, shapes and dtypes are those of these data.
-        self._bind_to(tensordict)
-        try:
-            return run(tensordict)
-        finally:
-            self.empty_cache()
+        if self._refuses_offline:
+            raise NotImplementedError(
+                f"{type(self).__name__} works in environments only, not on recorded data"
+            )
+        if self._sequential:
+            return replay(self, tensordict)
+        return super(GeneratedTransform, self._bound_to(tensordict))._offline(tensordict)
 
-    def _bind_to(self, tensordict: TensorDictBase) -> None:
-        self.empty_cache()
-        if not self._sequential:
-            self.__dict__["_scanned"] = tensordict
-        elif "time" in (tensordict.names or ()) and "next" in tensordict:
-            self.__dict__["_sample"] = tensordict["next"].unbind(tensordict.names.index("time"))[0]
+    def _bound_to(self, tensordict: TensorDictBase) -> Self:
+        """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
+        twin = self.clone()
+        twin.__dict__["_data"] = tensordict
+        if self.parent is not None:
+            twin.__dict__["_bound"] = self.keys
+        return twin
 
     def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""

@@ -9,7 +9,7 @@ from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import value_reads
-from specgen.check.transform_model import Drop, Output, Phase, Role
+from specgen.check.transform_model import Drop, Output, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.expr.tree import names_read
@@ -28,7 +28,7 @@ def lint_transform(
     roles: Iterable[Role],
     outputs: Iterable[Output],
     drops: Iterable[Drop],
-    sections: Mapping[Phase, SectionResult],
+    sections: Mapping[str, SectionResult],
     sink: Sink,
 ) -> None:
     """Warn of what is legal in a transform without mistakes and rarely meant."""

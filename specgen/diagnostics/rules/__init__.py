@@ -24,6 +24,7 @@ from specgen.diagnostics.rules import (
     specs,
     transform_language,
     transforms,
+    transforms_offline,
     unread,
     yaml,
 )
@@ -37,6 +38,7 @@ MODULES: tuple[ModuleType, ...] = (
     specs,
     transforms,
     transform_language,
+    transforms_offline,
     flow,
     env_lints,
     losses,

@@ -97,6 +97,21 @@ in: {x: {each: [observation]}, y: {each: [goal], with: x}}
     without="`zip` stops at the shorter list, or pairs an observation with another one's goal.",
 )
 
+SIZES_DIFFER = Rule(
+    "SG309",
+    "named size that is two numbers",
+    """\
+A name in a pattern is one size in a repetition: what the roles of one repetition stand for must agree in it.
+
+```yaml
+in: {image: {each: [pixels], type: "any[C, H, W]"}, depth: {key: depth, type: "any[1, H, W]"}}
+```
+
+`H` is 84 for `pixels` and 64 for `depth`: resize one of them in front, or call the sizes differently.
+""",
+    without="torch raises at the first reset, or broadcasts one image over the other.",
+)
+
 UNDECLARED_TYPE = Rule(
     "SG314",
     "type that does not follow from what is computed",

@@ -21,9 +21,6 @@ from specgen.expr.printer import (
     UNARY,
     Printed,
     Printer,
-    call,
-    dtype_text,
-    full_like_text,
     method,
 )
 from specgen.expr.types import Static, Typed
@@ -152,7 +149,8 @@ def _show_sigmoid(node: Typed, printer: Printer) -> Printed:
     if not node.type.python:
         return pointwise.function("expit", "")(node, printer)
     # The same function, and it never overflows.
-    return Printed(f"0.5 + 0.5 * math.tanh(0.5 * {printer.text(node.args[0], MUL + 1)})", ADD)
+    half = printer.call("math.tanh", f"0.5 * {printer.text(node.args[0], MUL + 1)}")
+    return Printed(f"0.5 + 0.5 * {half.text}", ADD)
 
 
 def infer_where(site: Site) -> Typed | None:
@@ -179,7 +177,8 @@ def infer_where(site: Site) -> Typed | None:
         site.fail(rules.WRONG_DTYPE, "`where` does not choose between words")
         return None
     kind = replace(shape, dtype=dtype)
-    return site.node(kind, (condition, *site.cast(branches, dtype)), operand_dtype=dtype)
+    operands = site.spread((condition, *site.cast(branches, dtype)), shape)
+    return site.node(kind, operands, operand_dtype=dtype)
 
 
 def _show_where(node: Typed, printer: Printer) -> Printed:
@@ -190,7 +189,7 @@ def _show_where(node: Typed, printer: Printer) -> Printed:
     if condition.type.python:
         texts = [_branch(branch, node, printer).at(TERNARY + 1) for branch in (then, otherwise)]
         return Printed(f"{texts[0]} if {printer.text(condition, TERNARY + 1)} else {texts[1]}", TERNARY)
-    rank = None if kind.dims is None else kind.rank
+    rank = None if kind.open else kind.rank
     where = printer.aligned(condition, rank, kind.col)
     if then.type.python and otherwise.type.python and dtype in CONCRETE and dtype != "bool":
         return _choice_of_numbers(node, where, printer)
@@ -200,7 +199,7 @@ def _show_where(node: Typed, printer: Printer) -> Printed:
         else printer.aligned(branch, rank, kind.col).text
         for branch in (then, otherwise)
     ]
-    return call("torch.where", where.text, *texts)
+    return printer.call("torch.where", where.text, *texts)
 
 
 def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed:
@@ -209,19 +208,19 @@ def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed
     dtype, kind = node.type.dtype, node.type
     if then.static in (0, 1) and otherwise.static == 1 - then.static:
         truth = where if then.static else Printed(f"~{where.at(UNARY)}", UNARY)
-        return method(truth, "to", dtype_text(dtype))
+        return method(truth, "to", printer.texts.dtype(dtype))
     chosen, other = printer.number(then, dtype).text, printer.number(otherwise, dtype).text
-    if kind.dims is None:
-        base = full_like_text(where.text, other, dtype_text(dtype))
-        return call(f"{base}.masked_fill", where.text, chosen)
+    if kind.open:
+        base = printer.texts.full_like(where.text, other, dtype)
+        return method(base, "masked_fill", where.text, chosen)
     if dtype != "int64":
         other = printer.filled(otherwise, dtype, kind.dims, kind.col, batch=kind.level == "batch").text
-    return call("torch.where", where.text, chosen, other)
+    return printer.call("torch.where", where.text, chosen, other)
 
 
 def _branch(branch: Typed, node: Typed, printer: Printer) -> Printed:
     # Python chooses one branch as it is, so each must already be what the type says.
-    if node.type.python or node.type.dims is None:
+    if node.type.python or node.type.open:
         return printer.show(branch)
     batch = node.type.level == "batch"
     return printer.filled(branch, node.type.dtype, node.type.dims, node.type.col, batch=batch)
