@@ -11,7 +11,7 @@ from specgen.check.transform_images import image_of, joined
 from specgen.check.transform_model import Output, Phase, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transform_language as rules
-from specgen.expr import SpecType, Type, Typed, free_names, parse, patterns
+from specgen.expr import Interval, SpecType, Symbol, Type, Typed, free_names, parse, patterns
 from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
@@ -20,7 +20,12 @@ from specgen.source import Scalar
 
 def role_type(role: Role) -> Type:
     """The type of a role, whatever key it stands for."""
-    return patterns.role_type(role.spec, role.name)
+    return patterns.role_type(role.spec, role.name, rank_symbol(role))
+
+
+def rank_symbol(role: Role) -> Symbol:
+    """How many dimensions the key of a role has, for axes that are counted from the front."""
+    return Symbol(f"rank.{role.name}", f"{role.name}_rank", Type("int64", (), "ctor"), Interval(0, 64))
 
 
 def output_type(output: Output, roles: Mapping[str, Role]) -> Type:

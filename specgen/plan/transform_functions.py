@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
-from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.check.transform_model import CheckedTransform, Phase, Role
+from specgen.check.transform_types import rank_symbol
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -51,6 +52,11 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     return PhaseFunction(planned.plan, reads, one.writes, one.when)
 
 
+def ranked(transform: CheckedTransform, name: str) -> Role | None:
+    """The role whose number of dimensions an argument is."""
+    return next((role for role in transform.roles if rank_symbol(role).name == name), None)
+
+
 def _summary(phase: Phase, targets: Sequence[str]) -> str:
     what = " and ".join(f"`{target.removeprefix('next.')}`" for target in targets)
     return {
@@ -66,6 +72,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     if symbol.name in transform.sizes and given.kind == "param":
         role, axis = transform.sizes[symbol.name]
         return f"the size of `{role.name}` along axis {axis}."
+    if (role_ := ranked(transform, symbol.name)) is not None:
+        return f"how many dimensions `{role_.name}` has, without the batch's."
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)

@@ -15,7 +15,7 @@ from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
-from specgen.plan.transform_functions import PhaseFunction, phase_functions
+from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
@@ -222,6 +222,8 @@ class _Planner:
         driver = self.forward.driver
         if self.sequential or len(functions) != 1 or len(outputs) != 1 or driver is None:
             return None
+        if any(ranked(self.transform, name) for name in functions[0].reads):
+            return None  # it depends on the key, not on the tensor alone
         reads = [name for name in functions[0].reads if name in self.roles]
         alone = len(self.forward.roles) == 1 and reads == [driver.name] and driver.listed
         if not alone or outputs[0].each != driver.name or functions[0].when is not None:
@@ -302,6 +304,9 @@ class _Planner:
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
+                    continue
+                if (counted := ranked(self.transform, read)) is not None:
+                    passed.append(f"self._rank(key.{counted.name})")
                     continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")

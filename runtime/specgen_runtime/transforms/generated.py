@@ -173,6 +173,12 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         blank: Tensor = self._declared[key].zero()
         return blank
 
+    def _rank(self, key: NestedKey) -> int:
+        """How many dimensions an entry has for one environment."""
+        env = self.parent
+        batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
+        return len(self._spec(key).shape) - batch
+
     def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """An input.
 

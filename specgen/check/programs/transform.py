@@ -9,7 +9,7 @@ from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
-from specgen.check.transform_types import output_type, role_type
+from specgen.check.transform_types import output_type, rank_symbol, role_type
 from specgen.expr import Symbol, full
 from specgen.expr.symbols import Time
 from specgen.program.cut import cut
@@ -84,6 +84,7 @@ def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
     """Parameters, then values before the step, then values after it; each in the order declared."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
+    found += [Input(rank_symbol(role), "param") for role in transform.roles]
     found += [Input(transform.symbols[f"sizes.{name}"], "param") for name in transform.sizes]
     roles = {role.name: role for role in transform.roles}
     types = {name: role_type(role) for name, role in roles.items()}
