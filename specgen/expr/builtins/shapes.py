@@ -48,7 +48,10 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
         texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
     else:
         texts = [printer.show(arg).text for arg in node.args]
-    return printer.call("torch.stack", tuple_text(texts), f"dim={axis_text(axis, dims, printer)}")
+    parts = tuple_text(texts)
+    if any(arg.op == "spread" for arg in node.args):
+        parts = printer.call("torch.broadcast_tensors", *texts).text
+    return printer.call("torch.stack", parts, f"dim={axis_text(axis, dims, printer)}")
 
 
 def _infer_concat(site: Site) -> Typed | None:
