@@ -39,8 +39,18 @@ def infer_open(site: Site, front: Sequence[IndexItem], back: Sequence[IndexItem]
         return None
     rest = next(size for size in dims if isinstance(size, Rest))
     kept = (*_kept(front, value.type.front), rest, *_kept(back, value.type.back))
-    node = site.node(Type(value.type.dtype, kept, value.type.level), axes=tuple(axes))
+    places = _new_places(front) | {
+        place + len(kept) - len(_kept(back, value.type.back)) for place in _new_places(back)
+    }
+    kind = Type(value.type.dtype, kept, value.type.level, stretch=frozenset(places))
+    node = site.node(kind, axes=tuple(axes))
     return replace(node, items=(*front, Others(), *back))
+
+
+def _new_places(items: Sequence[IndexItem]) -> set[int]:
+    """Where the dimensions that a `None` makes stand among those that are left."""
+    left = [item for item in items if not isinstance(item, At)]
+    return {place for place, item in enumerate(left) if isinstance(item, NewAxis)}
 
 
 def _kept(items: Sequence[IndexItem], dims: Sequence[Dim]) -> tuple[Dim, ...]:

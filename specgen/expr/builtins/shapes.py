@@ -85,15 +85,20 @@ def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
         return None
     place, second = place_of(dims, axis), place_of(other, axis)
     if place is None or second is None:
-        return joined_open(inexact(dims), Type("any", inexact(other)))
+        return _joined(inexact(dims), inexact(other))
     one, two = dims[place], other[second]
     assert not isinstance(one, Rest)
     assert not isinstance(two, Rest)
     rest, others = (*dims[:place], *dims[place + 1 :]), (*other[:second], *other[second + 1 :])
-    same = joined_open(rest, Type("any", others)) if here.open else rest if rest == others else None
+    same = _joined(rest, others) if here.open else rest if rest == others else None
     if same is None or len(same) != len(rest):
         return None if same is None else inexact(same, 1)
     return (*same[:place], one + two, *same[place:])
+
+
+def _joined(dims: Dims, others: Dims) -> Dims | None:
+    joined = joined_open(Type("any", dims), Type("any", others))
+    return None if joined is None else joined.dims
 
 
 def _show_concat(node: Typed, printer: Printer) -> Printed:
