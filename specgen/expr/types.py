@@ -194,6 +194,7 @@ class Binding:
         static: The value, when it is known at build; it is printed in place of `text`.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
+        items: The numbers of a list that is known at build.
 
     """
 
@@ -203,6 +204,7 @@ class Binding:
     static: Static | None = None
     what: str = ""
     symbol: Symbol | None = None
+    items: tuple[int | float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

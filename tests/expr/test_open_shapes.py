@@ -18,6 +18,7 @@ from tests.expr.texts import mistakes, typed
 RANK = Symbol("ranks.x", "x_rank", Type("int64", (), "ctor"), Interval(0, 9))
 ANY = (Rest("x", rank=RANK),)
 IMAGE = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
+LIST = Type("list", (), "ctor")
 SHAPES = ((), (3,), (4, 3), (2, 1, 3))
 BATCHES = ((), (5,), (2, 3))
 
@@ -41,6 +42,8 @@ def scope(dims: Dims, shape: tuple[int, ...], *, known: bool) -> dict[str, Bindi
         "one": Binding("one", Type("float32"), Interval(-8, 8)),
         "flag": Binding("flag", Type("bool"), full("bool")),
         "T": size("T", 4),
+        "over": Binding("over", LIST, full("float32"), items=(-1,) if known else None),
+        "none": Binding("none", LIST, full("float32"), items=() if known else None),
         **{name: size(name, value) for name, value in sizes.items()},
     }
 
@@ -56,6 +59,8 @@ def values(shape: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
         "one": torch.rand(batch, generator=generator),
         "flag": torch.rand(batch, generator=generator) > 0.5,
         "T": 4,
+        "over": (-1,),
+        "none": (),
         "x_rank": len(shape),
         **dict(zip("CHW", shape[-3:], strict=False)),
     }
@@ -105,6 +110,12 @@ ANYWHERE = [
     "full_like(x, 2.0)",
     "x + y",
     "max(x, one)",
+    "max(tile(x[None], T, axis=0), axis=0)",
+    "sum(stack(x, y), axis=0)",
+    "mean(stack(x, x * 3.0), axis=0, keep=true)",
+    "x - mean(x, axis=(), keep=true)",
+    "x - mean(x[..., None], axis=-1)",
+    "mean(x, axis=none, keep=true)",
 ]
 
 
@@ -121,6 +132,23 @@ WITH_AN_AXIS = [
     "narrow(concat(x, x, axis=-1), 1, axis=-1)",
     "narrow(concat(x, x, axis=0), 1, size(x, 0), axis=0)",
     "concat(narrow(tile(x, 3, axis=-1), size(x)), x, axis=-1)",
+    "sum(x)",
+    "mean(k)",
+    "max(x)",
+    "any(b)",
+    "sum(b)",
+    "argmax(x)",
+    "norm(x)",
+    "logsumexp(x)",
+    "min(x[None], axis=0) + mean(x)",
+    "x - mean(x, axis=-1, keep=true)",
+    "x - max(x, axis=0, keep=true)",
+    "x / (0.5 + std(x, axis=-1, keep=true))",
+    "prod(x, axis=-1)",
+    "argmin(x, axis=0)",
+    "sum(x, axis=0)",
+    "sum(x, axis=over, keep=true)",
+    "mean(x, axis=over, keep=true)",
 ]
 
 
@@ -136,6 +164,8 @@ IMAGES = [
     "x[..., :2]",
     "concat(x, x * 2.0, axis=-3)",
     "tile(x, 2, axis=-2)",
+    "sum(x, axis=(-1, -2))",
+    "x - mean(x, axis=(-2, -1), keep=true)",
 ]
 
 
@@ -143,6 +173,13 @@ IMAGES = [
 @pytest.mark.parametrize("shape", [(3, 4, 5), (2, 3, 4, 5)])
 def test_named_dimensions_behind(expression: str, shape: tuple[int, ...]) -> None:
     check(expression, IMAGE, shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 3, 4, 5)])
+def test_a_constant_meets_the_last_dimensions(shape: tuple[int, ...]) -> None:
+    dims: Dims = (Rest("x", rank=RANK, named=3), 3, Sym.named("H"), Sym.named("W"))
+    check("sum(x * stack(0.25, 0.5, 0.125)[:, None, None], axis=-3, keep=true)", dims, shape)
+    check("ones((H, W))[None] * x", dims, shape)
 
 
 def test_types() -> None:
@@ -166,6 +203,9 @@ def test_types() -> None:
         ("x[0]", "SG807 1-2 `x` is float32[...]: nobody knows which dimension this is"),
         ("x[..., 0]", "SG807 1-2 `x` is float32[...]: its last 1 dimensions are not all known"),
         ("x + x[None]", "SG807 1-12 shapes do not fit: `x` is float32[...] and `x[None]` is float32[1, ...]"),
+        ("sum(x, axis=over)", "SG807 5-6 `x` has an unknown rank; its axes cannot be reduced"),
+        ("argmax(x, axis=(-1, -2))", "SG805 1-25 `argmax` takes one axis, or none for all"),
+        ("sum(x, axis=-1, keep=T)", "SG805 22-23 `keep` is true or false, known at build"),
         ("x[None, ..., ..., 0]", "SG805 1-21 `...` stands at most once in an index"),
     ],
 )

@@ -193,7 +193,8 @@ class Site:
         """The shape and level of an elementwise operation; its dtype is left `bool`.
 
         A scalar goes with everything. Shapes with dimensions must be equal but for dimensions that
-        a `None` made. Reports shapes that do not fit.
+        a `None` made; a constant that has such dimensions meets the last ones of a value. Reports shapes that do not
+        fit.
         """
         level = highest(values)
         ranked = [value for value in values if value.type.dims != ()]
@@ -201,9 +202,11 @@ class Site:
             return Type("bool", (), level)
         if any(value.type.open for value in ranked):
             return self._unified_open(ranked, level)
-        first = ranked[0]
+        most = max(value.type.rank for value in ranked)
+        fewer = [value for value in ranked if value.type.rank < most and _meets_last(value)]
+        first, *others = [value for value in ranked if all(value is not one for one in fewer)]
         dims, stretch = list(first.type.sizes), set(first.type.stretch)
-        for value in ranked[1:]:
+        for value in others:
             other = value.type.sizes
             if len(other) != len(dims):
                 self._mismatch(first, value)
@@ -218,7 +221,13 @@ class Site:
                 elif here != there:
                     self._mismatch(first, value)
                     return None
-        return Type("bool", tuple(dims), level, stretch=frozenset(stretch))
+        shape: Type | None = Type("bool", tuple(dims), level, stretch=frozenset(stretch))
+        for value in fewer:
+            shape = None if shape is None else met(shape, value.type)
+            if shape is None:
+                self._mismatch(first, value)
+                return None
+        return shape
 
     def _unified_open(self, ranked: Sequence[Typed], level: Level) -> Type | None:
         """The shape of values of which some have dimensions that nobody knows: constants meet their last ones."""
@@ -226,7 +235,10 @@ class Site:
         joined: Type | None = first.type
         for value in ranked:
             assert joined is not None
-            joined = joined_open(joined, value.type) if value.type.open else met(joined, value.type)
+            if value.type.open:
+                joined = joined_open(joined, value.type)
+            else:
+                joined = met(joined, value.type) if _meets_last(value) else None
             if joined is None:
                 self._mismatch(first, value)
                 return None
@@ -258,6 +270,11 @@ def _spread(value: Typed, dims: Dims) -> Typed:
     options = {"rank": rank, "more": len(dims) - 1 - rest.named}
     kind = Type(value.type.dtype, dims, value.type.level)
     return Typed("spread", kind, value.interval, (value,), options, value.start, value.end)
+
+
+def _meets_last(value: Typed) -> bool:
+    """Whether a value says by its new dimensions that it meets the last ones of a value with more of them."""
+    return value.type.level != "batch" and bool(value.type.stretch)
 
 
 def joined_open(a: Type, b: Type) -> Type | None:
@@ -301,7 +318,7 @@ def _met_sizes(
 def met(value: Type, constant: Type) -> Type | None:
     """The shape of a value with a rest and a constant that its last dimensions meet; None where it does not fit."""
     back, sizes = value.back, constant.sizes
-    if constant.level == "batch" or len(sizes) > len(back):
+    if len(sizes) > len(back):
         return None
     first = len(value.dims) - len(sizes)
     own = frozenset(place - first for place in value.stretch if place >= first)
