@@ -20,7 +20,7 @@ __all__ = [
 
 if TYPE_CHECKING:
 
-    def vector_norm(x: Tensor, *, dim: int | tuple[int, ...]) -> Tensor:
+    def vector_norm(x: Tensor, *, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
         """The Euclidean norm over some dimensions."""
 
 else:
