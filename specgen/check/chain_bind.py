@@ -220,7 +220,7 @@ class Binder:
         keys: dict[str, str] = {}
         for name, entry in row.items():
             role = transform.role(name.partition(".")[0])
-            found = match(role.spec, entry.spec, sizes)
+            found = match(role.spec, entry.spec, sizes, _shapes(row))
             if isinstance(found, NoMatch):
                 if found.numbers is None:
                     continue  # what follows done sets has any shape
@@ -288,7 +288,7 @@ class Binder:
         else:
             key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
         given = keyword in arguments.names or keyword in arguments.places
-        found = self._inputs(transform, role, [key], keyword if given else None, arguments, known)
+        found = self._inputs(transform, role, [key], keyword if given else None, arguments, known, row)
         return found[0] if found else None
 
     # ----------------------------------------------------------------- inverse
@@ -354,6 +354,7 @@ class Binder:
         argument: str | None,
         arguments: Arguments,
         known: Mapping[str, Entry],
+        row: Mapping[str, Entry] | None = None,
     ) -> list[Entry]:
         """The entries that a role stands for.
 
@@ -364,7 +365,9 @@ class Binder:
             argument: the argument that gives them, if one does.
             arguments: what the transform is given.
             known: the entries at this position.
+            row: what other roles stand for, whose dimensions it may have.
         """
+        shapes = _shapes(row or {})
         if chosen is None and role.required:
             self.sink.add(
                 rules.KEYS_NEEDED.at(
@@ -395,7 +398,7 @@ class Binder:
                 found += [
                     e
                     for e in self.state.group(selector)
-                    if role.structural or isinstance(match(role.spec, e.spec), Match)
+                    if role.structural or isinstance(match(role.spec, e.spec, None, shapes), Match)
                 ]
                 continue
             entry = known.get(selector)
@@ -410,7 +413,7 @@ class Binder:
                         self.state.dropped.get(selector),
                     )
                 )
-            elif isinstance(match(role.spec, entry.spec), NoMatch):
+            elif isinstance(match(role.spec, entry.spec, None, shapes), NoMatch):
                 message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
                 self.sink.add(rules.WRONG_INPUT.at(place, message))
             else:
@@ -459,6 +462,11 @@ class Binder:
         if entry is None:
             return arguments.places.get(keyword, tuple(output.key.split(".")))
         return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
+
+
+def _shapes(row: Mapping[str, Entry]) -> dict[str, tuple[int, ...]]:
+    """The dimensions of what each role stands for."""
+    return {name: entry.type.shape for name, entry in row.items()}
 
 
 def _chosen(output: Output) -> bool:

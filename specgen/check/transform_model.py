@@ -9,7 +9,7 @@ from typing import Literal
 from specgen.check.conditions import Condition
 from specgen.check.model import Parameter, Statement
 from specgen.expr import Interval, SpecType, Symbol, Type
-from specgen.expr.sizes import ANY_DIMS, Dims, Sym
+from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
 Phase = Literal["reset", "step", "map", "inverse"]
 
@@ -61,6 +61,11 @@ class Role:
     varargs: bool = False
     optional: bool = False
     spec: SpecType = _ANYTHING
+
+    @property
+    def shaped_as(self) -> str | None:
+        """The other role whose dimensions it has (`[...x]`)."""
+        return next((size.of for size in self.dims if isinstance(size, Rest) and size.of), None)
 
     @property
     def required(self) -> bool:

@@ -9,7 +9,7 @@ from specgen.check.model import identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_model import PHASES, CheckedRecursion, Output, Role
-from specgen.check.transform_types import output_type, role_type
+from specgen.check.transform_types import output_type, role_types
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import transforms_offline as rules
 from specgen.expr import Binding, SpecType, Symbol, Type, full
@@ -58,9 +58,8 @@ def check_recursion(
     declared = transform.offline
     if not isinstance(declared, Recursion):
         return None, OverTime()
-    by_name = {role.name: role for role in roles}
-    types = {role.name: role_type(role) for role in roles}
-    types |= {output.name: output_type(output, by_name) for output in outputs}
+    types = role_types(roles)
+    types |= {output.name: output_type(output, types) for output in outputs}
     checker = _Checker(file, (*path, "offline"), declared, names, list(roles), list(outputs), types, sink)
     if beside := [phase for phase in (*PHASES, "carry") if getattr(transform, phase)]:
         sink.add(

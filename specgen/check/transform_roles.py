@@ -202,8 +202,10 @@ class _Roles:
             "beside": [one.name for one in roles if one.form in ("each", "key") and one is not role],
             "of": [one.name for one in roles if one.form in ("each", "key") and not one.inverse],
             "but": [one.name for one in roles if one is not role],
+            "type": [one.name for one in roles if one is not role and one.shaped_as is None],
         }
         named = {"with": role.paired, "but": role.but, "of" if role.form == "flag" else "beside": role.beside}
+        named["type"] = role.shaped_as
         for field, name in named.items():
             if name is None or name in fitting[field]:
                 continue

@@ -18,9 +18,14 @@ from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 
 
-def role_type(role: Role) -> Type:
-    """The type of a role, whatever key it stands for."""
-    return patterns.role_type(role.spec, role.name, rank_symbol(role))
+def role_types(roles: Iterable[Role]) -> dict[str, Type]:
+    """The type of each role, whatever key it stands for."""
+    roles = list(roles)
+    found: dict[str, Type] = {}
+    # `[...x]` are the dimensions of another role, which comes first.
+    for role in sorted(roles, key=lambda role: role.shaped_as is not None):
+        found[role.name] = patterns.role_type(role.spec, role.name, rank_symbol(role), found)
+    return {role.name: found[role.name] for role in roles}
 
 
 def rank_symbol(role: Role) -> Symbol:
@@ -28,18 +33,18 @@ def rank_symbol(role: Role) -> Symbol:
     return Symbol(f"rank.{role.name}", f"{role.name}_rank", Type("int64", (), "ctor"), Interval(0, 64))
 
 
-def output_type(output: Output, roles: Mapping[str, Role]) -> Type:
+def output_type(output: Output, roles: Mapping[str, Type]) -> Type:
     """The type of an output, whatever key its role stands for; that of its role where nothing is known yet."""
     if output.inferred is not None:
         return output.inferred
-    role = None if output.each is None else role_type(roles[output.each])
+    role = None if output.each is None else roles[output.each]
     if output.dtype is not None:
         if output.dims is None:
             return Type(output.dtype, () if role is None else role.dims)
         spec = SpecType("pattern", output.dtype, output.dims)
-        return patterns.output_type(spec, output.name, role or Type(output.dtype, ()))
+        return patterns.output_type(spec, output.name, role or Type(output.dtype, ()), roles)
     if output.like is not None:
-        return role_type(roles[output.like])
+        return roles[output.like]
     return Type("any", ANY_DIMS) if role is None else role
 
 
@@ -90,12 +95,15 @@ def pending_reads(file: SchemaFile, path: tuple[str, ...], pending: set[str], si
     """
     node = find(file.root, path)
     found: set[str] = set()
+    written = {key.text for key, _ in node.entries} if isinstance(node, MappingNode) else set()
     assigned: set[str] = set()
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         expr = parse(value, Sink()) if isinstance(value, Scalar) else None
         read = frozenset[str]() if expr is None else free_names(expr)
         for name in sorted(read & (pending - assigned)):
             found.add(key.text)
+            if name not in written:
+                continue  # why it has no type has been said
             sink.add(
                 rules.UNDECLARED_TYPE.at(
                     value.span,

@@ -20,7 +20,7 @@ from specgen.check.transform_types import (
     check_static,
     output_type,
     pending_reads,
-    role_type,
+    role_types,
     settled,
     spec_of,
     with_images,
@@ -171,9 +171,8 @@ class _Checker:
     ) -> SectionResult:
         inverse = phase == "inverse"
         scope = dict(fixed)
-        by_name = {role.name: role for role in roles}
-        types = {role.name: role_type(role) for role in roles}
-        types |= {output.name: output_type(output, by_name) for output in outputs}
+        types = role_types(roles)
+        types |= {output.name: output_type(output, types) for output in outputs}
 
         def give(name: str, type_: Type, interval: Interval, what: str) -> None:
             place = f"{phase}.in.{name}"

@@ -2,11 +2,11 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de795ccb484f833a138143277fd58f82d34e2025d3e6d73ff99e0010a0da0255
+# specgen: sha256=866bb8bdbbbd99791edc3e9b0652b8232e92d240494b47b5ed442d50b4fe6608
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
-from .frames import CatFrames, CatFramesKeys
+from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
 from .init_tracker import InitTracker, InitTrackerKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
@@ -18,5 +18,5 @@ __all__ = [
     "CatFrames", "CatFramesKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys",
     "InitTracker", "InitTrackerKeys", "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform",
     "Reward2GoTransformKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
-    "StepCounter", "StepCounterKeys",
+    "StepCounter", "StepCounterKeys", "TimeMaxPool", "TimeMaxPoolKeys",
 ]

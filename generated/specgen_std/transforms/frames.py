@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8b4c771fbd05797c95a4ea02cffad51bd4fbcdff75fdfc2ca7f7f5095176c803
+# specgen: sha256=61a4fc1163b6d74f78f0f74ad128bf63fc3e7240c7112842b04d0d6e07446775
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = ["CatFrames", "CatFramesKeys"]
+__all__ = ["CatFrames", "CatFramesKeys", "TimeMaxPool", "TimeMaxPoolKeys"]
 
 
 class CatFramesKeys(NamedTuple):
@@ -142,3 +142,129 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             next_stacked = cat_frames_step(self.dim, stacked, next_frame)
             self._keep(next_tensordict, key.stacked, next_stacked)
         return next_tensordict
+
+
+class TimeMaxPoolKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    x: NestedKey
+    window: NestedKey
+    pooled: NestedKey
+    """the maximum; before there are `T` values, of those that there are"""
+
+
+def time_max_pool_reset(T: int, x_rank: int, x: Tensor) -> Tensor:
+    """`window` at the start of an episode.
+
+    Args:
+        T: of how many moments.
+        x_rank: how many dimensions `x` has, without the batch's.
+        x: numbers [*batch, ...].
+    """
+    # transforms.TimeMaxPool.reset
+    return torch.cat((x.unsqueeze(-1 - x_rank),) * T, dim=-1 - x_rank)
+
+
+def time_max_pool_step(x_rank: int, window: Tensor, next_x: Tensor) -> Tensor:
+    """`window` after a step.
+
+    Args:
+        x_rank: how many dimensions `x` has, without the batch's.
+        window: numbers [*batch, ...], before the step.
+        next_x: numbers [*batch, ...], after the step.
+    """
+    # transforms.TimeMaxPool.step
+    return torch.cat(
+        (window.narrow(-1 - x_rank, 1, window.shape[-1 - x_rank] - 1), next_x.unsqueeze(-1 - x_rank)),
+        dim=-1 - x_rank,
+    )
+
+
+def time_max_pool_map(x_rank: int, window: Tensor) -> Tensor:
+    """`pooled` at any moment.
+
+    Args:
+        x_rank: how many dimensions `x` has, without the batch's.
+        window: numbers [*batch, ...].
+    """
+    # transforms.TimeMaxPool.map
+    return window.amax(dim=-1 - x_rank)
+
+
+class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
+    """Take the largest of the last values of an episode, element by element.
+
+    Reads, for each of `in_keys`:
+        `x`, numbers [*batch, ...]
+
+    Writes, for each of them:
+        `pooled`, of the type that is computed: the maximum; before there are `T` values, of those that there are
+    """
+
+    _reads = ("x",)
+    _writes = ("pooled",)
+    _recalls = ("window",)
+    _carries = ("window",)
+    _follows: ClassVar[Mapping[str, Follows]] = {
+        "window": Follows("structural"),
+        "pooled": Follows("monotone"),
+    }
+    _maps: ClassVar[Mapping[str, str]] = {"pooled": "x"}
+    _sequential = True
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        T: int = 1,
+    ) -> None:
+        """Take the largest of the last values of an episode, element by element.
+
+        Args:
+            in_keys: the keys that it works on (default: `observation`).
+            out_keys: the keys of `pooled`, one for each input (default: `in_keys`).
+            T: of how many moments; >= 1.
+
+        Raises:
+            ValueError: if `T` is not >= 1.
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        if not T >= 1:
+            raise ValueError(f"T must be >= 1, got {T}")
+        self.T = T
+
+    def _bind(self, env: EnvBase | None) -> list[TimeMaxPoolKeys]:
+        x = self._select(
+            env,
+            self._in_keys,
+            ("observation",),
+            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
+        )
+        window = [self._hidden(key, "window") for key in x]
+        pooled = self._named(self._out_keys, x, "out_keys")
+        return [TimeMaxPoolKeys(*keys) for keys in zip(x, window, pooled, strict=True)]
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            x = self._require(tensordict_reset, key.x)
+            window = time_max_pool_reset(self.T, self._rank(key.x), x)
+            self._write(tensordict_reset, key.window, window)
+        return self._map(tensordict_reset, tolerant=True)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            window = self._recall(tensordict, key.window)
+            next_x = self._require(next_tensordict, key.x)
+            next_window = time_max_pool_step(self._rank(key.x), window, next_x)
+            self._write(next_tensordict, key.window, next_window)
+        return self._map(next_tensordict, self._missing_tolerance)
+
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.window):
+                continue
+            window = self._require(seen, key.window)
+            pooled = time_max_pool_map(self._rank(key.x), window)
+            self._write(tensordict, key.pooled, pooled)
+        return tensordict

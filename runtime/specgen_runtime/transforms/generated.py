@@ -250,6 +250,9 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             remove(tensordict, key)
         return tensordict
 
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        return super()._map(tensordict, tolerant) if self._maps else tensordict
+
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._dropped(super()._call(next_tensordict))
 

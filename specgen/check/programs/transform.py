@@ -9,7 +9,7 @@ from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
-from specgen.check.transform_types import output_type, rank_symbol, role_type
+from specgen.check.transform_types import output_type, rank_symbol, role_types
 from specgen.expr import Symbol, full
 from specgen.expr.symbols import Time
 from specgen.program.cut import cut
@@ -86,9 +86,8 @@ def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     found += [Input(rank_symbol(role), "param") for role in transform.roles]
     found += [Input(transform.symbols[f"sizes.{name}"], "param") for name in transform.sizes]
-    roles = {role.name: role for role in transform.roles}
-    types = {name: role_type(role) for name, role in roles.items()}
-    types |= {output.name: output_type(output, roles) for output in transform.outputs}
+    types = role_types(transform.roles)
+    types |= {output.name: output_type(output, types) for output in transform.outputs}
     times: tuple[tuple[Time, str], ...] = (("now", ""), ("next", "next."))
     for time, prefix in times:
         for name, type_ in types.items():
