@@ -143,7 +143,9 @@ def _option(visitor: Visitor, param: Param, expr: Expr | None, values: list[Type
     match param.kind:
         case "dtype":
             return _dtype(visitor, expr)
-        case "shape" | "new_shape":
+        case "sizes" if not isinstance(expr, tree.Tuple):
+            return _sizes(visitor, expr, param)
+        case "shape" | "new_shape" | "sizes":
             return _shape(visitor, expr, open=param.kind == "new_shape")
         case "int":
             return _integer(visitor, expr, param)
@@ -231,6 +233,19 @@ def _open_axis(visitor: Visitor, value: Typed, param: Param, dims: Dims) -> Type
         visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
         raise _Missing
     return found
+
+
+def _sizes(visitor: Visitor, expr: Expr, param: Param) -> object:
+    """A list of sizes: a parameter, or what `dims` gives."""
+    value = visitor.visit(expr)
+    if value is None:
+        raise _Missing
+    if value.type.dtype != "list":
+        message = f"`{param.name}` are sizes, such as (2, 3) or dims(x, -2, -1)"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    items = value.options.get("items")
+    return tuple(map(int, items)) if isinstance(items, tuple) else value
 
 
 def _flag(visitor: Visitor, expr: Expr, param: Param) -> bool:

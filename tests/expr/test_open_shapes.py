@@ -34,6 +34,11 @@ def scope(dims: Dims, shape: tuple[int, ...], *, known: bool) -> dict[str, Bindi
             return Binding(str(value), Type("int64", (), "lit"), point(value), value)
         return Binding(name, number, Interval.of_size(Sym.named(name)))
 
+    def number_param(name: str, value: int) -> Binding:
+        if known:
+            return Binding(str(value), Type("int64", (), "lit"), point(value), value)
+        return Binding(name, number, Interval(-9, -1))
+
     return {
         "x": Binding("x", Type("float32", here), Interval(-8, 8)),
         "y": Binding("y", Type("float64", here), full("float64")),
@@ -42,6 +47,8 @@ def scope(dims: Dims, shape: tuple[int, ...], *, known: bool) -> dict[str, Bindi
         "one": Binding("one", Type("float32"), Interval(-8, 8)),
         "flag": Binding("flag", Type("bool"), full("bool")),
         "T": size("T", 4),
+        "first": number_param("first", -2),
+        "last": number_param("last", -1),
         "over": Binding("over", LIST, full("float32"), items=(-1,) if known else None),
         "none": Binding("none", LIST, full("float32"), items=() if known else None),
         **{name: size(name, value) for name, value in sizes.items()},
@@ -59,6 +66,8 @@ def values(shape: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
         "one": torch.rand(batch, generator=generator),
         "flag": torch.rand(batch, generator=generator) > 0.5,
         "T": 4,
+        "first": -2,
+        "last": -1,
         "over": (-1,),
         "none": (),
         "x_rank": len(shape),
@@ -148,6 +157,13 @@ WITH_AN_AXIS = [
     "argmin(x, axis=0)",
     "sum(x, axis=0)",
     "sum(x, axis=over, keep=true)",
+    "flatten(x[None], -2, -1)",
+    "flatten(x, 0, -1)",
+    "flatten(x[None], first, last)",
+    "unflatten(flatten(x[None], first, last), last, dims(x[None], first, last)) + x[None]",
+    "unflatten(flatten(x[None], -2, -1), -1, dims(x[None], -2, -1))",
+    "permute(x, over)",
+    "permute(x[..., None], (-1, -2))",
     "mean(x, axis=over, keep=true)",
 ]
 
@@ -165,6 +181,13 @@ IMAGES = [
     "concat(x, x * 2.0, axis=-3)",
     "tile(x, 2, axis=-2)",
     "sum(x, axis=(-1, -2))",
+    "permute(x, (-1, -3, -2))",
+    "permute(x, (-1, -2))",
+    "flatten(x, -2, -1)",
+    "flatten(x, -3, -1)",
+    "unflatten(flatten(x, -3, -2), -2, (C, H))",
+    "unflatten(x * 2.0, -1, (1, W))",
+    "squeeze(narrow(x, 1, 1, axis=-2), -2)",
     "x - mean(x, axis=(-2, -1), keep=true)",
 ]
 
@@ -203,6 +226,23 @@ def test_types() -> None:
         ("x[0]", "SG807 1-2 `x` is float32[...]: nobody knows which dimension this is"),
         ("x[..., 0]", "SG807 1-2 `x` is float32[...]: its last 1 dimensions are not all known"),
         ("x + x[None]", "SG807 1-12 shapes do not fit: `x` is float32[...] and `x[None]` is float32[1, ...]"),
+        (
+            "permute(x, (-1, -3))",
+            "SG805 1-21 `axes` names each of the last axes of `x` once, counted from the end",
+        ),
+        (
+            "squeeze(stack(x, x), 0)",
+            "SG807 1-24 `stack(x, x)` is float32[2, ...]: a dimension of 2 cannot be left out",
+        ),
+        ("unflatten(stack(x, x), 0, (3, 1))", "SG807 1-34 a dimension of 2 is not 3 * 1"),
+        (
+            "flatten(x[..., None], -1, -1) + x",
+            "SG807 1-34 shapes do not fit: `flatten(x[..., None], -1, -1)` is float32[..., 1] and `x` is float32[...]",
+        ),
+        (
+            "flatten(x, -2, -1) + x",
+            "SG807 1-23 shapes do not fit: `flatten(x, -2, -1)` and `x` have dimensions of their own",
+        ),
         ("sum(x, axis=over)", "SG807 5-6 `x` has an unknown rank; its axes cannot be reduced"),
         ("argmax(x, axis=(-1, -2))", "SG805 1-25 `argmax` takes one axis, or none for all"),
         ("sum(x, axis=-1, keep=T)", "SG805 22-23 `keep` is true or false, known at build"),

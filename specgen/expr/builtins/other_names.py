@@ -45,9 +45,11 @@ _ALIASES: Final = {
     "multinomial": "categorical",
     "randperm": "permutation",
     "shuffle": "permutation",
-    "permute": "transpose",
+    "transpose": "permute",
+    "swapaxes": "permute",
+    "movedim": "permute",
     "view": "reshape",
-    "flatten": "reshape",
+    "expand_dims": "unsqueeze",
     "ravel": "reshape",
     "variance": "var",
 }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from specgen.expr.printer import Printed, Printer
 
 ParamKind = Literal[
-    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "dtype", "int", "flag", "function",
+    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "sizes", "dtype", "int", "flag", "function",
 ]  # fmt: skip
 Family = Literal[
     "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast",
