@@ -143,6 +143,11 @@ def _option(visitor: Visitor, param: Param, expr: Expr | None, values: list[Type
     match param.kind:
         case "dtype":
             return _dtype(visitor, expr)
+        case "dtype_of":
+            named = isinstance(expr, tree.Name) and expr.path in CONCRETE
+            return _dtype(visitor, expr) if named else _visited(visitor, expr)
+        case "like":
+            return _visited(visitor, expr)
         case "sizes" if not isinstance(expr, tree.Tuple):
             return _sizes(visitor, expr, param)
         case "shape" | "new_shape" | "sizes":
@@ -188,10 +193,7 @@ def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> tuple[int | Typed, ..
 
 
 def _integer(visitor: Visitor, expr: Expr, param: Param) -> Typed:
-    value = visitor.visit(expr)
-    if value is None:
-        raise _Missing
-    return _whole_number(visitor, value, param)
+    return _whole_number(visitor, _visited(visitor, expr), param)
 
 
 def _whole_number(visitor: Visitor, value: Typed, param: Param) -> Typed:
@@ -237,9 +239,7 @@ def _open_axis(visitor: Visitor, value: Typed, param: Param, dims: Dims) -> Type
 
 def _sizes(visitor: Visitor, expr: Expr, param: Param) -> object:
     """A list of sizes: a parameter, or what `dims` gives."""
-    value = visitor.visit(expr)
-    if value is None:
-        raise _Missing
+    value = _visited(visitor, expr)
     if value.type.dtype != "list":
         message = f"`{param.name}` are sizes, such as (2, 3) or dims(x, -2, -1)"
         visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
@@ -248,10 +248,15 @@ def _sizes(visitor: Visitor, expr: Expr, param: Param) -> object:
     return tuple(map(int, items)) if isinstance(items, tuple) else value
 
 
-def _flag(visitor: Visitor, expr: Expr, param: Param) -> bool:
+def _visited(visitor: Visitor, expr: Expr) -> Typed:
     value = visitor.visit(expr)
     if value is None:
         raise _Missing
+    return value
+
+
+def _flag(visitor: Visitor, expr: Expr, param: Param) -> bool:
+    value = _visited(visitor, expr)
     if not isinstance(value.static, bool):
         message = f"`{param.name}` is true or false, known at build"
         visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
@@ -264,9 +269,7 @@ def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> ob
     if isinstance(expr, tree.Tuple):
         found = [_axis(visitor, item, param, values) for item in expr.items]
     else:
-        given = visitor.visit(expr)
-        if given is None:
-            raise _Missing
+        given = _visited(visitor, expr)
         items = given.options.get("items")
         if given.type.dtype == "list" and not isinstance(items, tuple):
             return given

@@ -47,6 +47,10 @@ def scope(dims: Dims, shape: tuple[int, ...], *, known: bool) -> dict[str, Bindi
         "one": Binding("one", Type("float32"), Interval(-8, 8)),
         "flag": Binding("flag", Type("bool"), full("bool")),
         "T": size("T", 4),
+        "height": Binding("height", number, Interval(1, 9)),
+        "given(height)": Binding("given_height", Type("bool", (), "lit"), full("bool"), True),
+        "low(x)": Binding("x_low", Type("float32", here, "const"), Interval(-2, -2)),
+        "high(x)": Binding("x_high", Type("float32", here, "const"), Interval(3, 3)),
         "first": number_param("first", -2),
         "last": number_param("last", -1),
         "over": Binding("over", LIST, full("float32"), items=(-1,) if known else None),
@@ -66,6 +70,8 @@ def values(shape: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
         "one": torch.rand(batch, generator=generator),
         "flag": torch.rand(batch, generator=generator) > 0.5,
         "T": 4,
+        "x_low": torch.full(shape, -2.0),
+        "x_high": torch.full(shape, 3.0),
         "first": -2,
         "last": -1,
         "over": (-1,),
@@ -73,6 +79,12 @@ def values(shape: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
         "x_rank": len(shape),
         **dict(zip("CHW", shape[-3:], strict=False)),
     }
+
+
+def _of_row(name: str, value: Any, row: tuple[int, ...]) -> Any:
+    if not torch.is_tensor(value):
+        return value
+    return (value if name.startswith("x_") else value[row]).numpy()
 
 
 def check(expression: str, dims: Dims, shape: tuple[int, ...]) -> None:
@@ -87,9 +99,7 @@ def check(expression: str, dims: Dims, shape: tuple[int, ...]) -> None:
         assert torch.equal(one, other), (expression, to_torch(opened), to_torch(closed))
         assert tuple(one.shape) == (*batch, *closed.type.sizes)
         for row in np.ndindex(*batch):
-            own = {
-                name: value[row].numpy() if torch.is_tensor(value) else value for name, value in names.items()
-            }
+            own = {name: _of_row(name, value, row) for name, value in names.items()}
             meant = interpret(opened, own)
             np.testing.assert_allclose(meant, one[row].numpy(), rtol=2e-6, atol=1e-6)
             assert closed.interval.low <= meant.min()

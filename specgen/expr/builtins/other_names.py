@@ -30,7 +30,7 @@ _ALIASES: Final = {
     "random": "uniform",
     "randn": "normal",
     "gauss": "normal",
-    "cast": "float32",
+    "astype": "cast",
     "int": "int64",
     "long": "int64",
     "float": "float32",

@@ -6,6 +6,7 @@ import copyreg
 import math
 from typing import Final
 
+from specgen.expr.builtins.bound_facts import FACTS
 from specgen.expr.builtins.constants import CONSTANTS
 from specgen.expr.builtins.dimensions import DIMENSIONS
 from specgen.expr.builtins.discrete_draws import DISCRETE_DRAWS
@@ -36,6 +37,7 @@ TABLE: Final[dict[str, Builtin]] = {
         INDEX,
         *PRODUCTS,
         *CONSTANTS,
+        *FACTS,
         *DRAWS,
         *DISCRETE_DRAWS,
         *INTEGRATORS,
