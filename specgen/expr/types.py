@@ -193,6 +193,7 @@ class Binding:
         static: The value, when it is known at build; it is printed in place of the name.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
+        items: The numbers of a list that is known at build.
 
     """
 
@@ -201,6 +202,7 @@ class Binding:
     static: Static | None = None
     what: str = ""
     symbol: Symbol | None = None
+    items: tuple[int | float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,15 @@ class Cut:
         length = self.stop - self.start
         return quotient(length + (self.step - 1), self.step)
 
+    def slice_of(self, size: Dim) -> slice:
+        """What it is in a dimension that has another number of elements wherever it is `size`."""
+        assert isinstance(self.start, int)
+        behind = self.stop - size
+        if isinstance(self.stop, int) and not isinstance(size, int):
+            return slice(self.start, self.stop, self.step)
+        assert isinstance(behind, int)
+        return slice(self.start, behind or None, self.step)
+
     def whole(self, size: Dim) -> bool:
         """Whether it keeps all of a dimension of `size`."""
         return (self.start, self.stop, self.step) == (0, size, 1)
@@ -272,7 +283,12 @@ class NewAxis:
     """An index item `None`: a new dimension of size 1."""
 
 
-IndexItem = At | Cut | NewAxis
+@dataclass(frozen=True, slots=True)
+class Others:
+    """An index item `...` for the dimensions that nobody knows, which stay as they are."""
+
+
+IndexItem = At | Cut | NewAxis | Others
 
 
 def settings(options: Iterable[object]) -> Iterator[Typed]:

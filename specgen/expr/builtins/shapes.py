@@ -48,7 +48,10 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
         texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
     else:
         texts = [printer.show(arg).text for arg in node.args]
-    return printer.call("torch.stack", tuple_text(texts), f"dim={axis_text(axis, dims, printer)}")
+    parts = tuple_text(texts)
+    if any(arg.op == "spread" for arg in node.args):
+        parts = printer.call("torch.broadcast_tensors", *texts).text
+    return printer.call("torch.stack", parts, f"dim={axis_text(axis, dims, printer)}")
 
 
 def _infer_concat(site: Site) -> Typed | None:
@@ -82,15 +85,20 @@ def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
         return None
     place, second = place_of(dims, axis), place_of(other, axis)
     if place is None or second is None:
-        return joined_open(inexact(dims), Type("any", inexact(other)))
+        return _joined(inexact(dims), inexact(other))
     one, two = dims[place], other[second]
     assert not isinstance(one, Rest)
     assert not isinstance(two, Rest)
     rest, others = (*dims[:place], *dims[place + 1 :]), (*other[:second], *other[second + 1 :])
-    same = joined_open(rest, Type("any", others)) if here.open else rest if rest == others else None
+    same = _joined(rest, others) if here.open else rest if rest == others else None
     if same is None or len(same) != len(rest):
         return None if same is None else inexact(same, 1)
     return (*same[:place], one + two, *same[place:])
+
+
+def _joined(dims: Dims, others: Dims) -> Dims | None:
+    joined = joined_open(Type("any", dims), Type("any", others))
+    return None if joined is None else joined.dims
 
 
 def _show_concat(node: Typed, printer: Printer) -> Printed:
