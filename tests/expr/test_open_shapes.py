@@ -20,6 +20,7 @@ RANK = Symbol("ranks.x", "x_rank", Type("int64", (), "ctor"), Interval(0, 9))
 ANY = (Rest("x", rank=RANK),)
 IMAGE = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
 LIST = Type("list", (), "ctor")
+LIST_OF_TWO = Type("list", (2,), "ctor")
 SHAPES = ((), (3,), (4, 3), (2, 1, 3))
 BATCHES = ((), (5,), (2, 3))
 
@@ -193,6 +194,8 @@ IMAGES = [
     "tile(x, 2, axis=-2)",
     "sum(x, axis=(-1, -2))",
     "permute(x, (-1, -3, -2))",
+    "crop(x, (H - 2) // 2, (W - 3) // 2, 2, 3)",
+    "crop(x, 1, 0, H - 1, W)",
     "permute(x, (-1, -2))",
     "flatten(x, -2, -1)",
     "flatten(x, -3, -1)",
@@ -262,3 +265,41 @@ def test_types() -> None:
 )
 def test_mistakes(expression: str, said: str) -> None:
     assert mistakes(expression, scope(ANY, (3,), known=False)) == [said]
+
+
+def test_classes_of_several_one_hot_vectors() -> None:
+    names = {
+        "bits": Binding("bits", Type("bool", (5,)), full("bool")),
+        "classes(bits)": Binding("counts", LIST_OF_TWO, full("int64"), items=(2, 3)),
+    }
+    node = typed("classes(bits)", names)
+    assert str(node.type) == "int64[2]"
+    assert node.interval == Interval(0, 2)
+    classes = torch.tensor([[0, 2], [1, 0], [1, 1]])
+    bits = torch.cat([torch.nn.functional.one_hot(classes[:, i], n) for i, n in enumerate((2, 3))], -1).bool()
+    space = {"bits": bits, "torch": torch, **vars(functional)}
+    assert torch.equal(eval(to_torch(node), space), classes)
+    assert interpret(node, {"bits": bits[0].numpy(), "counts": (2, 3)}).tolist() == [0, 2]
+    with pytest.raises(RuntimeError):
+        functional.class_indices(bits, (2, 2))
+    said = "SG805 9-13 nothing says how many classes each choice of `bits` has"
+    assert mistakes("classes(bits)", {"bits": names["bits"]}) == [said]
+
+
+def test_draws_like_another_value() -> None:
+    names = scope(ANY, (3,), known=False)
+    for text in (
+        "uniform(0, 1, like=x)",
+        "uniform(one, 2.0, like=x)",
+        "randint(0, 4, like=b)",
+        "bernoulli(0.5, like=k)",
+    ):
+        node = typed(text, names)
+        assert str(node.type).endswith("[...]")
+        assert node.draws[0].dims == ANY
+        assert "x" not in [leaf.text for leaf in node.nodes() if leaf.op == "name"]
+    spread = typed("uniform(one, 2.0, like=x)", names)
+    draw = torch.rand(2, 4, 3)
+    space = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}
+    expected = space["one"][:, None, None] + (2.0 - space["one"][:, None, None]) * draw
+    assert torch.equal(eval(to_torch(spread), space), expected)
