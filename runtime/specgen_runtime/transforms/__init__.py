@@ -6,14 +6,22 @@ from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
+from specgen_runtime.transforms.multi_step import MultiStepTransform
 from specgen_runtime.transforms.primer import TensorDictPrimer
+from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
+from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
 
 __all__ = [
+    "BurnInTransform",
     "Compose",
+    "FlattenTensorDict",
     "FunctionTransform",
     "GeneratedTransform",
     "ModuleTransform",
+    "MultiStepTransform",
+    "RandomCropTensorDict",
     "RayModuleTransform",
+    "ReplayTransform",
     "TensorDictPrimer",
     "Transform",
     "TransformedEnv",
