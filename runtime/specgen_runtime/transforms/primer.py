@@ -86,7 +86,7 @@ class TensorDictPrimer(Transform):
         if not single_default_value:
             self.default_value = _defaults_by_key(keys, 0.0 if default_value is None else default_value)
 
-    @property  # type: ignore[misc]  # they follow from the specs
+    @property  # type: ignore[misc]  # nobody sets them: they follow from the specs
     def out_keys(self) -> list[NestedKey]:
         """The entries that are filled; those of actions are not among the environment's outputs."""
         env = self.parent
