@@ -38,8 +38,7 @@ class ModuleTransform(Transform):
         device: where the module runs; inputs are moved there, outputs back. None: where it is.
         use_ray_service: whether to run it in a Ray actor: a `RayModuleTransform`.
         actor_name: of the Ray actor. If there is one of this name that runs the same module, it is used.
-        num_gpus: that the Ray actor occupies.
-        num_cpus: that the Ray actor occupies (None: 0).
+        num_gpus: that the Ray actor occupies; `num_cpus` the same (None: 0).
         observation_spec_transform: the observation specs with the module's outputs, or a function of those without.
             As for the others, the spec of one entry stands for the only one that the module writes in this group.
         action_spec_transform: the same for the action specs that the policy sees.
@@ -159,9 +158,8 @@ class ModuleTransform(Transform):
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.inverse:
             return next_tensordict
-        return self._apply_module(
-            next_tensordict, self.in_keys, self._needs_gradients(next_tensordict, self.in_keys)
-        )
+        gradients = self._needs_gradients(next_tensordict, self.in_keys)
+        return self._apply_module(next_tensordict, self.in_keys, gradients)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if self.inverse:
@@ -179,7 +177,7 @@ class ModuleTransform(Transform):
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.inverse:
             return tensordict
-        moments = [tensordict] + [tensordict["next"]] * ("next" in tensordict)
+        moments = [tensordict, tensordict.get("next", TensorDict())]
         whole = [each for each in moments if all(each.get(key, None) is not None for key in self.in_keys)]
         for moment in whole or [tensordict]:
             self._apply_module(moment, self.in_keys, not self.no_grad)
