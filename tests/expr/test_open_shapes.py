@@ -269,8 +269,8 @@ def test_mistakes(expression: str, said: str) -> None:
 
 def test_classes_of_several_one_hot_vectors() -> None:
     names = {
-        "bits": Binding("bits", Type("bool", (5,)), full("bool")),
-        "classes(bits)": Binding("counts", LIST_OF_TWO, full("int64"), items=(2, 3)),
+        "bits": binding("bits", Type("bool", (5,)), full("bool")),
+        "classes(bits)": binding("counts", LIST_OF_TWO, full("int64"), items=(2, 3)),
     }
     node = typed("classes(bits)", names)
     assert str(node.type) == "int64[2]"
