@@ -304,7 +304,7 @@ class EnvChecker:
     def _binding(self, entry: Entry, section: str = "") -> Binding:
         """What expressions see of an entry that `section` defines, by default that of its role."""
         symbol = entry.symbol(".".join((*self.path, section or entry.role, entry.dotted)))
-        return Binding(entry.name, entry.type, entry.spec.interval, what=entry.role, symbol=symbol)
+        return Binding(entry.type, entry.spec.interval, what=entry.role, symbol=symbol)
 
     def _target(self, entry: Entry, time: Time = "now") -> Target:
         name = f"next.{entry.dotted}" if time == "next" else entry.dotted

@@ -58,7 +58,7 @@ class Groups:
     def scope(self) -> dict[str, Binding]:
         """The groups' names as expressions read them: how many agents there are."""
         return {
-            name: Binding(str(size), Type("int64", (), "lit"), point(size), static=size, what="group")
+            name: Binding(Type("int64", (), "lit"), point(size), static=size, what="group")
             for name, size in self.sizes.items()
         }
 

@@ -30,7 +30,7 @@ _SIGNALS = {
     "truncated": Type("bool", (), col=True),
 }
 _SIZE = re.compile(r"[A-Za-z_]\w*")
-_NONE = Binding("", Type("str"), full("bool"))
+_NONE = Binding(Type("str"), full("bool"))
 
 
 @dataclass
@@ -79,9 +79,7 @@ class Declared:
                     role.key,
                     self.file.key_span(*place),
                 )
-                self.scope[role.name] = Binding(
-                    role.name, role.type, role.interval, what="key", symbol=symbol
-                )
+                self.scope[role.name] = Binding(role.type, role.interval, what="key", symbol=symbol)
         self.estimator = self._estimator()
 
     def _refuse_unavailable(self) -> None:

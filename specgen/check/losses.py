@@ -247,9 +247,7 @@ class _Checker:
         statement = self._statement(section, name, rewritten, source, typed)
         self.assigned.append((statement, "" if section == "let" else typed.type.dtype))
         if section == "let":
-            self.scope[name] = Binding(
-                statement.name, typed.type, typed.interval, typed.static, "value", statement.symbol
-            )
+            self.scope[name] = Binding(typed.type, typed.interval, typed.static, "value", statement.symbol)
         return statement
 
     def _typed(self, expr: Expr, source: Scalar) -> Typed | None:
@@ -320,7 +318,7 @@ class _Checker:
     def _bind(self, made: Forward) -> None:
         name, type, values = made.name, made.type, made.symbol.interval
         self.types[name] = type
-        self.scope[name] = Binding(name, type, values, what="value", symbol=made.symbol)
+        self.scope[name] = Binding(type, values, what="value", symbol=made.symbol)
 
     def _statement(self, section: str, name: str, expr: Expr, source: Scalar, typed: Typed) -> Statement:
         called = frozenset(call.function.path for call in calls_in(expr))

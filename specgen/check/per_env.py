@@ -112,7 +112,7 @@ def check_per_env(
         checked[name] = made
         entry = made.entry
         symbol = entry.symbol(".".join((*path, "reset", name)))
-        scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter", symbol=symbol)
+        scope[name] = Binding(entry.type, entry.spec.interval, what="parameter", symbol=symbol)
     return checked
 
 

@@ -187,7 +187,7 @@ def check_section(
             if target is None
             else _stored(target, ".".join(here), type_, interval, key.span)
         )
-        scope[name] = Binding(symbol.name, type_, interval, None if target else typed.static, "value", symbol)
+        scope[name] = Binding(type_, interval, None if target else typed.static, "value", symbol)
         statements.append(made_statement(here, name, expr, value, typed, symbol))
     result.statements = tuple(statements)
     result.scope = scope

@@ -138,7 +138,7 @@ class _Inferrer:
                 options=NO_OPTIONS if binding.items is None else {"items": binding.items},
                 start=expr.start,
                 end=expr.end,
-                text=binding.text,
+                text="" if binding.symbol is None else binding.symbol.name,
                 static=static,
                 symbol=binding.symbol,
             )

@@ -10,7 +10,7 @@ from typing import Final, cast
 from specgen.code import value_code
 from specgen.expr.dtypes import is_float
 from specgen.expr.sizes import Dim, Dims, Sym
-from specgen.expr.types import At, Binding, Cut, IndexItem, NewAxis, Static, Type, Typed
+from specgen.expr.types import At, Cut, IndexItem, NewAxis, Static, Type, Typed
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -108,12 +108,12 @@ class Printer:
 
     """
 
-    def __init__(self, root: Typed, like: Binding | None = None, texts: FunctionTexts | None = None) -> None:
+    def __init__(self, root: Typed, like: Typed | None = None, texts: FunctionTexts | None = None) -> None:
         self.texts = texts or FunctionTexts()
         self._all_leaves = list(_leaves(root))
         self._leaves = [leaf for leaf in self._all_leaves if not leaf.type.open and not leaf.type.python]
         if like is not None and self._batch_leaf() is None:
-            self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
+            self._leaves.append(like)
 
     def show(self, node: Typed) -> Printed:
         """The node in its own layout: `(*batch, *dims)`, and a trailing 1 if it is `col`."""
@@ -320,7 +320,8 @@ class Printer:
         return Printed(f"{self.logical(node.args[0]).at(ATOM)}[(..., *(None,) * {count})]")
 
     def _leaf(self, node: Typed) -> Printed:
-        if node.op == "name" and node.text.startswith("math."):
+        number = node.op == "name" and node.symbol is None and node.static is not None
+        if number and node.text:
             self.texts.uses.add("math")
         elif node.static is not None and (node.op != "literal" or not node.text):
             return self.texts.static(node.static)

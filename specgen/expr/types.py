@@ -185,13 +185,12 @@ class Procedure(Type):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a name stands for: the Python text that reads it, its type and its values.
+    """What a name stands for: its type, its values, and the value that it is in a program.
 
     Attributes:
-        text: What is printed where the name is read, `params.g`.
         type: Its type.
         interval: Its values.
-        static: The value, when it is known at build; it is printed in place of `text`.
+        static: The value, when it is known at build; it is printed in place of the name.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
         items: The numbers of a list that is known at build.
@@ -200,7 +199,6 @@ class Binding:
 
     """
 
-    text: str
     type: Type
     interval: Interval
     static: Static | None = None

@@ -13,6 +13,7 @@ from specgen_runtime import functional
 from specgen.expr import Binding, Interval, Symbol, Type, full, point, to_torch
 from specgen.expr.interpret import interpret
 from specgen.expr.sizes import Dims, Rest, Sym
+from tests.expr.scopes import binding
 from tests.expr.texts import mistakes, typed
 
 RANK = Symbol("ranks.x", "x_rank", Type("int64", (), "ctor"), Interval(0, 9))
@@ -32,30 +33,30 @@ def scope(dims: Dims, shape: tuple[int, ...], *, known: bool) -> dict[str, Bindi
 
     def size(name: str, value: int) -> Binding:
         if known:
-            return Binding(str(value), Type("int64", (), "lit"), point(value), value)
-        return Binding(name, number, Interval.of_size(Sym.named(name)))
+            return binding(str(value), Type("int64", (), "lit"), point(value), value)
+        return binding(name, number, Interval.of_size(Sym.named(name)))
 
     def number_param(name: str, value: int) -> Binding:
         if known:
-            return Binding(str(value), Type("int64", (), "lit"), point(value), value)
-        return Binding(name, number, Interval(-9, -1))
+            return binding(str(value), Type("int64", (), "lit"), point(value), value)
+        return binding(name, number, Interval(-9, -1))
 
     return {
-        "x": Binding("x", Type("float32", here), Interval(-8, 8)),
-        "y": Binding("y", Type("float64", here), full("float64")),
-        "k": Binding("k", Type("uint8", here), full("uint8")),
-        "b": Binding("b", Type("bool", here), full("bool")),
-        "one": Binding("one", Type("float32"), Interval(-8, 8)),
-        "flag": Binding("flag", Type("bool"), full("bool")),
+        "x": binding("x", Type("float32", here), Interval(-8, 8)),
+        "y": binding("y", Type("float64", here), full("float64")),
+        "k": binding("k", Type("uint8", here), full("uint8")),
+        "b": binding("b", Type("bool", here), full("bool")),
+        "one": binding("one", Type("float32"), Interval(-8, 8)),
+        "flag": binding("flag", Type("bool"), full("bool")),
         "T": size("T", 4),
-        "height": Binding("height", number, Interval(1, 9)),
-        "given(height)": Binding("given_height", Type("bool", (), "lit"), full("bool"), True),
-        "low(x)": Binding("x_low", Type("float32", here, "const"), Interval(-2, -2)),
-        "high(x)": Binding("x_high", Type("float32", here, "const"), Interval(3, 3)),
+        "height": binding("height", number, Interval(1, 9)),
+        "given(height)": binding("given_height", Type("bool", (), "lit"), full("bool"), True),
+        "low(x)": binding("x_low", Type("float32", here, "const"), Interval(-2, -2)),
+        "high(x)": binding("x_high", Type("float32", here, "const"), Interval(3, 3)),
         "first": number_param("first", -2),
         "last": number_param("last", -1),
-        "over": Binding("over", LIST, full("float32"), items=(-1,) if known else None),
-        "none": Binding("none", LIST, full("float32"), items=() if known else None),
+        "over": binding("over", LIST, full("float32"), items=(-1,) if known else None),
+        "none": binding("none", LIST, full("float32"), items=() if known else None),
         **{name: size(name, value) for name, value in sizes.items()},
     }
 
