@@ -174,7 +174,7 @@ class _Inferrer:
             options={"several": True},
             start=expr.start,
             end=expr.end,
-            text=binding.text,
+            text="" if binding.symbol is None else binding.symbol.name,
             symbol=binding.symbol,
         )
 

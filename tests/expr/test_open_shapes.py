@@ -17,8 +17,8 @@ from tests.expr.scopes import binding
 from tests.expr.texts import mistakes, typed
 
 RANK = Symbol("ranks.x", "x_rank", Type("int64", (), "ctor"), Interval(0, 9))
-ANY = (Rest("x", rank=RANK),)
-IMAGE = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
+ANY: Dims = (Rest("x", rank=RANK),)
+IMAGE: Dims = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
 LIST = Type("list", (), "ctor")
 LIST_OF_TWO = Type("list", (2,), "ctor")
 SHAPES = ((), (3,), (4, 3), (2, 1, 3))
@@ -269,8 +269,8 @@ def test_mistakes(expression: str, said: str) -> None:
 
 def test_classes_of_several_one_hot_vectors() -> None:
     names = {
-        "bits": Binding("bits", Type("bool", (5,)), full("bool")),
-        "classes(bits)": Binding("counts", LIST_OF_TWO, full("int64"), items=(2, 3)),
+        "bits": binding("bits", Type("bool", (5,)), full("bool")),
+        "classes(bits)": binding("counts", LIST_OF_TWO, full("int64"), items=(2, 3)),
     }
     node = typed("classes(bits)", names)
     assert str(node.type) == "int64[2]"
@@ -300,7 +300,7 @@ def test_draws_like_another_value() -> None:
         assert "x" not in [leaf.text for leaf in node.nodes() if leaf.op == "name"]
     spread = typed("uniform(one, 2.0, like=x)", names)
     draw = torch.rand(2, 4, 3)
-    space = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}
+    space: dict[str, Any] = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}
     expected = space["one"][:, None, None] + (2.0 - space["one"][:, None, None]) * draw
     assert torch.equal(eval(to_torch(spread), space), expected)
 
@@ -320,9 +320,9 @@ def test_draws_like_another_value() -> None:
 @pytest.mark.parametrize("shape", [(3,), (4, 3)])
 def test_several_values(expression: str, shape: tuple[int, ...]) -> None:
     kind = Type("float32", ANY)
-    several = {"xs": Binding("xs", kind, full("float32"), several=())}
-    names = {name: Binding(name, Type("float32", shape), full("float32")) for name in ("a", "b", "c")}
-    members = {**names, "xs": Binding("", kind, full("float32"), several=("a", "b", "c"))}
+    several = {"xs": binding("xs", kind, full("float32"), several=())}
+    names = {name: binding(name, Type("float32", shape), full("float32")) for name in ("a", "b", "c")}
+    members = {**names, "xs": binding("", kind, full("float32"), several=("a", "b", "c"))}
     opened, closed = typed(expression, several), typed(expression, members)
     values = {name: torch.randn(2, *shape) for name in names}
     space = {**values, "xs": tuple(values.values()), "x_rank": len(shape), "torch": torch}
@@ -337,8 +337,8 @@ def test_several_values(expression: str, shape: tuple[int, ...]) -> None:
 
 def test_several_values_stand_behind_a_star() -> None:
     names = {
-        "xs": Binding("xs", Type("float32", ANY), full("float32"), several=()),
-        "y": Binding("y", Type("float32"), full("float32")),
+        "xs": binding("xs", Type("float32", ANY), full("float32"), several=()),
+        "y": binding("y", Type("float32"), full("float32")),
     }
     assert mistakes("xs + 1.0", names) == ["SG805 1-3 `xs` stands for several values"]
     assert mistakes("exp(*xs)", names) == ["SG805 5-8 `exp` does not take several values"]
