@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from specgen.diagnostics import Rule, suggestion
 from specgen.diagnostics.rules import expressions as rules
@@ -40,6 +40,10 @@ class Visitor(Protocol):
 
     def next_draw(self) -> str:
         """The name of the next draw."""
+        ...
+
+    def members(self, expr: tree.Spread) -> list[Expr] | None:
+        """What `*xs` stands for."""
         ...
 
 
@@ -92,7 +96,10 @@ def _assigned(
     sound = True
     places = iter(builtin.params)
     here = next(places, None)
-    for arg in call.args:
+    args = _spread_args(visitor, call, name, here)
+    if args is None:
+        return None
+    for arg in args:
         if here is None:
             message = f"too many arguments for `{name}`"
             visitor.error(rules.WRONG_ARGUMENTS, arg.start, arg.end, message, f"it is {shown}")
@@ -117,6 +124,28 @@ def _assigned(
         visitor.error(rules.WRONG_ARGUMENTS, call.start, call.end, message, f"it is {shown}")
         sound = False
     return found if sound else None
+
+
+_SPREAD: Final = ("concat", "stack", "min", "max", "sum")
+"""The functions that take `*xs`."""
+
+
+def _spread_args(visitor: Visitor, call: tree.Call, name: str, first: Param | None) -> list[Expr] | None:
+    """The arguments with the values that `*xs` stands for."""
+    found: list[Expr] = []
+    for arg in call.args:
+        if not isinstance(arg, tree.Spread):
+            found.append(arg)
+            continue
+        if name not in _SPREAD or first is None:
+            message = f"`{name}` does not take several values"
+            visitor.error(rules.WRONG_ARGUMENTS, arg.start, arg.end, message, f"{', '.join(_SPREAD)} do")
+            return None
+        members = visitor.members(arg)
+        if members is None:
+            return None
+        found += members
+    return found
 
 
 def _function(visitor: Visitor, expr: Expr | None) -> Function | None:

@@ -110,6 +110,8 @@ class _Inferrer:
                 return self._call(expr)
             case tree.Index():
                 return self._index(expr)
+            case tree.Spread():
+                return self._several(expr)
             case tree.Tuple():
                 help = "write stack(a, b) for a vector"
                 self.error(
@@ -119,6 +121,11 @@ class _Inferrer:
 
     def _name(self, expr: tree.Name) -> Typed | None:
         binding = self._scope.get(expr.path)
+        if binding is not None and binding.several is not None:
+            message = f"`{expr.path}` stands for several values"
+            help = f"write concat(*{expr.path}), or stack, min, max, sum of them"
+            self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, help)
+            return None
         if binding is not None:
             kind, values, static = binding.type, binding.interval, binding.static
             if static is not None:
@@ -144,6 +151,32 @@ class _Inferrer:
             )
         self._undefined(expr)
         return None
+
+    def members(self, expr: tree.Spread) -> list[Expr] | None:
+        """The names that `*xs` stands for where they are known, itself where nobody knows how many there are."""
+        binding = self._scope.get(expr.value.path)
+        if binding is None:
+            self._undefined(expr.value)
+            return None
+        if binding.several is None:
+            message = f"`{expr.value.path}` is one value"
+            self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, f"write {expr.value.path}")
+            return None
+        return [tree.Name(name, expr.start, expr.end) for name in binding.several] or [expr]
+
+    def _several(self, expr: tree.Spread) -> Typed:
+        """Values of which nobody knows how many there are: a tuple of tensors when the code runs."""
+        binding = self._scope[expr.value.path]
+        return Typed(
+            "name",
+            binding.type,
+            binding.interval,
+            options={"several": True},
+            start=expr.start,
+            end=expr.end,
+            text="" if binding.symbol is None else binding.symbol.name,
+            symbol=binding.symbol,
+        )
 
     def _undefined(self, expr: tree.Name) -> None:
         name = expr.path

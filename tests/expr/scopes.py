@@ -13,10 +13,11 @@ def binding(
     static: Static | None = None,
     what: str = "",
     items: tuple[int | float, ...] | None = None,
+    several: tuple[str, ...] | None = None,
 ) -> Binding:
     """A value that is printed as `text`."""
     symbol = None if static is not None else Symbol(text, text, type_, values)
-    return Binding(type_, values, static, what, symbol, items)
+    return Binding(type_, values, static, what, symbol, items, several)
 
 
 def bound(

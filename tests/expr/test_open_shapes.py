@@ -17,8 +17,8 @@ from tests.expr.scopes import binding
 from tests.expr.texts import mistakes, typed
 
 RANK = Symbol("ranks.x", "x_rank", Type("int64", (), "ctor"), Interval(0, 9))
-ANY = (Rest("x", rank=RANK),)
-IMAGE = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
+ANY: Dims = (Rest("x", rank=RANK),)
+IMAGE: Dims = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
 LIST = Type("list", (), "ctor")
 LIST_OF_TWO = Type("list", (2,), "ctor")
 SHAPES = ((), (3,), (4, 3), (2, 1, 3))
@@ -300,6 +300,50 @@ def test_draws_like_another_value() -> None:
         assert "x" not in [leaf.text for leaf in node.nodes() if leaf.op == "name"]
     spread = typed("uniform(one, 2.0, like=x)", names)
     draw = torch.rand(2, 4, 3)
-    space = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}
+    space: dict[str, Any] = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}
     expected = space["one"][:, None, None] + (2.0 - space["one"][:, None, None]) * draw
     assert torch.equal(eval(to_torch(spread), space), expected)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "concat(*xs, axis=-1)",
+        "stack(*xs)",
+        "stack(*xs, axis=-1)",
+        "min(*xs)",
+        "max(*xs)",
+        "sum(*xs)",
+        "sum(*xs) / 2.0",
+    ],
+)
+@pytest.mark.parametrize("shape", [(3,), (4, 3)])
+def test_several_values(expression: str, shape: tuple[int, ...]) -> None:
+    kind = Type("float32", ANY)
+    several = {"xs": binding("xs", kind, full("float32"), several=())}
+    names = {name: binding(name, Type("float32", shape), full("float32")) for name in ("a", "b", "c")}
+    members = {**names, "xs": binding("", kind, full("float32"), several=("a", "b", "c"))}
+    opened, closed = typed(expression, several), typed(expression, members)
+    values = {name: torch.randn(2, *shape) for name in names}
+    space = {**values, "xs": tuple(values.values()), "x_rank": len(shape), "torch": torch}
+    one, other = eval(to_torch(opened), space), eval(to_torch(closed), space)
+    assert torch.equal(one, other)
+    assert tuple(one.shape[1:]) == closed.type.sizes
+    row = {name: value[0].numpy() for name, value in values.items()}
+    meant = interpret(opened, {"xs": tuple(row.values()), "x_rank": len(shape)})
+    np.testing.assert_allclose(meant, one[0].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(interpret(closed, row), meant, rtol=1e-6)
+
+
+def test_several_values_stand_behind_a_star() -> None:
+    names = {
+        "xs": binding("xs", Type("float32", ANY), full("float32"), several=()),
+        "y": binding("y", Type("float32"), full("float32")),
+    }
+    assert mistakes("xs + 1.0", names) == ["SG805 1-3 `xs` stands for several values"]
+    assert mistakes("exp(*xs)", names) == ["SG805 5-8 `exp` does not take several values"]
+    assert mistakes("concat(*y)", names) == ["SG805 8-10 `y` is one value"]
+    assert mistakes("concat(*zs)", names) == ["SG803 9-11 undefined name `zs`"]
+    assert mistakes("concat(*(y + y))", names) == [
+        "SG802 10-15 `*` stands before the name of several values: *xs"
+    ]

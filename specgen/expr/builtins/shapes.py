@@ -13,7 +13,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest, joined_open
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, method, tuple_text
-from specgen.expr.sizes import LARGEST, Dim, Dims, Rest, limits, may_be_at_most
+from specgen.expr.sizes import LARGEST, Dim, Dims, Rest, Sym, limits, may_be_at_most
 from specgen.expr.types import Type, Typed
 
 
@@ -25,15 +25,16 @@ def _infer_stack(site: Site) -> Typed | None:
     axis = cast("Axis", site.options["axis"])
     level = "const" if shape.python else shape.level
     args = site.spread(site.cast(site.values, dtype), shape)
+    count: Dim = _of_several(site) if any(value.several for value in site.values) else len(args)
     if shape.open:
         if any(arg.type.level != level for arg in args):
             site.fail(
                 rules.SHAPE_MISMATCH, "a constant and a value with dimensions of its own cannot be stacked"
             )
             return None
-        return site.node(Type(dtype, inserted(shape.dims, axis, len(args)), level), args, axis=axis)
+        return site.node(Type(dtype, inserted(shape.dims, axis, count), level), args, axis=axis)
     assert isinstance(axis, int)
-    return site.node(Type(dtype, inserted(shape.dims, axis, len(args)), level), args, axis=axis)
+    return site.node(Type(dtype, inserted(shape.dims, axis, count), level), args, axis=axis)
 
 
 def _show_stack(node: Typed, printer: Printer) -> Printed:
@@ -75,7 +76,15 @@ def _infer_concat(site: Site) -> Typed | None:
             site.fail(rules.SHAPE_MISMATCH, message, at=value)
             return None
     assert total is not None
+    if any(value.several for value in site.values):
+        total = resized(total, axis, lambda size: _of_several(site))
+        assert total is not None
     return site.node(Type(dtype, total, level), site.cast(site.values, dtype), axis=axis)
+
+
+def _of_several(site: Site) -> Dim:
+    """How much several values have together, of which nobody knows how many there are."""
+    return Sym.named(f"{site.builtin.name}({', '.join(map(site.written, site.values))})")
 
 
 def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
