@@ -130,7 +130,7 @@ def _members(
         vector = parse_spec(_Vector(agents, file.scalar(*here, "agents")), sink, dims)
         if vector is None or not vector.shape:
             return []
-        count = vector.shape[0]
+        count = vector.sizes[0]
     else:
         count = agents
     if not 1 <= count <= MAX_AGENTS:
@@ -188,7 +188,7 @@ def for_all_agents(spec: SpecType, groups: Groups, key: str) -> SpecType:
     group = groups.around(key)
     if group is None:
         return spec
-    shape = (group.size, *(spec.shape or ()))
+    shape = (group.size, *spec.sizes)
     return replace(
         spec,
         shape=shape,

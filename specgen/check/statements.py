@@ -174,7 +174,7 @@ def check_section(
             if not fits:
                 broken.add(name)
                 continue
-            dims = target.spec.dims if target.spec.shape is not None else typed.type.dims
+            dims = typed.type.dims if target.spec.type().open else target.spec.dims
             type_, interval = Type(target.spec.dtype, dims), store(interval, target.spec.dtype)
         result.types[name] = type_
         result.values[name] = interval

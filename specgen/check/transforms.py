@@ -13,6 +13,7 @@ from specgen.check.statements import Section, SectionResult, Target, check_secti
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
 from specgen.check.transform_keys import check_keys
 from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_offline import check_recursion
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -23,7 +24,7 @@ from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "offline", "around", "moves", "drops", "masks", "python")
+_RESERVED = ("buffers", "update", "around", "moves", "drops", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -70,13 +71,19 @@ class _Checker:
             return None
         types = {role.name: role_type(role) for role in roles}
         types |= {output.name: output_type(output, by_name) for output in outputs}
+        recursion, over_time = check_recursion(
+            self.file, self.path, self.transform, self.names, roles, outputs, types, fixed, self.sink
+        )
+        self.symbols |= over_time.symbols
         sections = {
             phase: self._section(phase, roles, outputs, types, fixed)
             for phase in ("reset", "step", "map", "inverse")
         }
+        sections |= over_time.sections
         self._optional_params(params, outputs, sections)
         self._derive_done(params)
-        check_flow(self.file, self.path, roles, outputs, sections, self.sink)
+        if not over_time.sections:
+            check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
             lint_transform(self.file, self.path, self.transform, roles, outputs, sections, self.sink)
@@ -99,6 +106,8 @@ class _Checker:
                 if any(name in value_reads(s.expr) for s in sections["step"].statements)
             ),
             symbols=self.symbols,
+            recursion=recursion,
+            refuses_offline=self.transform.offline is False,
         )
 
     def _refuse_unavailable(self) -> None:
@@ -233,7 +242,7 @@ class _Checker:
     def _signature(
         self, params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
     ) -> tuple[str, ...]:
-        usual = usual_signature(params, roles, outputs)
+        usual = usual_signature(params, roles, outputs, bool(self.transform.offline))
         given = self.transform.signature
         if given and sorted(given) != sorted(usual):
             missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
@@ -272,7 +281,7 @@ def _behind(
 
 
 def usual_signature(
-    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
+    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output], recursion: bool = False
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: what must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
@@ -284,6 +293,7 @@ def usual_signature(
                 if any(o.each == role.name and o.keyword is None for o in outputs):
                     names.append(f"out_keys{suffix}")
     names += [output.keyword for output in outputs if output.keyword is not None]
+    names += ["done_key"] if recursion else []
     return (*names, *(param.name for param in params if not param.required))
 
 

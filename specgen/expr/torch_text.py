@@ -7,7 +7,8 @@ from typing import Final
 from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, Printed, Printer, method
-from specgen.expr.types import Dims, Typed
+from specgen.expr.sizes import Dims
+from specgen.expr.types import Typed
 
 
 def to_torch(
@@ -44,7 +45,7 @@ def to_torch(
 
 def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: bool) -> Printed:
     kind = node.type
-    if kind.dims is None:
+    if kind.open:
         return printer.show(node)
     if dims is not None:
         return printer.filled(node, dtype, dims, col)

@@ -132,7 +132,10 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
-    yield "GeneratedTransform"
+    if plan.recursion is None:
+        yield "GeneratedTransform"
+    else:
+        yield from ("RecursionTransform", "Recorded", "Tensor")
     if plan.names:
         yield "leaf_name"
     if any(param.tensor for param in plan.params):

@@ -134,6 +134,27 @@ class MapPlan:
 
 
 @dataclass(frozen=True)
+class RecursionPlan:
+    """A recursion over recorded data.
+
+    Attributes:
+        at: where its outputs are written; None for the default, under `next`.
+        backward: whether it begins at the end.
+        open: whether data may end without `done`.
+        fetched: what is read first: names with expressions.
+        calls: the names of what is returned, with the calls.
+        results: the names of the outputs.
+    """
+
+    at: str | None
+    backward: bool
+    open: bool
+    fetched: tuple[tuple[str, str], ...]
+    calls: tuple[tuple[tuple[str, ...], CallPlan], ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TransformPlan:
     """The class of a transform.
 
@@ -157,6 +178,8 @@ class TransformPlan:
         step: what happens at a step.
         map: what happens at any moment.
         inverse: what happens to what the environment takes.
+        recursion: what is computed of recorded data, and nowhere else.
+        refuses_offline: whether recorded data are refused.
     """
 
     name: str
@@ -178,3 +201,5 @@ class TransformPlan:
     step: PhasePlan | None
     map: MapPlan | None
     inverse: MapPlan | None
+    recursion: RecursionPlan | None = None
+    refuses_offline: bool = False

@@ -322,7 +322,7 @@ class _Printer:
         kind = expr.type
         like = self._named(rest[0]) if rest else None
         inner = self._named(value)
-        if kind.dims is None:
+        if kind.open:
             return self._stored_like_key(value, inner, kind, like)
         return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, texts=self.texts)
 

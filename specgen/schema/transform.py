@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
+from specgen.schema.transform_offline import Offline
 
 
 def _list_form(value: object) -> str:
@@ -80,7 +81,8 @@ class Transform(DeclaredClass):
         derive_done: whether a flag that this transform raises ends the episode (`done`); a truth value, or the name
             of a parameter.
         signature: the order of the constructor's arguments, where the usual one will not do.
-        buffers, update, offline, around, moves, drops, masks, python: reserved.
+        offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
+        buffers, update, around, moves, drops, masks, python: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -95,7 +97,7 @@ class Transform(DeclaredClass):
     signature: list[str] = Field(default_factory=list)
     buffers: dict[str, Any] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
-    offline: dict[str, Any] = Field(default_factory=dict)
+    offline: Offline | None = None
     around: dict[str, Any] = Field(default_factory=dict)
     moves: dict[str, str] = Field(default_factory=dict)
     drops: list[str] = Field(default_factory=list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.expr import ANYTHING, Binding, Interval, Level, Static, Symbol, Type, full, point
+from specgen.expr.sizes import ANY_DIMS
 
 
 def binding(
@@ -36,7 +37,7 @@ def dim(value: int) -> Binding:
 
 
 def pattern(text: str, dtype: str = "any", level: Level = "batch") -> Binding:
-    return binding(text, Type(dtype, None, level), ANYTHING)
+    return binding(text, Type(dtype, ANY_DIMS, level), ANYTHING)
 
 
 PENDULUM = {

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03d7b1b26edb08c9217903f1626645041fb9c54055c7791b56ee7a5138400fda
+# specgen: sha256=3674e862c187fc73903e9c953bf032fb2be60cd4d166c1830b5b2d95ad26f62b
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -10,10 +10,11 @@ from .init_tracker import InitTracker, InitTrackerKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
+from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .step_counter import StepCounter, StepCounterKeys
 
 __all__ = [
     "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
-    "ObservationNorm", "ObservationNormKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
 ]

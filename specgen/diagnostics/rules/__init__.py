@@ -23,6 +23,7 @@ from specgen.diagnostics.rules import (
     schema,
     specs,
     transforms,
+    transforms_offline,
     unread,
     yaml,
 )
@@ -35,6 +36,7 @@ MODULES: tuple[ModuleType, ...] = (
     python_env,
     specs,
     transforms,
+    transforms_offline,
     flow,
     env_lints,
     losses,
