@@ -109,7 +109,7 @@ class _Typing:
         if self._reads_reward_too_early(phase, statement):
             return None
         found = Sink()
-        typed = infer(statement.expr, scope, statement.source, found, decide=True)
+        typed = infer(statement.expr, scope, statement.source, found)
         bare = statement.target.removeprefix("next.")
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
         if typed is not None and bare in self.pending and phase in ("reset", "map"):
@@ -163,6 +163,13 @@ class _Typing:
         """What a phase reads of the entries; an output has only its dtype before it is assigned at a reset."""
         scope: dict[str, Binding] = {}
         mapped = self.transform.mapped if phase == "map" else frozenset()
+        for role in self.transform.forward if phase != "inverse" else ():
+            if role.form == "all":
+                names = tuple(name for name in self.row.inputs if name.partition(".")[0] == role.name)
+                for prefix in ("", "next.") if phase == "step" else ("",):
+                    numbered = tuple(f"{prefix}{name}" for name in names)
+                    several = Binding(Type("any"), ANYTHING, what="several keys", several=numbered)
+                    scope[f"{prefix}{role.name}"] = several
         for name, entry in {**self.row.inputs, **self.outputs}.items():
             if name in self.pending or name in mapped:
                 continue
@@ -267,6 +274,9 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
     scope: dict[str, Binding] = {}
     for param in instance.transform.params:
         value = instance.params[param.name]
+        if param.optional:
+            given = value is not None
+            scope[f"given({param.name})"] = Binding(Type("bool", (), "lit"), point(given), static=given)
         if param.kind == "tensor" and value is not None:
             type_ = Type("float32", shape_of(value), "const")
             values = interval_of(value)
@@ -276,9 +286,9 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
             scope[param.name] = Binding(
                 Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
             )
-        elif param.kind in ("ints", "int_or_ints"):
-            kind = Type("ints", (), "lit")
-            scope[param.name] = Binding(kind, ANYTHING, static=value, what="parameter")
+        elif isinstance(value, tuple):
+            kind = Type("int64", (len(value),), "const")
+            scope[param.name] = Binding(kind, ANYTHING, what="parameter", items=value)
         elif param.kind == "enum":
             for word in param.choices:
                 scope.setdefault(word, Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word"))

@@ -187,10 +187,11 @@ class _Checker:
                 targets[role.name] = Target(role.name, spec_of(types[role.name]))
             elif not inverse and not role.inverse:
                 type_ = types[role.name]
-                if role.form != "flag":
-                    give(role.name, type_, full(type_.dtype), "role")
-                if phase == "step":
-                    give(f"next.{role.name}", type_, full(type_.dtype), "role")
+                for prefix in ("", "next.") if phase == "step" else ("",):
+                    give(f"{prefix}{role.name}", type_, full(type_.dtype), "role")
+                    if role.form == "all":
+                        named = f"{prefix}{role.name}"
+                        scope[named] = replace(scope[named], several=())
         for output in outputs:
             type_ = types[output.name]
             known = output.declared or output.inferred is not None

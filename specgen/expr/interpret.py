@@ -100,7 +100,9 @@ class Interpreter:
     def _builtin(self, node: Typed) -> Any:
         builtin = node.builtin
         assert builtin is not None, node.op
-        args = [self.value(arg) for arg in node.args]
+        args: list[Any] = []
+        for arg in node.args:
+            args += map(self.np.asarray, self.leaf(arg)) if arg.several else [self.value(arg)]
         if node.function is not None:
             args.insert(0, self.function(node))
         if node.type.python and builtin.python is not None:

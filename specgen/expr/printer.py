@@ -325,6 +325,8 @@ class Printer:
             self.texts.uses.add("math")
         elif node.static is not None and (node.op != "literal" or not node.text):
             return self.texts.static(node.static)
+        if node.several:
+            return Printed(f"*{node.text}")
         return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
 
     def _cast(self, node: Typed) -> Printed:
@@ -342,7 +344,7 @@ class Printer:
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:
-    if node.op in ("name", "site") and node.static is None:
+    if node.op in ("name", "site") and node.static is None and not node.several:
         yield node
     for part in node.parts:
         yield from _leaves(part)

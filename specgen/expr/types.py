@@ -194,6 +194,8 @@ class Binding:
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
         items: The numbers of a list that is known at build.
+        several: The names of the values that it stands for, which `*xs` writes one after the other; empty where
+            nobody knows how many there are, None for one value.
 
     """
 
@@ -203,6 +205,7 @@ class Binding:
     what: str = ""
     symbol: Symbol | None = None
     items: tuple[int | float, ...] | None = None
+    several: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +360,11 @@ class Typed:
         yield self
         for part in self.parts:
             yield from part.nodes()
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a tuple of values, of which nobody knows how many there are."""
+        return "several" in self.options
 
     @property
     def draws(self) -> tuple[DrawSite, ...]:

@@ -13,12 +13,14 @@ from specgen_runtime import functional
 from specgen.expr import Binding, Interval, Symbol, Type, full, point, to_torch
 from specgen.expr.interpret import interpret
 from specgen.expr.sizes import Dims, Rest, Sym
+from tests.expr.scopes import binding
 from tests.expr.texts import mistakes, typed
 
 RANK = Symbol("ranks.x", "x_rank", Type("int64", (), "ctor"), Interval(0, 9))
-ANY = (Rest("x", rank=RANK),)
-IMAGE = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
+ANY: Dims = (Rest("x", rank=RANK),)
+IMAGE: Dims = (Rest("x", rank=RANK, named=3), *(Sym.named(name) for name in "CHW"))
 LIST = Type("list", (), "ctor")
+LIST_OF_TWO = Type("list", (2,), "ctor")
 SHAPES = ((), (3,), (4, 3), (2, 1, 3))
 BATCHES = ((), (5,), (2, 3))
 
@@ -31,19 +33,30 @@ def scope(dims: Dims, shape: tuple[int, ...], *, known: bool) -> dict[str, Bindi
 
     def size(name: str, value: int) -> Binding:
         if known:
-            return Binding(str(value), Type("int64", (), "lit"), point(value), value)
-        return Binding(name, number, Interval.of_size(Sym.named(name)))
+            return binding(str(value), Type("int64", (), "lit"), point(value), value)
+        return binding(name, number, Interval.of_size(Sym.named(name)))
+
+    def number_param(name: str, value: int) -> Binding:
+        if known:
+            return binding(str(value), Type("int64", (), "lit"), point(value), value)
+        return binding(name, number, Interval(-9, -1))
 
     return {
-        "x": Binding("x", Type("float32", here), Interval(-8, 8)),
-        "y": Binding("y", Type("float64", here), full("float64")),
-        "k": Binding("k", Type("uint8", here), full("uint8")),
-        "b": Binding("b", Type("bool", here), full("bool")),
-        "one": Binding("one", Type("float32"), Interval(-8, 8)),
-        "flag": Binding("flag", Type("bool"), full("bool")),
+        "x": binding("x", Type("float32", here), Interval(-8, 8)),
+        "y": binding("y", Type("float64", here), full("float64")),
+        "k": binding("k", Type("uint8", here), full("uint8")),
+        "b": binding("b", Type("bool", here), full("bool")),
+        "one": binding("one", Type("float32"), Interval(-8, 8)),
+        "flag": binding("flag", Type("bool"), full("bool")),
         "T": size("T", 4),
-        "over": Binding("over", LIST, full("float32"), items=(-1,) if known else None),
-        "none": Binding("none", LIST, full("float32"), items=() if known else None),
+        "height": binding("height", number, Interval(1, 9)),
+        "given(height)": binding("given_height", Type("bool", (), "lit"), full("bool"), True),
+        "low(x)": binding("x_low", Type("float32", here, "const"), Interval(-2, -2)),
+        "high(x)": binding("x_high", Type("float32", here, "const"), Interval(3, 3)),
+        "first": number_param("first", -2),
+        "last": number_param("last", -1),
+        "over": binding("over", LIST, full("float32"), items=(-1,) if known else None),
+        "none": binding("none", LIST, full("float32"), items=() if known else None),
         **{name: size(name, value) for name, value in sizes.items()},
     }
 
@@ -59,11 +72,21 @@ def values(shape: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
         "one": torch.rand(batch, generator=generator),
         "flag": torch.rand(batch, generator=generator) > 0.5,
         "T": 4,
+        "x_low": torch.full(shape, -2.0),
+        "x_high": torch.full(shape, 3.0),
+        "first": -2,
+        "last": -1,
         "over": (-1,),
         "none": (),
         "x_rank": len(shape),
         **dict(zip("CHW", shape[-3:], strict=False)),
     }
+
+
+def _of_row(name: str, value: Any, row: tuple[int, ...]) -> Any:
+    if not torch.is_tensor(value):
+        return value
+    return (value if name.startswith("x_") else value[row]).numpy()
 
 
 def check(expression: str, dims: Dims, shape: tuple[int, ...]) -> None:
@@ -78,9 +101,7 @@ def check(expression: str, dims: Dims, shape: tuple[int, ...]) -> None:
         assert torch.equal(one, other), (expression, to_torch(opened), to_torch(closed))
         assert tuple(one.shape) == (*batch, *closed.type.sizes)
         for row in np.ndindex(*batch):
-            own = {
-                name: value[row].numpy() if torch.is_tensor(value) else value for name, value in names.items()
-            }
+            own = {name: _of_row(name, value, row) for name, value in names.items()}
             meant = interpret(opened, own)
             np.testing.assert_allclose(meant, one[row].numpy(), rtol=2e-6, atol=1e-6)
             assert closed.interval.low <= meant.min()
@@ -148,6 +169,13 @@ WITH_AN_AXIS = [
     "argmin(x, axis=0)",
     "sum(x, axis=0)",
     "sum(x, axis=over, keep=true)",
+    "flatten(x[None], -2, -1)",
+    "flatten(x, 0, -1)",
+    "flatten(x[None], first, last)",
+    "unflatten(flatten(x[None], first, last), last, dims(x[None], first, last)) + x[None]",
+    "unflatten(flatten(x[None], -2, -1), -1, dims(x[None], -2, -1))",
+    "permute(x, over)",
+    "permute(x[..., None], (-1, -2))",
     "mean(x, axis=over, keep=true)",
 ]
 
@@ -165,6 +193,15 @@ IMAGES = [
     "concat(x, x * 2.0, axis=-3)",
     "tile(x, 2, axis=-2)",
     "sum(x, axis=(-1, -2))",
+    "permute(x, (-1, -3, -2))",
+    "crop(x, (H - 2) // 2, (W - 3) // 2, 2, 3)",
+    "crop(x, 1, 0, H - 1, W)",
+    "permute(x, (-1, -2))",
+    "flatten(x, -2, -1)",
+    "flatten(x, -3, -1)",
+    "unflatten(flatten(x, -3, -2), -2, (C, H))",
+    "unflatten(x * 2.0, -1, (1, W))",
+    "squeeze(narrow(x, 1, 1, axis=-2), -2)",
     "x - mean(x, axis=(-2, -1), keep=true)",
 ]
 
@@ -203,6 +240,23 @@ def test_types() -> None:
         ("x[0]", "SG807 1-2 `x` is float32[...]: nobody knows which dimension this is"),
         ("x[..., 0]", "SG807 1-2 `x` is float32[...]: its last 1 dimensions are not all known"),
         ("x + x[None]", "SG807 1-12 shapes do not fit: `x` is float32[...] and `x[None]` is float32[1, ...]"),
+        (
+            "permute(x, (-1, -3))",
+            "SG805 1-21 `axes` names each of the last axes of `x` once, counted from the end",
+        ),
+        (
+            "squeeze(stack(x, x), 0)",
+            "SG807 1-24 `stack(x, x)` is float32[2, ...]: a dimension of 2 cannot be left out",
+        ),
+        ("unflatten(stack(x, x), 0, (3, 1))", "SG807 1-34 a dimension of 2 is not 3 * 1"),
+        (
+            "flatten(x[..., None], -1, -1) + x",
+            "SG807 1-34 shapes do not fit: `flatten(x[..., None], -1, -1)` is float32[..., 1] and `x` is float32[...]",
+        ),
+        (
+            "flatten(x, -2, -1) + x",
+            "SG807 1-23 shapes do not fit: `flatten(x, -2, -1)` and `x` have dimensions of their own",
+        ),
         ("sum(x, axis=over)", "SG807 5-6 `x` has an unknown rank; its axes cannot be reduced"),
         ("argmax(x, axis=(-1, -2))", "SG805 1-25 `argmax` takes one axis, or none for all"),
         ("sum(x, axis=-1, keep=T)", "SG805 22-23 `keep` is true or false, known at build"),
@@ -211,3 +265,85 @@ def test_types() -> None:
 )
 def test_mistakes(expression: str, said: str) -> None:
     assert mistakes(expression, scope(ANY, (3,), known=False)) == [said]
+
+
+def test_classes_of_several_one_hot_vectors() -> None:
+    names = {
+        "bits": binding("bits", Type("bool", (5,)), full("bool")),
+        "classes(bits)": binding("counts", LIST_OF_TWO, full("int64"), items=(2, 3)),
+    }
+    node = typed("classes(bits)", names)
+    assert str(node.type) == "int64[2]"
+    assert node.interval == Interval(0, 2)
+    classes = torch.tensor([[0, 2], [1, 0], [1, 1]])
+    bits = torch.cat([torch.nn.functional.one_hot(classes[:, i], n) for i, n in enumerate((2, 3))], -1).bool()
+    space = {"bits": bits, "torch": torch, **vars(functional)}
+    assert torch.equal(eval(to_torch(node), space), classes)
+    assert interpret(node, {"bits": bits[0].numpy(), "counts": (2, 3)}).tolist() == [0, 2]
+    with pytest.raises(RuntimeError):
+        functional.class_indices(bits, (2, 2))
+    said = "SG805 9-13 nothing says how many classes each choice of `bits` has"
+    assert mistakes("classes(bits)", {"bits": names["bits"]}) == [said]
+
+
+def test_draws_like_another_value() -> None:
+    names = scope(ANY, (3,), known=False)
+    for text in (
+        "uniform(0, 1, like=x)",
+        "uniform(one, 2.0, like=x)",
+        "randint(0, 4, like=b)",
+        "bernoulli(0.5, like=k)",
+    ):
+        node = typed(text, names)
+        assert str(node.type).endswith("[...]")
+        assert node.draws[0].dims == ANY
+        assert "x" not in [leaf.text for leaf in node.nodes() if leaf.op == "name"]
+    spread = typed("uniform(one, 2.0, like=x)", names)
+    draw = torch.rand(2, 4, 3)
+    space: dict[str, Any] = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}
+    expected = space["one"][:, None, None] + (2.0 - space["one"][:, None, None]) * draw
+    assert torch.equal(eval(to_torch(spread), space), expected)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "concat(*xs, axis=-1)",
+        "stack(*xs)",
+        "stack(*xs, axis=-1)",
+        "min(*xs)",
+        "max(*xs)",
+        "sum(*xs)",
+        "sum(*xs) / 2.0",
+    ],
+)
+@pytest.mark.parametrize("shape", [(3,), (4, 3)])
+def test_several_values(expression: str, shape: tuple[int, ...]) -> None:
+    kind = Type("float32", ANY)
+    several = {"xs": binding("xs", kind, full("float32"), several=())}
+    names = {name: binding(name, Type("float32", shape), full("float32")) for name in ("a", "b", "c")}
+    members = {**names, "xs": binding("", kind, full("float32"), several=("a", "b", "c"))}
+    opened, closed = typed(expression, several), typed(expression, members)
+    values = {name: torch.randn(2, *shape) for name in names}
+    space = {**values, "xs": tuple(values.values()), "x_rank": len(shape), "torch": torch}
+    one, other = eval(to_torch(opened), space), eval(to_torch(closed), space)
+    assert torch.equal(one, other)
+    assert tuple(one.shape[1:]) == closed.type.sizes
+    row = {name: value[0].numpy() for name, value in values.items()}
+    meant = interpret(opened, {"xs": tuple(row.values()), "x_rank": len(shape)})
+    np.testing.assert_allclose(meant, one[0].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(interpret(closed, row), meant, rtol=1e-6)
+
+
+def test_several_values_stand_behind_a_star() -> None:
+    names = {
+        "xs": binding("xs", Type("float32", ANY), full("float32"), several=()),
+        "y": binding("y", Type("float32"), full("float32")),
+    }
+    assert mistakes("xs + 1.0", names) == ["SG805 1-3 `xs` stands for several values"]
+    assert mistakes("exp(*xs)", names) == ["SG805 5-8 `exp` does not take several values"]
+    assert mistakes("concat(*y)", names) == ["SG805 8-10 `y` is one value"]
+    assert mistakes("concat(*zs)", names) == ["SG803 9-11 undefined name `zs`"]
+    assert mistakes("concat(*(y + y))", names) == [
+        "SG802 10-15 `*` stands before the name of several values: *xs"
+    ]

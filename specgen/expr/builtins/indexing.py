@@ -193,7 +193,7 @@ def _side_by_side(site: Site, value: Typed, items: Sequence[IndexItem]) -> bool:
     if sum(map(_is_computed, items)) > 1:
         own = [item for item in items if not isinstance(item, NewAxis)]
         order = sorted(range(len(own)), key=lambda axis: not isinstance(own[axis], At))
-        help = f"bring their axes side by side first: transpose({text}, {tuple_text(map(str, order))})[i, j]"
+        help = f"bring their axes side by side first: permute({text}, {tuple_text(map(str, order))})[i, j]"
     message = "a slice or `None` separates indices that have dimensions, and it is not clear where these dimensions go"
     site.fail(rules.WRONG_ARGUMENTS, message, help=help)
     return False

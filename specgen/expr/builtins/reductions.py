@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,14 +10,16 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.axes import Axis, axis_text, from_end, inexact, place_of, rank_of
+from specgen.expr.builtins.operators import OPERATORS
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
-from specgen.expr.interval import BOOLS, Interval, loose
+from specgen.expr.interval import BOOLS, Interval, full, loose
 from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, limits, product
 from specgen.expr.types import Type, Typed
 
+_PLUS = next(builtin for builtin in OPERATORS if builtin.name == "+")
 KEEP = Param("keep", "flag", False)
 _PARAMS = (Param("x"), Param("axis", "axes", None), KEEP)
 
@@ -199,6 +201,8 @@ def counted(dims: Dims, axes: Axes) -> Dim:
 
 
 def _sum_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    if not _is_reduction(node.args):
+        return full(node.type.dtype)
     return ranges.sums(args[0], (count_of(node),), node.type.dtype)
 
 
@@ -265,11 +269,51 @@ def _builtin(
     )
 
 
+def _is_reduction(values: Sequence[Typed]) -> bool:
+    """Whether one value is reduced along its axes, not several element by element."""
+    return len(values) == 1 and not values[0].several
+
+
+def _show_several(node: Typed, printer: Printer, name: str) -> Printed:
+    """Several values, of which nobody knows how many there are, made one element by element."""
+    rank = None if node.type.open else node.type.rank
+    tensors = [
+        printer.show(arg) if arg.several else printer.tensor(arg, node.type.dtype, rank) for arg in node.args
+    ]
+    parts = printer.call("torch.stack", tuple_text(one.text for one in tensors))
+    return method(parts, name, "dim=0")
+
+
+def _infer_sum(site: Site) -> Typed | None:
+    """Along axes of one value; of several element by element, as `a + b`."""
+    first, *others = site.values
+    if _is_reduction(site.values):
+        return _reduce(sum_dtype, _same)(site)
+    if site.options.get("axis") is not None or site.options.get("keep"):
+        site.fail(rules.WRONG_ARGUMENTS, "`sum` of several values takes no axis", help="reduce each first")
+        return None
+    if any(value.several for value in site.values):
+        return pointwise.numeric(site)
+    plus, total = _PLUS, first
+    for other in others:
+        node = plus.infer(replace(site, builtin=plus, values=(total, other), options={}))
+        if node is None:
+            return None
+        total = node
+    return total
+
+
+def _show_sum(node: Typed, printer: Printer) -> Printed:
+    if _is_reduction(node.args):
+        return show_reduction("sum")(node, printer)
+    return printer.call("sum", tuple_text(printer.show(arg).text for arg in node.args))
+
+
 def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
     python: Any = min if name == "min" else max
 
     def infer(site: Site) -> Typed | None:
-        if len(site.values) == 1:
+        if _is_reduction(site.values):
             return _reduce(number_dtype, lambda dtype: dtype)(site)
         if site.options.get("axis") is not None or site.options.get("keep"):
             site.fail(
@@ -279,12 +323,14 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
         return pointwise.numeric(site)
 
     def values(args: tuple[Interval, ...], node: Typed) -> Interval:
-        return args[0] if len(args) == 1 else interval(args, node)
+        return args[0] if _is_reduction(node.args) else interval(args, node)
 
     def show(node: Typed, printer: Printer) -> Printed:
         return (
             show_reduction(f"a{name}")(node, printer)
-            if len(node.args) == 1
+            if _is_reduction(node.args)
+            else _show_several(node, printer, f"a{name}")
+            if any(arg.several for arg in node.args)
             else pointwise.extreme(name)(node, printer)
         )
 
@@ -323,7 +369,10 @@ def _norm_reference(np: Any, x: Any, axis: Any = None, keep: bool = False, **_: 
     return np.sqrt(np.sum(x * x, axis=axis, keepdims=keep))
 
 
-def _sum_reference(np: Any, x: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
+def _sum_reference(np: Any, *values: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
+    x, *others = values
+    if others:
+        return sum(others, x)
     dtype = x.dtype if x.dtype.kind == "f" else np.int64
     return np.sum(x, axis=axis, dtype=dtype, keepdims=keep)
 
@@ -338,14 +387,18 @@ def _same(dtype: str) -> str:
 
 
 REDUCTIONS: tuple[Builtin, ...] = (
-    _builtin(
-        "sum",
-        "The sum over an axis, several axes, or all. Of truth values it counts; of integers it is int64.",
-        _reduce(sum_dtype, _same),
-        _sum_range,
-        show_reduction("sum"),
-        _sum_reference,
-        "ulp",
+    Builtin(
+        name="sum",
+        signature="sum(x, axis=None, keep=false) or sum(a, b, …)",
+        family="reduction",
+        doc="The sum over an axis, several axes, or all; of several values `a + b`. Of truth values it counts; of "
+        "integers it is int64.",
+        params=(Param("values", variadic=True), Param("axis", "axes", None), KEEP),
+        infer=_infer_sum,
+        interval=_sum_range,
+        torch=_show_sum,
+        reference=_sum_reference,
+        agreement="ulp",
     ),
     _builtin(
         "mean",

@@ -175,7 +175,9 @@ class Site:
 
     def cast(self, values: Sequence[Typed], dtype: str) -> tuple[Typed, ...]:
         """`values` with every tensor converted to `dtype`; numbers take the dtype that they meet."""
-        return tuple(value if value.type.python else convert(value, dtype) for value in values)
+        return tuple(
+            value if value.type.python or value.several else convert(value, dtype) for value in values
+        )
 
     def spread(self, values: Sequence[Typed], shape: Type) -> tuple[Typed, ...]:
         """`values` with one number of each environment made ready to meet dimensions that nobody knows."""
