@@ -287,7 +287,7 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
                 Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
             )
         elif isinstance(value, tuple):
-            kind = Type("int64", (len(value),), "const")
+            kind = Type("list", (), "lit")
             scope[param.name] = Binding(kind, ANYTHING, what="parameter", items=value)
         elif param.kind == "enum":
             for word in param.choices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specgen.check.conditions import Condition, may_be_absent
 from specgen.check.lints.transforms import lint_transform
@@ -29,7 +29,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
-from specgen.expr.sizes import LARGEST
+from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -93,6 +93,13 @@ class _Checker:
         )
         self.symbols |= over_time.symbols
         fixed = {**fixed, **self._sizes(roles)}
+        for param in params:
+            if param.static and param.kind == "int" and param.interval.low >= 1:
+                # A size that is known when the transform is made.
+                values = Interval.of_size(Sym.named(param.name))
+                symbol = replace(param.symbol(".".join(self.path)), interval=values)
+                self.symbols[f"params.{param.name}"] = symbol
+                fixed[param.name] = replace(fixed[param.name], interval=values, symbol=symbol)
         sections: dict[Phase, SectionResult] = {}
         for phase in _ORDER:
             sections[phase] = self._section(phase, roles, outputs, fixed)
@@ -135,7 +142,7 @@ class _Checker:
         found: dict[str, Binding] = {}
         for name in sizes_of(roles):
             place = f"sizes.{name}"
-            values = Interval(1, LARGEST)
+            values = Interval.of_size(Sym.named(name))
             kind = Type("int64", (), "ctor")
             symbol = Symbol(f"transforms.{self.name}.{place}", name, kind, values)
             self.symbols[place] = symbol

@@ -9,6 +9,7 @@ from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.transform_model import CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
+from specgen.code import Code, using
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -45,7 +46,7 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     planned = plan_function(
         one.program,
         _summary(phase, one.writes),
-        {},
+        _annotations(transform),
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
@@ -55,6 +56,14 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
 def ranked(transform: CheckedTransform, name: str) -> Role | None:
     """The role whose number of dimensions an argument is."""
     return next((role for role in transform.roles if rank_symbol(role).name == name), None)
+
+
+def _annotations(transform: CheckedTransform) -> dict[str, Code]:
+    """The types of arguments that are several tensors."""
+    several = [role.name for role in transform.roles if role.form == "all"]
+    return {
+        f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")
+    }
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:
