@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8e9506f64681d5f1efb12ba495a18ec5adaf94904ee275d32f9d174ae38ce068
+# specgen: sha256=8f1e9bd6e4d15984b8c43e61ddfc9f4faa11e6b3e6d92b447c61135fe9cb9cf1
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def cat_tensors_map(dim: int, entries: list[Tensor]) -> Tensor:
         entries: numbers [*batch, ...].
     """
     # transforms.CatTensors.map
-    return torch.cat((entries,), dim=dim)
+    return torch.cat((*entries,), dim=dim)
 
 
 class CatTensors(GeneratedTransform[CatTensorsKeys]):
