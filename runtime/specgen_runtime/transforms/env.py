@@ -172,7 +172,8 @@ class TransformedEnv(EnvBase[TensorDict]):
     def _upstream_of(self, transform: Transform) -> TransformedEnv:
         """The base environment with the transforms before `transform`."""
         chain = leaves(self._transform)
-        place = next((index for index, entry in enumerate(chain) if _holds(entry, transform)), None)
+        whole = 0 if transform is self._transform else None  # before the whole chain is nothing
+        place = next((index for index, entry in enumerate(chain) if _holds(entry, transform)), whole)
         if place is None:
             raise ValueError(f"{type(transform).__name__} is not part of this environment")
         before = [entry.clone() for entry in chain[:place]]
