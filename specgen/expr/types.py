@@ -193,6 +193,9 @@ class Binding:
         static: The value, when it is known at build; it is printed in place of the name.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
+        items: The numbers of a list that is known at build.
+        several: The names of the values that it stands for, which `*xs` writes one after the other; empty where
+            nobody knows how many there are, None for one value.
 
     """
 
@@ -201,6 +204,8 @@ class Binding:
     static: Static | None = None
     what: str = ""
     symbol: Symbol | None = None
+    items: tuple[int | float, ...] | None = None
+    several: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +267,15 @@ class Cut:
         length = self.stop - self.start
         return quotient(length + (self.step - 1), self.step)
 
+    def slice_of(self, size: Dim) -> slice:
+        """What it is in a dimension that has another number of elements wherever it is `size`."""
+        assert isinstance(self.start, int)
+        behind = self.stop - size
+        if isinstance(self.stop, int) and not isinstance(size, int):
+            return slice(self.start, self.stop, self.step)
+        assert isinstance(behind, int)
+        return slice(self.start, behind or None, self.step)
+
     def whole(self, size: Dim) -> bool:
         """Whether it keeps all of a dimension of `size`."""
         return (self.start, self.stop, self.step) == (0, size, 1)
@@ -272,16 +286,23 @@ class NewAxis:
     """An index item `None`: a new dimension of size 1."""
 
 
-IndexItem = At | Cut | NewAxis
+@dataclass(frozen=True, slots=True)
+class Others:
+    """An index item `...` for the dimensions that nobody knows, which stay as they are."""
 
 
-def settings(options: Iterable[object]) -> Iterator[Typed]:
+IndexItem = At | Cut | NewAxis | Others
+
+
+def settings(options: Iterable[object]) -> list[Typed]:
     """The expressions among settings, also those in a tuple of several."""
+    found: list[Typed] = []
     for value in options:
         if isinstance(value, Typed):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from (one for one in value if isinstance(one, Typed))
+            found += [one for one in value if isinstance(one, Typed)]
+    return found
 
 
 NO_OPTIONS: dict[str, object] = {}
@@ -331,16 +352,23 @@ class Typed:
     @property
     def parts(self) -> tuple[Typed, ...]:
         """The operands, the computed indices, and the settings that are expressions, from left to right."""
-        if not self.items and not self.options:
-            return self.args
-        indices = tuple(item.index for item in self.items if isinstance(item, At))
-        return self.args + indices + tuple(settings(self.options.values()))
+        parts = self.args
+        if self.items:
+            parts += tuple([item.index for item in self.items if isinstance(item, At)])
+        if self.options:
+            parts += tuple(settings(self.options.values()))
+        return parts
 
     def nodes(self) -> Iterator[Typed]:
         """This node and every node below it, each before those below it."""
         yield self
         for part in self.parts:
             yield from part.nodes()
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a tuple of values, of which nobody knows how many there are."""
+        return "several" in self.options
 
     @property
     def draws(self) -> tuple[DrawSite, ...]:

@@ -47,26 +47,31 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     )
 
 
-def names_used(part: object) -> Iterator[str]:
+def names_used(part: object) -> set[str]:
     """The names of its module that a part of a plan says it uses."""
-    match part:
-        case str() | None:
-            return
-        case Code():
-            yield from part.uses
-        case tuple() | list():
-            for each in part:
-                yield from names_used(each)
-        case CallPlan():
-            yield part.function
-            yield from names_used(part.args)
-        case _ if is_dataclass(part):
-            if isinstance(part, FunctionPlan):
-                yield from part.uses
-            if needs_math(_values(part)):
-                yield "math"
-            for name in part.__dataclass_fields__:
-                yield from names_used(getattr(part, name))
+    found: set[str] = set()
+    _add_names_used(part, found)
+    return found
+
+
+def _add_names_used(part: object, found: set[str]) -> None:
+    if isinstance(part, Code):
+        found |= part.uses
+    elif isinstance(part, tuple | list):
+        for each in part:
+            if not isinstance(each, str):
+                _add_names_used(each, found)
+    elif is_dataclass(part):
+        if isinstance(part, CallPlan):
+            found.add(part.function)
+        elif isinstance(part, FunctionPlan):
+            found |= part.uses
+        elif needs_math(_values(part)):
+            found.add("math")
+        for name in part.__dataclass_fields__:
+            value = getattr(part, name)
+            if value.__class__ is not str:
+                _add_names_used(value, found)
 
 
 def _values(part: object) -> object:
@@ -109,20 +114,16 @@ def _of_template(item: Item) -> Iterable[str]:
 
 
 def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
-    yield from (
-        "Any",
-        "Composite",
-        "DEVICE_TYPING",
-        "Entries",
-        "EnvSpecs",
-        "Tensor",
-        "torch",
-        plan.root,
-        plan.next,
-    )
-    stateful = plan.python is not None and plan.python.stateful
-    if (plan.gym is None and not stateful) or (plan.gym is not None and plan.gym.lift is not None):
+    yield from ("Composite", "EnvSpecs", "torch", plan.root, plan.next)
+    yield "DEVICE_TYPING"
+    if plan.gym is None and (plan.python is None or not plan.python.stateful):
         yield "Sequence"
+    if plan.advance is not None:
+        yield "Tensor"
+    if plan.gym is not None or plan.root_entries is not None or plan.next_entries is not None:
+        yield "Any"
+    if plan.next_entries is not None:
+        yield "Tensor"
     if plan.groups:
         yield "ClassVar"
     if plan.gym is not None:
