@@ -97,7 +97,8 @@ def _hidden_is_read(
     sections: Mapping[Phase, SectionResult],
     sink: Sink,
 ) -> None:
-    reading = [statement for phase in ("step", "map") for statement in sections[phase].statements]  # type: ignore[index]
+    phases: tuple[Phase, ...] = ("step", "map")
+    reading = [statement for phase in phases for statement in sections[phase].statements]
     read = frozenset[str]().union(*(value_reads(statement.expr) for statement in reading))
     for output in outputs:
         if output.hidden and output.name not in read:
