@@ -285,6 +285,8 @@ class _Planner:
             end = f"self._map({target}, {tolerant})"
         if self.transform.drops:
             end = f"self._dropped({end})"
+        if phase == "reset" and any(output.reward for output in self.transform.outputs):
+            end = f"self._without_rewards({end})"
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target)),

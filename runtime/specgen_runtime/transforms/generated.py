@@ -300,7 +300,13 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         return self._dropped(super()._call(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._dropped(self._map(tensordict_reset, tolerant=True))
+        return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
+
+    def _without_rewards(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`tensordict` without rewards that this transform makes: a reset gives none."""
+        for key in self._fields(self._rewards):
+            remove(tensordict, key)
+        return tensordict
 
 
 def _moments(tensordict: TensorDictBase) -> list[TensorDictBase]:
