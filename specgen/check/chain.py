@@ -115,7 +115,7 @@ def check_chain(
                 instances.append(instance)
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
-    binder.report_missing_keys()
+    binder.keys.report_missing_keys()
     warn_order(instances, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
         mine.add(

@@ -105,7 +105,9 @@ class _Checker:
             sections[phase] = self._section(phase, roles, outputs, fixed)
             outputs = settled(outputs, phase, sections[phase], self.sink)
         check_static(params, sections, self.sink)
-        everything = {**sections, **over_time.sections}
+        everything: dict[str, SectionResult] = {}
+        everything.update(sections)
+        everything.update(over_time.sections)
         self._optional_params(params, outputs, everything)
         self._derive_done(params)
         if not over_time.sections:
@@ -127,9 +129,9 @@ class _Checker:
             derive_done=self.transform.derive_done,
             signature=signature,
             recalls=tuple(
-                one.name
-                for one in (*roles, *outputs)
-                if any(one.name in value_reads(s.expr) for s in sections["step"].statements)
+                name
+                for name in (*(role.name for role in roles), *(output.name for output in outputs))
+                if any(name in value_reads(s.expr) for s in sections["step"].statements)
             ),
             symbols=self.symbols,
             drops=drops,

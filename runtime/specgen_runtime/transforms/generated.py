@@ -144,7 +144,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     def _read_keys(self) -> list[NestedKey]:
         written = self._shown_and_hidden()
-        fields = self.keys[0]._fields if self.keys else ()
+        fields: tuple[str, ...] = getattr(self.keys[0], "_fields", ()) if self.keys else ()
         return self._fields(
             tuple(name for name in fields if name not in written and name not in self._absent())
         )
