@@ -68,6 +68,7 @@ OTHERS = {
     "RandomCropTensorDict",
     "RayModuleTransform",
     "ReplayTransform",
+    "Tokenizer",
     "Transform",
     "TransformedEnv",
 }

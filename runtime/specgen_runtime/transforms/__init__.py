@@ -18,6 +18,7 @@ from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
 from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
 from specgen_runtime.transforms.termination import TerminateTransform
 from specgen_runtime.transforms.timer import Timer
+from specgen_runtime.transforms.tokenizer import Tokenizer
 from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "TensorDictPrimer",
     "TerminateTransform",
     "Timer",
+    "Tokenizer",
     "Transform",
     "TransformedEnv",
     "UnaryTransform",
