@@ -2,19 +2,42 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3674e862c187fc73903e9c953bf032fb2be60cd4d166c1830b5b2d95ad26f62b
+# specgen: sha256=dc3deda325006ee816704a6edbcd073e0c32c8766ef0dccfc5da24aee9ad3450
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
+from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
+from .images import CenterCrop, CenterCropKeys, Crop, CropKeys, ToTensorImage, ToTensorImageKeys
 from .init_tracker import InitTracker, InitTrackerKeys
+from .keys import (
+    CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
+    SelectTransform, SelectTransformKeys,
+)
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
+from .rewards import (
+    BinarizeReward, BinarizeRewardKeys, RewardClipping, RewardClippingKeys, SignTransform, SignTransformKeys,
+    SuccessReward, SuccessRewardKeys, TargetReturn, TargetReturnKeys,
+)
+from .shapes import (
+    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
+    SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformKeys,
+)
 from .step_counter import StepCounter, StepCounterKeys
 
 __all__ = [
-    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
-    "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
+    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys",
+    "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform",
+    "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys", "InitTracker", "InitTrackerKeys",
+    "ObservationNorm", "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
+    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
+    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
+    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys",
+    "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage",
+    "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
 ]

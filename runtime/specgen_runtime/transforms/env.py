@@ -213,6 +213,10 @@ class TransformedEnv(EnvBase[TensorDict]):
             self._known_layout = self._same_actions = None
         return self._known_stages
 
+    def _index_of(self, transform: Transform) -> int:
+        """The place of a transform in the chain."""
+        return next(index for index, entry in enumerate(leaves(self._transform)) if _holds(entry, transform))
+
     @property
     def _first_index(self) -> int:
         """How many transforms wrapped environments have: counted on from there, private keys never collide."""
