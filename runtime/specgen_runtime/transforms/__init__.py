@@ -1,6 +1,7 @@
 """Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
 from specgen_runtime.transforms.action_chunks import ActionChunkTransform
+from specgen_runtime.transforms.action_mask import ActionMask
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
 from specgen_runtime.transforms.compose import Compose
@@ -23,6 +24,7 @@ from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
     "ActionChunkTransform",
+    "ActionMask",
     "BatchSizeTransform",
     "BurnInTransform",
     "Compose",
