@@ -60,6 +60,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
 }
 # Base classes, transforms of recorded data, and those that need a Ray cluster: they have tests of their own.
 OTHERS = {
+    "ActionMask",
     "BurnInTransform",
     "FlattenTensorDict",
     "GeneratedTransform",
@@ -68,6 +69,7 @@ OTHERS = {
     "RandomCropTensorDict",
     "RayModuleTransform",
     "ReplayTransform",
+    "Tokenizer",
     "Transform",
     "TransformedEnv",
 }

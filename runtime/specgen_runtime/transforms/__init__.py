@@ -1,6 +1,7 @@
 """Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
 from specgen_runtime.transforms.action_chunks import ActionChunkTransform
+from specgen_runtime.transforms.action_mask import ActionMask
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
 from specgen_runtime.transforms.compose import Compose
@@ -18,10 +19,12 @@ from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
 from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
 from specgen_runtime.transforms.termination import TerminateTransform
 from specgen_runtime.transforms.timer import Timer
+from specgen_runtime.transforms.tokenizer import Tokenizer
 from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
     "ActionChunkTransform",
+    "ActionMask",
     "BatchSizeTransform",
     "BurnInTransform",
     "Compose",
@@ -44,6 +47,7 @@ __all__ = [
     "TensorDictPrimer",
     "TerminateTransform",
     "Timer",
+    "Tokenizer",
     "Transform",
     "TransformedEnv",
     "UnaryTransform",
