@@ -44,7 +44,8 @@ _RUNTIME_TRANSFORMS = {
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
-    "recursion": ("Recorded", "RecursionTransform"),
+    "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
+    "recursion": ("RecordedTimes", "RecursionTransform"),
 }
 _RUNTIME_ENVS = (
     "EnvBase",

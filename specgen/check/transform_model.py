@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specgen.check.model import Parameter, Statement
-from specgen.expr import Symbol
+from specgen.expr import Symbol, Type
 
-Phase = Literal["reset", "step", "map", "inverse"]
+Phase = Literal["reset", "step", "map", "inverse", "update"]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
 
@@ -87,6 +87,30 @@ class Output:
 
 
 @dataclass(frozen=True)
+class CheckedBuffer:
+    """A statistic that a transform learns.
+
+    Attributes:
+        name: its name in expressions.
+        each: the role of which each key has one of its own; None where there is one for all.
+        type: its type in expressions, the same for all rows.
+        dtype: its dtype; None for that of the role.
+        shaped: whether it has the dimensions of the role.
+        init: what it begins with; text is the name of a parameter.
+        optional: whether it may have no value.
+    """
+
+    name: str
+    each: str | None
+    type: Type
+    dtype: str | None
+    shaped: bool
+    init: bool | int | float | str
+    optional: bool
+    doc: str
+
+
+@dataclass(frozen=True)
 class CheckedRecursion:
     """A recursion over recorded data.
 
@@ -119,6 +143,9 @@ class CheckedTransform:
         signature: the constructor's parameters, in order.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         recursion: what it computes over recorded data, and nowhere else.
+        buffers: what it learns.
+        update: the new values of its buffers.
+        learns_when_called: whether it learns by `init_stats` and `learn` only.
         refuses_offline: whether it refuses recorded data.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
     """
@@ -138,6 +165,9 @@ class CheckedTransform:
     recalls: tuple[str, ...]
     symbols: Mapping[str, Symbol]
     recursion: CheckedRecursion | None = None
+    buffers: tuple[CheckedBuffer, ...] = ()
+    update: tuple[Statement, ...] = ()
+    learns_when_called: bool = False
     refuses_offline: bool = False
 
     def param(self, name: str) -> Parameter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.lints.transforms import lint_transform
@@ -10,6 +10,7 @@ from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.transform_buffers import check_buffers, check_update
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
 from specgen.check.transform_keys import check_keys
 from specgen.check.transform_model import CheckedTransform, Output, Role
@@ -18,13 +19,14 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, SpecType, Symbol, Type, full
+from specgen.expr.builtins.batch import BATCH_ELSEWHERE
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "around", "moves", "drops", "masks", "python")
+_RESERVED = ("around", "moves", "drops", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -66,6 +68,10 @@ class _Checker:
         by_name = {role.name: role for role in roles}
         given = [binding.symbol for binding in fixed.values() if binding.symbol is not None]
         self.symbols = {symbol.path.removeprefix(f"transforms.{self.name}."): symbol for symbol in given}
+        self.buffers = check_buffers(
+            self.file, self.path, self.transform, roles, params, self.names, self.sink
+        )
+        self.symbols |= self.buffers.symbols
         self._carries(outputs)
         if self.sink.has_errors:
             return None
@@ -80,6 +86,10 @@ class _Checker:
             for phase in ("reset", "step", "map", "inverse")
         }
         sections |= over_time.sections
+        sections["update"], given_update = check_update(
+            self.file, self.path, roles, types, fixed, self.buffers, self.names, self.sink
+        )
+        self.symbols |= given_update
         self._optional_params(params, outputs, sections)
         self._derive_done(params)
         if not over_time.sections:
@@ -93,7 +103,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=tuple(_with_monotone(output, sections["map"]) for output in outputs),
+            outputs=tuple(_with_monotone(output, sections["map"], self.buffers.scope) for output in outputs),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -107,6 +117,9 @@ class _Checker:
             ),
             symbols=self.symbols,
             recursion=recursion,
+            buffers=self.buffers.checked,
+            update=sections["update"].statements,
+            learns_when_called=self.transform.learns == "when_called",
             refuses_offline=self.transform.offline is False,
         )
 
@@ -143,7 +156,7 @@ class _Checker:
         fixed: Mapping[str, Binding],
     ) -> SectionResult:
         inverse = phase == "inverse"
-        scope = dict(fixed)
+        scope = {**fixed, **self.buffers.scope}
 
         def give(name: str, type_: Type, interval: Interval, what: str) -> None:
             place = f"{phase}.in.{name}"
@@ -180,7 +193,15 @@ class _Checker:
             "inverse": "an inverse role",
         }[phase]
         return check_section(
-            Section(self.file, (*self.path, phase), scope, {}, self.names, expected, undrawn=_UNDRAWN),
+            Section(
+                self.file,
+                (*self.path, phase),
+                scope,
+                BATCH_ELSEWHERE,
+                self.names,
+                expected,
+                undrawn=_UNDRAWN,
+            ),
             targets,
             self._wrong_targets(phase, roles, outputs),
             self.sink,
@@ -201,6 +222,10 @@ class _Checker:
                 wrong[f"next.{output.name}"] = f"outside `step` an output is written bare: `{output.name}`"
             if phase == "inverse":
                 wrong[output.name] = "`inverse` assigns what the environment is given"
+        for buffer in self.buffers.checked:
+            wrong[buffer.name] = wrong[f"next.{buffer.name}"] = (
+                f"`{buffer.name}` is a buffer: `update` assigns `next.{buffer.name}`"
+            )
         return wrong
 
     def _optional_params(
@@ -258,9 +283,12 @@ class _Checker:
         return tuple(given or usual)
 
 
-def _with_monotone(output: Output, mapped: SectionResult) -> Output:
+def _with_monotone(output: Output, mapped: SectionResult, learned: Collection[str]) -> Output:
     statement = next((s for s in mapped.statements if s.target == output.name), None)
-    return replace(output, monotone=statement is not None and monotone_in(statement.expr, output.each))
+    monotone = statement is not None and statement.reads.isdisjoint(learned)
+    return replace(
+        output, monotone=monotone and statement is not None and monotone_in(statement.expr, output.each)
+    )
 
 
 def _behind(

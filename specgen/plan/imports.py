@@ -136,10 +136,11 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
-    if plan.recursion is None:
-        yield "GeneratedTransform"
-    else:
-        yield from ("RecursionTransform", "Recorded", "Tensor")
+    yield plan.base
+    if plan.recursion is not None:
+        yield from ("RecordedTimes", "Tensor")
+    if plan.learns is not None:
+        yield from ("BufferSpec", "Mapping", "NestedKey", "Tensor", "TensorDictBase")
     if plan.names:
         yield "leaf_name"
     if any(param.tensor for param in plan.params):

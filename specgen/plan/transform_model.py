@@ -25,6 +25,7 @@ class TransformParamPlan:
         optional: whether it may be None.
         limits: what must hold of it.
         adds: the attributes of the class that grow where it is given, each with the names it gains.
+        initial: whether it only says what buffers begin with.
     """
 
     name: str
@@ -32,6 +33,7 @@ class TransformParamPlan:
     optional: bool
     limits: tuple[LimitPlan, ...]
     adds: tuple[tuple[str, tuple[str, ...]], ...]
+    initial: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,14 @@ class PhasePlan:
         blocks: the calls, in order.
         flags: expressions that write flags which nothing assigns, each with the optional parameter it needs.
         stashes: fields of the row that the next step recalls.
+        learns: the method that says which rows are new, for a transform that learns.
     """
 
     target: str
     blocks: tuple[PhaseBlock, ...]
     flags: tuple[tuple[str | None, str], ...]
     stashes: tuple[str, ...]
+    learns: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,27 @@ class MapPlan:
     value: str
     call: CallPlan
     spec: CallPlan
+
+
+@dataclass(frozen=True)
+class LearnsPlan:
+    """What a transform learns.
+
+    Attributes:
+        buffers: the calls that declare its buffers.
+        when_called: whether it learns by `init_stats` and `learn` only.
+        reads: the fields of a record that an update needs.
+        fetched: what is read first: names with expressions.
+        call: the call of the function that computes the new values.
+        single: whether it returns one value instead of a tuple.
+    """
+
+    buffers: tuple[CallPlan, ...]
+    when_called: bool
+    reads: tuple[str, ...]
+    fetched: tuple[tuple[str, str], ...]
+    call: CallPlan
+    single: bool
 
 
 @dataclass(frozen=True)
@@ -179,6 +204,7 @@ class TransformPlan:
         map: what happens at any moment.
         inverse: what happens to what the environment takes.
         recursion: what is computed of recorded data, and nowhere else.
+        learns: what it learns.
         refuses_offline: whether recorded data are refused.
     """
 
@@ -203,3 +229,11 @@ class TransformPlan:
     inverse: MapPlan | None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
+    learns: LearnsPlan | None = None
+
+    @property
+    def base(self) -> str:
+        """The class that it extends."""
+        if self.recursion is not None:
+            return "RecursionTransform"
+        return "GeneratedTransform" if self.learns is None else "LearningTransform"

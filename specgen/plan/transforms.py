@@ -14,6 +14,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Field, RecordPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
 from specgen.plan.transform_model import (
@@ -45,6 +46,9 @@ class _Planner:
             phase: phase_functions(transform, phase) for phase in ("reset", "step", "map", "inverse")
         }
         self.recursion = recursion_functions(transform)
+        self.update = update_function(transform)
+        self.initial = initial_params(transform)
+        self.buffers = {buffer.name: buffer.each for buffer in transform.buffers}
         self.sequential = bool(transform.step)
 
     def run(self) -> list[Item]:
@@ -59,6 +63,8 @@ class _Planner:
             )
         items += [function.plan for functions in self.functions.values() for function in functions]
         items += [function.plan for function in self.recursion]
+        if self.update is not None:
+            items.append(self.update.plan)
         items.append(self._class())
         return items
 
@@ -104,6 +110,7 @@ class _Planner:
             inverse=self._inverse(self.backward) if self.backward is not None else None,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
+            learns=plan_learning(transform, self.update),
         )
 
     def _groups(self) -> Iterator[tuple[str, list[str]]]:
@@ -135,6 +142,7 @@ class _Planner:
             param.optional,
             tuple(limits(param)),
             tuple((attribute, names) for attribute, names in added if names),
+            param.name in self.initial,
         )
 
     def _argument(self, name: str) -> Argument:
@@ -222,6 +230,8 @@ class _Planner:
         return MapPlan(value, CallPlan(function.name, args), spec)
 
     def _param_text(self, name: str, like: str) -> str:
+        if name in self.buffers:
+            return f"held[{literal(name)}]"
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
 
@@ -257,6 +267,7 @@ class _Planner:
             tuple(blocks),
             tuple(self._unassigned_flags(target, written)) if phase == "reset" else (),
             tuple(name for name in self.transform.recalls if name in roles),
+            None if self.update is None else {"reset": "_reset_rows", "step": "_stepped_rows"}[phase],
         )
 
     def _fetch(self, read: str, phase: str, target: str, written: set[str]) -> tuple[str, bool]:
@@ -264,6 +275,8 @@ class _Planner:
         bare = read.removeprefix("next.")
         if any(param.name == read for param in self.transform.params):
             return f"self.{read}", False
+        if read in self.buffers:
+            return f"self._held(key.{self.buffers[read] or self._any_role()})[{literal(read)}]", False
         output = next((output for output in self.transform.outputs if output.name == bare), None)
         if phase == "reset":
             if output is None:
@@ -278,6 +291,10 @@ class _Planner:
         if read in written:
             return identifier(read), False  # another function of the phase has just computed it
         return f"self._require({target}, key.{bare})", True
+
+    def _any_role(self) -> str:
+        assert self.forward is not None
+        return self.forward.name
 
     def _store(self, write: str, target: str) -> str:
         output = self.transform.output(write.removeprefix("next."))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3674e862c187fc73903e9c953bf032fb2be60cd4d166c1830b5b2d95ad26f62b
+# specgen: sha256=bc8eb82a64006678328c436e553717d4f2371cce27f56c19ed813a6dc5c7e187
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -12,9 +12,11 @@ from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .step_counter import StepCounter, StepCounterKeys
+from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
     "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
     "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys", "VecNorm",
+    "VecNormKeys",
 ]

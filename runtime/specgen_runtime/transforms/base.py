@@ -140,6 +140,10 @@ class Transform(nn.Module):
             f"{type(self).__name__} computes nothing: write `_apply_transform`, `_call`, `_step` or `forward`"
         )
 
+    def _apply_to(self, in_key: NestedKey, value: Tensor, /) -> Tensor:
+        """`_apply_transform` of the entry `in_key`."""
+        return self._apply_transform(value)
+
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Transform the entries of one moment; `next_tensordict` is modified and returned."""
         return self._map(next_tensordict, self._missing_tolerance)
@@ -194,7 +198,7 @@ class Transform(nn.Module):
         )
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
+        for key in map_moments(tensordict, self._pairs(), self._apply_to):
             self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
         return tensordict
 
@@ -202,7 +206,7 @@ class Transform(nn.Module):
         for in_key, out_key in self._pairs():
             value = self._read(tensordict, in_key, tolerant)
             if value is not None:
-                tensordict.set(out_key, self._apply_transform(value))
+                tensordict.set(out_key, self._apply_to(in_key, value))
         return tensordict
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey, tolerant: bool = False) -> Tensor | None:

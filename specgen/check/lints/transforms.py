@@ -36,6 +36,7 @@ def lint_transform(
     reads = frozenset[str]().union(*(statement.reads for statement in statements))
     reads |= {transform.derive_done} if isinstance(transform.derive_done, str) else set()
     reads |= {output.when for output in outputs if output.when is not None}
+    reads |= {buffer.init for buffer in transform.buffers.values() if isinstance(buffer.init, str)}
     for name in transform.params:
         if name not in reads:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)

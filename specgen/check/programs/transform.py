@@ -83,6 +83,7 @@ def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
     """Parameters, then values before the step, then values after it; each in the order declared."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
+    found += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
     roles = {role.name: role for role in transform.roles}
     types = {name: role_type(role) for name, role in roles.items()}
     types |= {output.name: output_type(output, roles) for output in transform.outputs}

@@ -6,6 +6,7 @@ import copyreg
 import math
 from typing import Final
 
+from specgen.expr.builtins.batch import BATCH
 from specgen.expr.builtins.constants import CONSTANTS
 from specgen.expr.builtins.discrete_draws import DISCRETE_DRAWS
 from specgen.expr.builtins.draws import DRAWS
@@ -51,7 +52,7 @@ CALLABLE: Final[frozenset[str]] = frozenset(
 
 
 def _by_name(name: str) -> Builtin:
-    return CALL if name == CALL.name else TABLE[name]
+    return CALL if name == CALL.name else BATCH.get(name) or TABLE[name]
 
 
 # A built-in is kept, and sent to other processes, by its name.
