@@ -15,6 +15,7 @@ from specgen.diagnostics.rules import transforms_buffers as rules
 from specgen.expr import Binding, SpecType, Symbol, Type, full, parse_type
 from specgen.expr.builtins.batch import BATCH
 from specgen.expr.dtypes import is_abstract, is_float
+from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_buffers import Buffer
@@ -76,7 +77,7 @@ def check_buffers(
         symbol = Symbol(".".join(here), identifier(name), checked.type, full(checked.type.dtype))
         result.checked += (checked,)
         result.symbols[f"buffers.{name}"] = symbol
-        result.scope[name] = Binding(symbol.name, symbol.type, symbol.interval, what="buffer", symbol=symbol)
+        result.scope[name] = Binding(symbol.type, symbol.interval, what="buffer", symbol=symbol)
     return result
 
 
@@ -103,7 +104,7 @@ def _buffer(
     if spec is None:
         return None
     span = file.span(*here, "type")
-    shaped = spec.like is not None or spec.shape is None
+    shaped = spec.like is not None or spec.shape == ANY_DIMS
     if shaped and role is None:
         refuse(span, f"`{buffer.type}` has the dimensions of a role", "say of which: `each: x`")
         return None
@@ -114,7 +115,7 @@ def _buffer(
         return None
     if not shaped and spec.shape != ():
         help = f"write `{spec.dtype}[...]` for the dimensions of the role, or `{spec.dtype}` for one number"
-        refuse(span, f"a buffer of the shape {list(spec.shape or ())} is not available yet", help)
+        refuse(span, f"a buffer of the type `{buffer.type}` is not available yet", help)
         return None
     if spec.like is None and is_abstract(spec.dtype):
         refuse(span, f"`{spec.dtype}` is no dtype", "write float64, int64 or like(x)")
@@ -174,7 +175,7 @@ def check_update(
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")
         symbols[place] = symbol
-        scope[role.name] = Binding(symbol.name, type_, symbol.interval, what="role", symbol=symbol)
+        scope[role.name] = Binding(type_, symbol.interval, what="role", symbol=symbol)
     targets = {}
     for buffer in buffers.checked:
         spec = SpecType("pattern", buffer.type.dtype, buffer.type.dims)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from specgen.check.model import Parameter, Statement
 from specgen.expr import Symbol, Type
+from specgen.expr.sizes import ANY_DIMS, Dims
 
 Phase = Literal["reset", "step", "map", "inverse", "update"]
 
@@ -24,7 +25,7 @@ class Role:
             `env.done` is the `done` of every root-most done set.
         pattern: the dtype pattern: `float`, `number`, `any` or a dtype.
         dtypes: the dtypes that the pattern admits.
-        dims: its feature dimensions; ``None`` for any (`...`).
+        dims: its feature dimensions; `...` for those that nobody knows.
         inverse: whether it is what the environment is given.
     """
 
@@ -32,7 +33,7 @@ class Role:
     default: tuple[str, ...]
     pattern: str
     dtypes: tuple[str, ...]
-    dims: tuple[int, ...] | None = None
+    dims: Dims = ANY_DIMS
     inverse: bool = False
     doc: str = ""
 

@@ -172,7 +172,7 @@ class _Checker:
         path = ".".join((*self.path[:-1], place))
         symbol = Symbol(path, identifier(name), type_, full(type_.dtype), time)
         self.symbols[place] = symbol
-        return Binding(symbol.name, type_, symbol.interval, what=what, symbol=symbol)
+        return Binding(type_, symbol.interval, what=what, symbol=symbol)
 
     def _section(self, section: str, scope: Mapping[str, Binding]) -> SectionResult:
         targets = {

@@ -163,7 +163,7 @@ class _Checker:
             time: Time = "next" if name.startswith("next.") else "now"
             made = Symbol(f"transforms.{self.name}.{place}", identifier(name), type_, interval, time)
             self.symbols[place] = made
-            scope[name] = Binding(made.name, type_, interval, what=what, symbol=made)
+            scope[name] = Binding(type_, interval, what=what, symbol=made)
 
         targets: dict[str, Target] = {}
         for role in roles:

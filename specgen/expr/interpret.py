@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.types import At, NewAxis, Typed
+from specgen.expr.sizes import Sym
+from specgen.expr.types import At, NewAxis, Others, Typed
 
 
 def interpret(
@@ -64,8 +65,8 @@ class Interpreter:
                 return found if node.type.python else self.np.asarray(found)
             case "cast":
                 return self._cast(node)
-            case "in_range":
-                return self.value(node.args[0])  # what indexes with it raises
+            case "in_range" | "spread":
+                return self.value(node.args[0])  # what indexes with it raises; one number meets any shape
             case "[]":
                 return self._index(node)
             case _:
@@ -81,20 +82,27 @@ class Interpreter:
 
     def _index(self, node: Typed) -> Any:
         items: list[Any] = []
+        sizes = iter(node.args[0].type.dims)
         for item in node.items:
+            size = None if isinstance(item, NewAxis) else next(sizes)
             if isinstance(item, At):
                 items.append(self.value(item.index))
             elif isinstance(item, NewAxis):
                 items.append(None)
+            elif isinstance(item, Others):
+                items.append(...)
             else:
-                items.append(slice(item.start, item.stop, item.step))
+                assert isinstance(size, int | Sym)
+                items.append(item.slice_of(size))
         assert node.builtin is not None
         return node.builtin.reference(self.np, self.value(node.args[0]), tuple(items))
 
     def _builtin(self, node: Typed) -> Any:
         builtin = node.builtin
         assert builtin is not None, node.op
-        args = [self.value(arg) for arg in node.args]
+        args: list[Any] = []
+        for arg in node.args:
+            args += map(self.np.asarray, self.leaf(arg)) if arg.several else [self.value(arg)]
         if node.function is not None:
             args.insert(0, self.function(node))
         if node.type.python and builtin.python is not None:
@@ -112,6 +120,8 @@ class Interpreter:
         return array if is_abstract(node.type.dtype) else array.astype(node.type.dtype)
 
     def _option(self, value: object) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._option, value))
         return self.value(value) if isinstance(value, Typed) else value
 
 

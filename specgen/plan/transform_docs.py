@@ -67,7 +67,7 @@ def _kind(role: Role) -> str:
 
 
 def _shape(role: Role) -> str:
-    return "[*batch, ...]" if role.dims is None else f"[{', '.join(['*batch', *map(str, role.dims)])}]"
+    return f"[{', '.join(['*batch', *map(str, role.dims)])}]"
 
 
 def _output(output: Output) -> str:

@@ -98,5 +98,4 @@ def _function(transform: CheckedTransform, one: PhaseProgram) -> PhaseFunction:
 def _kind(type_: Type, time: str = "") -> str:
     abstract = {"float": "floats", "number": "numbers"}.get(type_.dtype, "any dtype")
     dtype = abstract if is_abstract(type_.dtype) else type_.dtype
-    dims = ["..."] if type_.dims is None else [*map(str, type_.dims)]
-    return f"{dtype} [{time}{', '.join(['*batch', *dims])}]"
+    return f"{dtype} [{time}{', '.join(['*batch', *map(str, type_.dims)])}]"

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from specgen.expr import ANYTHING, Binding, Interval, Level, Static, Type, full, point
+from specgen.expr import ANYTHING, Binding, Interval, Level, Static, Symbol, Type, full, point
+from specgen.expr.sizes import ANY_DIMS
+
+
+def binding(
+    text: str,
+    type_: Type,
+    values: Interval,
+    static: Static | None = None,
+    what: str = "",
+    items: tuple[int | float, ...] | None = None,
+    several: tuple[str, ...] | None = None,
+) -> Binding:
+    """A value that is printed as `text`."""
+    symbol = None if static is not None else Symbol(text, text, type_, values)
+    return Binding(type_, values, static, what, symbol, items, several)
 
 
 def bound(
@@ -15,7 +30,7 @@ def bound(
     col: bool = False,
     what: str = "",
 ) -> Binding:
-    return Binding(text, Type(dtype, dims, level, col), values or full(dtype), static, what)
+    return binding(text, Type(dtype, dims, level, col), values or full(dtype), static, what)
 
 
 def param(name: str, dtype: str = "float32") -> Binding:
@@ -23,11 +38,11 @@ def param(name: str, dtype: str = "float32") -> Binding:
 
 
 def dim(value: int) -> Binding:
-    return Binding(str(value), Type("int64", (), "lit"), point(value), value, "dim")
+    return Binding(Type("int64", (), "lit"), point(value), value, "dim")
 
 
 def pattern(text: str, dtype: str = "any", level: Level = "batch") -> Binding:
-    return Binding(text, Type(dtype, None, level), ANYTHING)
+    return binding(text, Type(dtype, ANY_DIMS, level), ANYTHING)
 
 
 PENDULUM = {

@@ -82,11 +82,8 @@ class VecNorm(LearningTransform[VecNormKeys]):
     _learns_from = ("x",)
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        decay: float = 0.9999,
-        eps: float = 0.0001,
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        decay: float = 0.9999, eps: float = 0.0001,
     ) -> None:
         """Normalise by running means and deviations; 64 rows at once count as 64 one by one.
 

@@ -12,6 +12,7 @@ from specgen.check.transforms import output_type, role_type
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.relayout import relayout
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Time
 from specgen.program.cut import live
 from specgen.program.program import Carried, Input, Output, Program, Region
@@ -135,7 +136,7 @@ class _Recursion:
         )
 
     def _flag(self, place: str) -> Symbol:
-        dims = self.outputs[self.accumulated[0]].dims if self.accumulated else None
+        dims = self.outputs[self.accumulated[0]].dims if self.accumulated else ANY_DIMS
         name = "ends" if self.recursion.backward else "begins"
         return Symbol(f"{self.path}.{place}", name, Type("bool", dims), full("bool"), key=("acc",))
 

@@ -8,19 +8,21 @@ from typing import Any, TypeGuard
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
+from specgen.expr.builtins.open_indexing import infer_open, show_open
 from specgen.expr.builtins.products import checked_reference, gathered, in_range
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
 from specgen.expr.printer import ADD, ATOM, MUL, Printed, Printer, method, tuple_text
-from specgen.expr.types import At, Cut, Dims, IndexItem, NewAxis, Type, Typed
+from specgen.expr.sizes import Dim, Dims, limits, may_be_at_most
+from specgen.expr.types import At, Cut, IndexItem, NewAxis, Type, Typed
 
 
 @dataclass(frozen=True, slots=True)
 class SliceItem:
     """A slice as written; an end that is left out is None."""
 
-    lower: int | None
-    upper: int | None
+    lower: Dim | None
+    upper: Dim | None
     step: int | None
 
 
@@ -34,11 +36,14 @@ RawItem = At | SliceItem | NewAxis | RestItem
 def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
     """The node of `value[items]`, or None when a mistake was reported."""
     (value,) = site.values
-    if value.type.dims is None or value.type.python:
-        kind = "of unknown rank" if value.type.dims is None else "one number"
-        site.fail(rules.SHAPE_MISMATCH, f"`{site.written(value)}` is {kind} and cannot be indexed", at=value)
+    if value.type.python:
+        site.fail(
+            rules.SHAPE_MISMATCH, f"`{site.written(value)}` is one number and cannot be indexed", at=value
+        )
         return None
-    items = _completed(site, value, raw)
+    if value.type.open:
+        return _open(site, value, raw)
+    items = _completed(site, value, value.type.sizes, raw)
     if items is None:
         return None
     if any(map(_is_computed, items)):
@@ -46,9 +51,33 @@ def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
     return _fixed(site, value, items)
 
 
-def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexItem] | None:
+def _open(site: Site, value: Typed, raw: Sequence[RawItem]) -> Typed | None:
+    """What stands before `...` takes the dimensions in front, what stands behind it the last ones."""
+    split = next((place for place, item in enumerate(raw) if isinstance(item, RestItem)), len(raw))
+    front, back = raw[:split], [item for item in raw[split:] if not isinstance(item, RestItem)]
+    if split + len(back) + 1 < len(raw):
+        site.fail(rules.WRONG_ARGUMENTS, "`...` stands at most once in an index")
+        return None
+    ahead, behind = value.type.front, value.type.back
+    count = sum(isinstance(item, At | SliceItem) for item in back)
+    if count > len(behind):
+        message = f"`{site.written(value)}` is {value.type}: its last {count} dimensions are not all known"
+        site.fail(rules.SHAPE_MISMATCH, message, at=value, help="name them in the pattern: [..., n]")
+        return None
+    if sum(isinstance(item, At | SliceItem) for item in front) > len(ahead):
+        message = f"`{site.written(value)}` is {value.type}: nobody knows which dimension this is"
+        help = "an index behind the others is written x[..., 0]; along an axis: narrow(x, 0, 1, axis=0)"
+        site.fail(rules.SHAPE_MISMATCH, message, at=value, help=help)
+        return None
+    items = _completed(site, value, ahead, [*front, RestItem()] if len(ahead) else front)
+    others = _completed(site, value, behind, [RestItem(), *back])
+    return None if items is None or others is None else infer_open(site, items, others)
+
+
+def _completed(
+    site: Site, value: Typed, dims: Sequence[Dim], raw: Sequence[RawItem]
+) -> list[IndexItem] | None:
     """The items with every dimension named and every slice brought to its ends."""
-    dims = value.type.dims or ()
     named = sum(isinstance(item, At | SliceItem) for item in raw)
     if named > len(dims):
         message = f"{named} indices for `{site.written(value)}`, which is {value.type}"
@@ -78,35 +107,37 @@ def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexIt
     return items
 
 
-def _cut(site: Site, item: SliceItem, size: int) -> Cut | None:
+def _cut(site: Site, item: SliceItem, size: Dim) -> Cut | None:
     step = item.step or 1
     if step < 1:
         site.fail(rules.WRONG_ARGUMENTS, "the step of a slice is at least 1")
         return None
-    start, stop, _ = slice(item.lower, item.upper, None).indices(size)
-    beyond = [end for end in (item.lower, item.upper) if end is not None and not -size <= end <= size]
-    if stop <= start or beyond:
+    start, stop = (
+        default if end is None else size + end if limits(end)[1] < 0 else end
+        for end, default in ((item.lower, 0), (item.upper, size))
+    )
+    if not (may_be_at_most(0, start) and may_be_at_most(start + 1, stop) and may_be_at_most(stop, size)):
         site.fail(rules.INDEX_UNPROVEN, f"the slice does not lie in a dimension of {size}")
         return None
     return Cut(start, stop, step)
 
 
-def _checked_index(site: Site, index: Typed, size: int) -> Typed | None:
+def _checked_index(site: Site, index: Typed, size: Dim) -> Typed | None:
     fixed = index.static
     if isinstance(fixed, int) and not isinstance(fixed, bool):
-        if -size <= fixed < size:
+        if -limits(size)[1] <= fixed < limits(size)[1]:
             return index
         message = f"index {fixed} is outside a dimension of {size}"
         site.fail(rules.INDEX_UNPROVEN, message, at=index)
         return None
-    if index.type.dims is None:
+    if index.type.open:
         site.fail(rules.SHAPE_MISMATCH, f"`{site.written(index)}` has an unknown rank", at=index)
         return None
     return in_range(site, index, size, f"a dimension of {size}")
 
 
 def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
-    dims: list[int] = []
+    dims: list[Dim] = []
     stretch: set[int] = set()
     source = iter(range(value.type.rank))
     for item in items:
@@ -118,7 +149,7 @@ def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
         if isinstance(item, Cut):
             if axis in value.type.stretch:
                 stretch.add(len(dims))
-            dims.append(-((item.start - item.stop) // item.step))
+            dims.append(item.length)
     kind = Type(value.type.dtype, tuple(dims), value.type.level, stretch=frozenset(stretch))
     return replace(site.node(kind), items=tuple(items))
 
@@ -132,13 +163,13 @@ def _computed(site: Site, value: Typed, items: list[IndexItem]) -> Typed | None:
         base, axes = value, {axis: item.index for axis, item in enumerate(items) if isinstance(item, At)}
     else:
         base, axes = _base(site, value, items)
-    dims: list[int] = []
+    dims: list[Dim] = []
     stretch: set[int] = set()
     taken: list[IndexItem] = []
-    for axis, size in enumerate(base.type.dims or ()):
+    for axis, size in enumerate(base.type.sizes):
         if axis in axes:
             taken.append(At(axes[axis]))
-            dims += (shape.dims or ()) if axis == min(axes) else ()
+            dims += shape.sizes if axis == min(axes) else ()
             continue
         if axis in base.type.stretch:
             stretch.add(len(dims))
@@ -162,7 +193,7 @@ def _side_by_side(site: Site, value: Typed, items: Sequence[IndexItem]) -> bool:
     if sum(map(_is_computed, items)) > 1:
         own = [item for item in items if not isinstance(item, NewAxis)]
         order = sorted(range(len(own)), key=lambda axis: not isinstance(own[axis], At))
-        help = f"bring their axes side by side first: transpose({text}, {tuple_text(map(str, order))})[i, j]"
+        help = f"bring their axes side by side first: permute({text}, {tuple_text(map(str, order))})[i, j]"
     message = "a slice or `None` separates indices that have dimensions, and it is not clear where these dimensions go"
     site.fail(rules.WRONG_ARGUMENTS, message, help=help)
     return False
@@ -171,7 +202,7 @@ def _side_by_side(site: Site, value: Typed, items: Sequence[IndexItem]) -> bool:
 def _all_in_front(value: Typed, items: Sequence[IndexItem]) -> bool:
     """Whether all that follows the first indices is whole: then torch takes fixed and computed ones together."""
     count = sum(isinstance(item, At) for item in items)
-    behind = zip(items[count:], (value.type.dims or ())[count:], strict=False)
+    behind = zip(items[count:], value.type.sizes[count:], strict=False)
     return len(items) == value.type.rank and all(
         isinstance(item, Cut) and item.whole(size) for item, size in behind
     )
@@ -181,7 +212,7 @@ def _base(site: Site, value: Typed, items: Sequence[IndexItem]) -> tuple[Typed, 
     """`value` indexed by all but the computed indices, and these by the axes that they have there."""
     fixed: list[IndexItem] = []
     axes: dict[int, Typed] = {}
-    sizes = iter(value.type.dims or ())
+    sizes = iter(value.type.sizes)
     rank, plain = 0, True
     for item in items:
         size = 1 if isinstance(item, NewAxis) else next(sizes)
@@ -198,6 +229,8 @@ def _base(site: Site, value: Typed, items: Sequence[IndexItem]) -> tuple[Typed, 
 def show_index(node: Typed, printer: Printer) -> Printed:
     """Prints `value[items]`."""
     (value,) = node.args
+    if value.type.open:
+        return show_open(node, printer)
     if not any(map(_is_computed, node.items)):
         return _show_fixed(node, printer)
     indices = {axis: item.index for axis, item in enumerate(node.items) if isinstance(item, At)}
@@ -241,7 +274,7 @@ def _moved(printed: Printed, axes: Iterable[int], places: Iterable[int], rank: i
 def _show_fixed(node: Typed, printer: Printer) -> Printed:
     (value,) = node.args
     texts: list[str] = []
-    sizes = iter(value.type.dims or ())
+    sizes = iter(value.type.sizes)
     plain = True
     for item in node.items:
         if isinstance(item, NewAxis):
@@ -249,16 +282,12 @@ def _show_fixed(node: Typed, printer: Printer) -> Printed:
             plain = False
             continue
         size = next(sizes)
-        if isinstance(item, At):
-            texts.append(printer.text(item.index))
-        elif item.whole(size):
+        if isinstance(item, Cut) and item.whole(size):
             # `...` covers the whole dimensions at the front.
             if not plain or node.type.level != "batch":
                 texts.append(":")
             continue
-        else:
-            step = f":{item.step}" if item.step != 1 else ""
-            texts.append(f"{item.start or ''}:{'' if item.stop == size else item.stop}{step}")
+        texts.append(printer.index_item(item, size))
         plain = False
     if texts == ["None"] and node.type.level == "batch":
         return printer.behind(printer.logical(value), 1)
@@ -273,7 +302,7 @@ def _index_rank(indices: Iterable[Typed]) -> int:
 def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> Printed:
     """The indices of each environment into its own table: one position in the axes made one."""
     (value,) = node.args
-    dims, axes = value.type.dims or (), list(indices)
+    dims, axes = value.type.sizes, list(indices)
     first, used, rank = axes[0], len(axes), _index_rank(indices.values())
     left = len(dims) - first - used
     table = _moved(printer.logical(value), axes[1:], range(first + 1, first + used), len(dims))
@@ -291,28 +320,30 @@ def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> 
         index = printer.behind(linear, left if rank else first + 1 + left)
     if first or left:
         # `gather` takes an index for each element
-        kept = [str(size) for axis, size in enumerate(dims) if axis not in indices]
+        kept = [printer.size(size) for axis, size in enumerate(dims) if axis not in indices]
         sizes = (*kept[:first], "-1" if rank else "1", *kept[first:])
         index = method(index, "expand", f"*{printer.batch_shape()}", *sizes)
     taken = gathered(printer, table, dim, index)
     if rank == 0:
         return method(taken, "squeeze", str(dim))
-    shape: Dims = (node.type.dims or ())[first : first + rank]
-    return method(taken, "unflatten", str(dim), tuple_text(map(str, shape))) if rank > 1 else taken
+    shape: Dims = node.type.sizes[first : first + rank]
+    return method(taken, "unflatten", str(dim), printer.shape(shape)) if rank > 1 else taken
 
 
-def _linear(indices: Sequence[Typed], sizes: Sequence[int], rank: int, printer: Printer) -> Printed:
+def _linear(indices: Sequence[Typed], sizes: Sequence[Dim], rank: int, printer: Printer) -> Printed:
     """The position in the flattened dimensions."""
     total = printer.aligned(indices[0], rank)
     for index, size in zip(indices[1:], sizes[1:], strict=True):
         here = printer.aligned(index, rank)
-        total = Printed(f"{total.at(MUL)} * {size} + {here.at(ADD + 1)}", ADD)
+        total = Printed(f"{total.at(MUL)} * {printer.size(size)} + {here.at(ADD + 1)}", ADD)
     return total
 
 
 def _reference(np: Any, value: Any, items: tuple[Any, ...]) -> Any:
     sizes = iter(np.shape(value))
     for item in items:
+        if item is ...:
+            break  # what stands behind is no computed index
         size = 1 if item is None else next(sizes)
         if isinstance(item, np.ndarray | np.generic):
             checked_reference(np, item, size)

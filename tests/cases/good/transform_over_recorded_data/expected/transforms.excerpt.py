@@ -66,11 +66,8 @@ class Returns(RecursionTransform[ReturnsKeys]):
     _may_end_open = True
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        done_key: NestedKey = "done",
-        gamma: float = 0.99,
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        done_key: NestedKey = "done", gamma: float = 0.99,
     ) -> None:
         """The transform `Returns`.
 
@@ -151,11 +148,8 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
     _backward = False
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        change_key: str = "change_{}",
-        done_key: NestedKey = "done",
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        change_key: str = "change_{}", done_key: NestedKey = "done",
     ) -> None:
         """The transform `Elapsed`.
 

@@ -159,11 +159,8 @@ class Centre(LearningTransform[CentreKeys]):
     _learns_when_called = True
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey],
-        out_keys: Sequence[NestedKey] | None = None,
-        loc: ArrayLike | None = None,
-        slow: float = 0.9,
+        self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        loc: ArrayLike | None = None, slow: float = 0.9,
     ) -> None:
         """The transform `Centre`.
 
