@@ -36,7 +36,7 @@ def returns_offline(
     """
     # transforms.Returns.offline
     togo = torch.empty_like(next_reward)
-    steps_of_each = []
+    steps_of_each: list[Tensor] = []
     for t in reversed(range(next_reward.shape[0])):
         acc_togo = torch.where(ends[t], 0.0, open_togo)
         acc_steps = torch.where(ends[t], 0, open_steps)
