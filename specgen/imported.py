@@ -41,12 +41,13 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "arguments": ("as_float_tensor",),
+    "arguments": ("as_float_tensor", "as_ints"),
+    "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
-    "keys": ("leaf_name", "rename_leaf", "sibling"),
-    "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
-    "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
+    "keys": ("leaf_name", "normal", "normal_keys", "rename_leaf", "sibling"),
+    "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
+    "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
 }
 _RUNTIME_ENVS = (
     "EnvBase",

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from specgen.check.model import Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
-from specgen.check.transform_model import CheckedBuffer, Role
+from specgen.check.transform_model import CheckedBuffer, Output, Phase, Role
+from specgen.check.transform_types import role_types
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transforms_buffers as rules
@@ -160,14 +161,14 @@ def check_update(
     file: SchemaFile,
     path: tuple[str, ...],
     roles: Iterable[Role],
-    types: Mapping[str, Type],
     fixed: Mapping[str, Binding],
     buffers: Buffers,
     names: Names,
     sink: Sink,
 ) -> tuple[SectionResult, dict[str, Symbol]]:
     """Check `update` of the transform at `path`; with its result, what its expressions are given, by path."""
-    scope = {**fixed, **buffers.scope}
+    roles = list(roles)
+    scope, types = {**fixed, **buffers.scope}, role_types(roles)
     symbols: dict[str, Symbol] = {}
     for role in roles:
         if role.inverse:
@@ -214,3 +215,29 @@ def check_update(
                 )
             )
     return result, symbols
+
+
+def declared_where_learned(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    outputs: Iterable[Output],
+    sections: Mapping[Phase, SectionResult],
+    buffers: Buffers,
+    sink: Sink,
+) -> None:
+    """Report outputs that are computed of what is learned, and say no type."""
+    read = {
+        statement.target.removeprefix("next.")
+        for section in sections.values()
+        for statement in section.statements
+        if not statement.reads.isdisjoint(buffers.scope)
+    }
+    for output in outputs:
+        if output.name in read and not output.declared and not output.inverse:
+            sink.add(
+                rules.BUFFER_ASSIGNED.at(
+                    file.key_span(*path, "out", output.name),
+                    f"`{output.name}` is computed of what is learned, and has no type",
+                    help=f"declare it, `type: like({output.each})`: nothing is learned when specs are made",
+                )
+            )

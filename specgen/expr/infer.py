@@ -8,6 +8,7 @@ from typing import Final
 
 from specgen.diagnostics import Note, Rule, Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
+from specgen.diagnostics.rules.transform_language import ALL_ROLE
 from specgen.expr import tree
 from specgen.expr.arguments import bind
 from specgen.expr.builtins.bound_facts import OF_NAMES
@@ -124,7 +125,7 @@ class _Inferrer:
         if binding is not None and binding.several is not None:
             message = f"`{expr.path}` stands for several values"
             help = f"write concat(*{expr.path}), or stack, min, max, sum of them"
-            self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, help)
+            self.error(ALL_ROLE, expr.start, expr.end, message, help)
             return None
         if binding is not None:
             kind, values, static = binding.type, binding.interval, binding.static
@@ -290,7 +291,8 @@ class _Inferrer:
             return known
         if name == "where" and own is None and len(expr.args) == 3 and not expr.keywords:
             return self._where(expr)
-        hidden = own is None and name in self._scope
+        # The members of an enum are no names elsewhere.
+        hidden = own is None and name in self._scope and self._scope[name].what != "word"
         builtin = own if own is not None else TABLE.get(name) if name in CALLABLE and not hidden else None
         if builtin is None:
             self._unknown_function(expr)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
-from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.check.transform_model import CheckedTransform, Phase, Role
+from specgen.check.transform_types import rank_symbol
+from specgen.code import Code, using
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -20,13 +23,13 @@ class PhaseFunction:
     Attributes:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
-        when: the optional parameter that must be given; ``None`` for what always exists.
+        when: what must hold of the parameters; ``None`` for what always exists.
     """
 
     plan: FunctionPlan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    when: str | None = None
+    when: Condition | None = None
 
     @property
     def name(self) -> str:
@@ -35,7 +38,7 @@ class PhaseFunction:
 
 
 def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunction]:
-    """The functions of a phase: what always exists first, then one for each optional parameter."""
+    """The functions of a phase: what always exists first, then one for each condition on parameters."""
     return [_function(transform, phase, one) for one in phase_programs(transform, phase)]
 
 
@@ -43,11 +46,24 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     planned = plan_function(
         one.program,
         _summary(phase, one.writes),
-        {},
+        _annotations(transform),
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
     return PhaseFunction(planned.plan, reads, one.writes, one.when)
+
+
+def ranked(transform: CheckedTransform, name: str) -> Role | None:
+    """The role whose number of dimensions an argument is."""
+    return next((role for role in transform.roles if rank_symbol(role).name == name), None)
+
+
+def _annotations(transform: CheckedTransform) -> dict[str, Code]:
+    """The types of arguments that are several tensors."""
+    several = [role.name for role in transform.roles if role.form == "all"]
+    return {
+        f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")
+    }
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:
@@ -62,6 +78,11 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
 
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
+    if symbol.name in transform.sizes and given.kind == "param":
+        role, axis = transform.sizes[symbol.name]
+        return f"the size of `{role.name}` along axis {axis}."
+    if (role_ := ranked(transform, symbol.name)) is not None:
+        return f"how many dimensions `{role_.name}` has, without the batch's."
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)

@@ -167,6 +167,8 @@ def substituted(expr: Typed, substitution: Substitution) -> Typed:
     """`expr` with other expressions in place of symbols; layouts inside are as they were (see `relayout`)."""
     if expr.op == "name":
         made = substitution(expr.symbol) if expr.symbol is not None and expr.static is None else None
+        if made is not None and expr.several:
+            made = replace(made, options=expr.options)
         return expr if made is None else made
     made = with_parts(expr, lambda part: substituted(part, substitution))
     if expr.captured:

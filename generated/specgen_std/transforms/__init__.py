@@ -2,21 +2,43 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bc8eb82a64006678328c436e553717d4f2371cce27f56c19ed813a6dc5c7e187
+# specgen: sha256=6dd4678d8d6071ba84d1480e245cc2e4f8fa3155c95dee6438edce0e09158ff7
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
+from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
+from .images import CenterCrop, CenterCropKeys, Crop, CropKeys, ToTensorImage, ToTensorImageKeys
 from .init_tracker import InitTracker, InitTrackerKeys
+from .keys import (
+    CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
+    SelectTransform, SelectTransformKeys,
+)
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
+from .rewards import (
+    BinarizeReward, BinarizeRewardKeys, RewardClipping, RewardClippingKeys, SignTransform, SignTransformKeys,
+    SuccessReward, SuccessRewardKeys, TargetReturn, TargetReturnKeys,
+)
+from .shapes import (
+    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
+    SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformKeys,
+)
 from .step_counter import StepCounter, StepCounterKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
-    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
-    "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys", "VecNorm",
-    "VecNormKeys",
+    "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
+    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys",
+    "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform",
+    "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys", "InitTracker", "InitTrackerKeys",
+    "ObservationNorm", "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
+    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
+    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
+    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys",
+    "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage",
+    "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=af5305f492dd5114173b12d47c2423c955b2f086049642a463de91ad395932e6
+# specgen: sha256=a50c344086c0f692482895ca445aa72bd4f0430b4bded91f47158942f6e1fdae
 """Normalisation by running statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,6 +79,7 @@ class VecNorm(LearningTransform[VecNormKeys]):
 
     _reads = ("x",)
     _writes = ("normed",)
+    _maps: ClassVar[Mapping[str, str]] = {"normed": "x"}
     _learns_from = ("x",)
 
     def __init__(
@@ -116,20 +117,23 @@ class VecNorm(LearningTransform[VecNormKeys]):
         normed = self._named(self._out_keys, x, "out_keys")
         return [VecNormKeys(*keys) for keys in zip(x, normed, strict=True)]
 
-    def _apply_to(self, in_key: NestedKey, x: Tensor) -> Tensor:
-        held = self._held(in_key)
-        return vec_norm_map(self.eps, held["loc"], held["var"], x)
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            x = self._spec(key.x)
+            specs[key.normed] = unbounded_like(x, torch.float32)
+        return specs
 
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        return unbounded_like(spec, torch.float32)
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
-        return self._map(tensordict_reset, tolerant=True)
-
-    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
-        return self._call(next_tensordict)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.x):
+                continue
+            held = self._held(key.x)
+            x = self._require(seen, key.x)
+            normed = vec_norm_map(self.eps, held["loc"], held["var"], x)
+            self._write(tensordict, key.normed, normed)
+        return tensordict
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         return (

@@ -140,10 +140,6 @@ class Transform(nn.Module):
             f"{type(self).__name__} computes nothing: write `_apply_transform`, `_call`, `_step` or `forward`"
         )
 
-    def _apply_to(self, in_key: NestedKey, value: Tensor, /) -> Tensor:
-        """`_apply_transform` of the entry `in_key`."""
-        return self._apply_transform(value)
-
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Transform the entries of one moment; `next_tensordict` is modified and returned."""
         return self._map(next_tensordict, self._missing_tolerance)
@@ -198,7 +194,7 @@ class Transform(nn.Module):
         )
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for key in map_moments(tensordict, self._pairs(), self._apply_to):
+        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
             self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
         return tensordict
 
@@ -206,7 +202,7 @@ class Transform(nn.Module):
         for in_key, out_key in self._pairs():
             value = self._read(tensordict, in_key, tolerant)
             if value is not None:
-                tensordict.set(out_key, self._apply_to(in_key, value))
+                tensordict.set(out_key, self._apply_transform(value))
         return tensordict
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey, tolerant: bool = False) -> Tensor | None:
@@ -330,10 +326,12 @@ class Transform(nn.Module):
         """Say which `Compose` or environment holds this transform.
 
         Raises:
-            AttributeError: if another one holds it already.
+            AttributeError: if another one holds it already, unless both are chains, and that one in no environment.
         """
         held = self.__dict__["_container"]
-        if held is not None and held is not container:
+        # A chain that is in no environment may be taken apart for another: Compose(*chain, last).
+        loose = isinstance(held, Transform) and isinstance(container, Transform) and self.container is None
+        if held is not None and held is not container and not loose:
             raise AttributeError(
                 f"this {type(self).__name__} is already part of another {type(held).__name__}; "
                 "put in a copy: `transform.clone()`"

@@ -23,7 +23,7 @@ Pairs = Iterable[tuple[NestedKey, NestedKey]]
 
 
 def map_moments(
-    tensordict: TensorDictBase, pairs: Pairs, apply: Callable[[NestedKey, Tensor], Tensor]
+    tensordict: TensorDictBase, pairs: Pairs, apply: Callable[[Tensor], Tensor]
 ) -> list[NestedKey]:
     """Apply a function wherever its keys stand: at the root and under ``"next"``; in place.
 
@@ -31,7 +31,7 @@ def map_moments(
         tensordict: one moment, or transitions.
         pairs: what is read, and where the result is written, as at one moment. An entry under ``"next"`` that a
             pair names in full is read by that pair only.
-        apply: the function, of what is read and its value.
+        apply: the function.
 
     Returns:
         The keys that stand nowhere.
@@ -40,6 +40,7 @@ def map_moments(
     named = {as_tuple(in_key) for in_key, _ in pairs}
     found: set[NestedKey] = set()
     for moment in ((), ("next",)):
+        values: list[tuple[tuple[str, ...], Tensor]] = []  # all are read before one is written
         for in_key, out_key in pairs:
             place = (*moment, *as_tuple(in_key))
             if moment and place in named:
@@ -47,7 +48,9 @@ def map_moments(
             value: Tensor | None = tensordict.get(place, None)
             if value is not None:
                 found.add(in_key)
-                tensordict.set((*moment, *as_tuple(out_key)), apply(in_key, value))
+                values.append(((*moment, *as_tuple(out_key)), value))
+        for place, value in values:
+            tensordict.set(place, apply(value))
     return [in_key for in_key, _ in pairs if in_key not in found]
 
 

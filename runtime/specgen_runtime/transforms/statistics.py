@@ -220,6 +220,14 @@ class LearningTransform(GeneratedTransform[Row]):
                     if first or spec.each is not None:
                         held[spec.name].copy_(torch.where(anything, value, held[spec.name]))
 
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
+        return super()._step(tensordict, next_tensordict)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        return super()._reset(tensordict, tensordict_reset)
+
     def _stepped_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], Tensor]:
         """The rows that took the step."""
         mask: Tensor | None = tensordict.get("_step", None)

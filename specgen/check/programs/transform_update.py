@@ -8,7 +8,7 @@ from specgen.check.model import identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram
 from specgen.check.transform_model import CheckedTransform
-from specgen.check.transforms import role_type
+from specgen.check.transform_types import role_types
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.batch import BATCH
 from specgen.expr.builtins.site import convert
@@ -46,8 +46,9 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
         body.name(statement, read(symbol))
     inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    types = role_types(transform.roles)
     for role in transform.forward:
-        type_ = role_type(role)
+        type_ = types[role.name]
         place = f"{path}.in.{role.name}"
         symbol = Symbol(place, identifier(role.name), type_, full(type_.dtype), "now", (role.name,))
         inputs.append(Input(symbol, "data"))

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 from specgen.diagnostics.rules import transforms_buffers as rules
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.reductions import refuse_dtype
+from specgen.expr.builtins.reduced import refuse_dtype
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_number
 from specgen.expr.interval import Interval

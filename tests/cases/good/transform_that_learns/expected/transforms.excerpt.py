@@ -86,8 +86,9 @@ class Seen(LearningTransform[SeenKeys]):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
+            held = self._held(key.x)
             x = self._require(tensordict_reset, key.x)
-            least = seen_reset(self._held(key.x)["begun"], x)
+            least = seen_reset(held["begun"], x)
             self._keep(tensordict_reset, key.least, least)
         self._learn_of(tensordict_reset, self._reset_rows(tensordict))
         return tensordict_reset
@@ -155,6 +156,7 @@ class Centre(LearningTransform[CentreKeys]):
 
     _reads = ("x",)
     _writes = ("y",)
+    _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
     _learns_from = ("x",)
     _learns_when_called = True
 
@@ -186,20 +188,23 @@ class Centre(LearningTransform[CentreKeys]):
         y = self._named(self._out_keys, x, "out_keys")
         return [CentreKeys(*keys) for keys in zip(x, y, strict=True)]
 
-    def _apply_to(self, in_key: NestedKey, x: Tensor) -> Tensor:
-        held = self._held(in_key)
-        return centre_map(held["mean"], x)
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            x = self._spec(key.x)
+            specs[key.y] = unbounded_like(x)
+        return specs
 
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        return unbounded_like(spec)
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
-        return self._map(tensordict_reset, tolerant=True)
-
-    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
-        return self._call(next_tensordict)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.x):
+                continue
+            held = self._held(key.x)
+            x = self._require(seen, key.x)
+            y = centre_map(held["mean"], x)
+            self._write(tensordict, key.y, y)
+        return tensordict
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         return (BufferSpec("mean", "x", None, True, self.loc, True),)
