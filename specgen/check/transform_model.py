@@ -11,7 +11,7 @@ from specgen.check.model import Parameter, Statement
 from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
-Phase = Literal["reset", "step", "map", "inverse"]
+Phase = Literal["reset", "step", "map", "inverse", "update"]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
 
@@ -152,6 +152,30 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class CheckedBuffer:
+    """A statistic that a transform learns.
+
+    Attributes:
+        name: its name in expressions.
+        each: the role of which each key has one of its own; None where there is one for all.
+        type: its type in expressions, the same for all rows.
+        dtype: its dtype; None for that of the role.
+        shaped: whether it has the dimensions of the role.
+        init: what it begins with; text is the name of a parameter.
+        optional: whether it may have no value.
+    """
+
+    name: str
+    each: str | None
+    type: Type
+    dtype: str | None
+    shaped: bool
+    init: bool | int | float | str
+    optional: bool
+    doc: str
+
+
+@dataclass(frozen=True)
 class CheckedRecursion:
     """A recursion over recorded data.
 
@@ -187,6 +211,9 @@ class CheckedTransform:
         drops: the roles that are not shown behind it.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
+        buffers: what it learns.
+        update: the new values of its buffers.
+        learns_when_called: whether it learns by `init_stats` and `learn` only.
     """
 
     name: str
@@ -205,6 +232,9 @@ class CheckedTransform:
     symbols: Mapping[str, Symbol]
     drops: tuple[Drop, ...] = ()
     recursion: CheckedRecursion | None = None
+    buffers: tuple[CheckedBuffer, ...] = ()
+    update: tuple[Statement, ...] = ()
+    learns_when_called: bool = False
     refuses_offline: bool = False
 
     def param(self, name: str) -> Parameter:

@@ -137,10 +137,11 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
-    if plan.recursion is None:
-        yield "GeneratedTransform"
-    else:
-        yield from ("RecursionTransform", "Recorded", "Tensor")
+    yield plan.base
+    if plan.recursion is not None:
+        yield from ("RecordedTimes", "Tensor")
+    if plan.learns is not None:
+        yield from ("BufferSpec", "Mapping", "Tensor", "TensorDictBase")
     if plan.follows or plan.maps:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):

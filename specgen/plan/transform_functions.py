@@ -91,6 +91,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)
+    if given.kind == "buffer":
+        return "what was learned."
     output = output_of(transform, name)
     type_ = symbol.type
     dtype = (
