@@ -41,6 +41,7 @@ _RUNTIME_SPECS = (
 )
 _RUNTIME_TRANSFORMS = {
     "arguments": ("as_float_tensor",),
+    "around": ("RepeatTransform", "ResetStepsTransform", "SkipTransform"),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
@@ -97,6 +98,7 @@ IMPORTABLE: dict[str, Import] = {
     "overload": Import("typing", "overload", typing_only=True),
     "ClassVar": Import("typing", "ClassVar"),
     "Callable": Import("collections.abc", "Callable"),
+    "Iterator": Import("collections.abc", "Iterator"),
     "Sequence": Import("collections.abc", "Sequence"),
     "Mapping": Import("collections.abc", "Mapping"),
     "dataclass": Import("dataclasses", "dataclass"),

@@ -189,6 +189,15 @@ class _Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
+        if transform.around is not None:
+            self.sink.add(
+                schema_rules.NOT_AVAILABLE.at(
+                    span,
+                    f"`{transform.name}` steps the environment before it, which chains can't do yet",
+                    help="put its class and those behind it into a TransformedEnv",
+                )
+            )
+            return None
         before = self._faults()
         rows = [row for role in transform.forward for row in self._rows(transform, role, arguments)]
         inverse_rows = [

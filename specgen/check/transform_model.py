@@ -9,9 +9,14 @@ from typing import Literal
 from specgen.check.model import Parameter, Statement
 from specgen.expr import Symbol
 
-Phase = Literal["reset", "step", "map", "inverse"]
+Phase = Literal[
+    "reset", "step", "map", "inverse", "until", "fold", "collect", "action", "skip", "reset_steps"
+]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
+
+AROUND_PHASES: tuple[Phase, ...] = ("until", "fold", "collect", "action", "skip", "reset_steps")
+"""The parts of `around`: each is a section of its own."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,27 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Around:
+    """How a transform steps the environment before it.
+
+    Attributes:
+        kind: whether it repeats a step, leaves some out, or takes some after a reset.
+        count: how many steps it takes as one, or at most after a reset; None where some are left out.
+        sections: the statements of each part. A part that is one expression defines what it is called itself.
+        sums: the roles whose values are added up.
+        extremes: those of which the largest or smallest value is taken.
+        taken: the output that gets the number of repetitions.
+    """
+
+    kind: Literal["repeat", "skip", "reset_steps"]
+    count: Statement | None
+    sections: Mapping[Phase, tuple[Statement, ...]]
+    sums: tuple[str, ...] = ()
+    extremes: tuple[str, ...] = ()
+    taken: str | None = None
+
+
+@dataclass(frozen=True)
 class CheckedTransform:
     """A transform whose roles, types and data flow are known to be right, whatever keys it will get.
 
@@ -94,6 +120,7 @@ class CheckedTransform:
     again for the dtypes and shapes of its keys.
 
     Attributes:
+        around: how it steps the environment before it; None for most.
         reset, step, map, inverse: the statements of each phase, in the order written. Targets are outputs,
             `next.` outputs (`step`), inverse roles (`inverse`), or local values.
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
@@ -116,6 +143,7 @@ class CheckedTransform:
     signature: tuple[str, ...]
     recalls: tuple[str, ...]
     symbols: Mapping[str, Symbol]
+    around: Around | None = None
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""
@@ -130,9 +158,23 @@ class CheckedTransform:
         return next(output for output in self.outputs if output.name == name)
 
     def phase(self, phase: Phase) -> tuple[Statement, ...]:
-        """The statements of a phase."""
+        """The statements of a phase, or of a part of `around`."""
+        if phase in AROUND_PHASES:
+            return () if self.around is None else self.around.sections.get(phase, ())
         statements: tuple[Statement, ...] = getattr(self, phase)
         return statements
+
+    @property
+    def folded(self) -> tuple[Role, ...]:
+        """The roles that `around` combines over its repetitions."""
+        targets = {statement.target for statement in self.phase("fold")}
+        return tuple(role for role in self.roles if role.name in targets)
+
+    @property
+    def collected(self) -> tuple[Output, ...]:
+        """The outputs that get the values of all repetitions."""
+        targets = {statement.target for statement in self.phase("collect")}
+        return tuple(output for output in self.outputs if output.name in targets)
 
     @property
     def forward(self) -> tuple[Role, ...]:

@@ -10,6 +10,7 @@ from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.transform_around import AroundChecker, around_sections, recalled_by_around
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
 from specgen.check.transform_keys import check_keys
 from specgen.check.transform_model import CheckedTransform, Output, Role
@@ -23,7 +24,7 @@ from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "offline", "around", "moves", "drops", "masks", "python")
+_RESERVED = ("buffers", "update", "offline", "moves", "drops", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -74,12 +75,26 @@ class _Checker:
             phase: self._section(phase, roles, outputs, types, fixed)
             for phase in ("reset", "step", "map", "inverse")
         }
+        around = AroundChecker(
+            self.file,
+            self.path,
+            self.transform,
+            roles,
+            outputs,
+            types,
+            fixed,
+            self.names,
+            self.symbols,
+            self.sink,
+        ).run()
         self._optional_params(params, outputs, sections)
         self._derive_done(params)
-        check_flow(self.file, self.path, roles, outputs, sections, self.sink)
+        if self.transform.around is None:
+            check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
-            lint_transform(self.file, self.path, self.transform, roles, outputs, sections, self.sink)
+            every = {**sections, **around_sections(around)}
+            lint_transform(self.file, self.path, self.transform, roles, outputs, every, self.sink)
         return CheckedTransform(
             name=self.name,
             module=self.module,
@@ -93,12 +108,16 @@ class _Checker:
             inverse=sections["inverse"].statements,
             derive_done=self.transform.derive_done,
             signature=signature,
-            recalls=tuple(
-                name
-                for name in types
-                if any(name in value_reads(s.expr) for s in sections["step"].statements)
+            recalls=(
+                *(
+                    name
+                    for name in types
+                    if any(name in value_reads(s.expr) for s in sections["step"].statements)
+                ),
+                *recalled_by_around(around, (role.name for role in roles if not role.inverse)),
             ),
             symbols=self.symbols,
+            around=around,
         )
 
     def _refuse_unavailable(self) -> None:

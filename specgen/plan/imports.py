@@ -175,8 +175,11 @@ def _specs(plan: SpecsPlan) -> Iterator[str]:
 
 
 def _transform(plan: TransformPlan) -> Iterator[str]:
-    yield "GeneratedTransform"
+    yield "GeneratedTransform" if plan.around is None else plan.around.base
     yield from _words(*plan.rows)
+    for method in () if plan.around is None else plan.around.methods:
+        yield from _words(method.returns, *(argument.annotation for argument in method.args))
+        yield from _value(method.call)
     for argument in plan.args:
         yield from _words(argument.annotation, argument.default)
     if plan.names:

@@ -58,7 +58,10 @@ def _role(transform: CheckedTransform, role: Role) -> list[str]:
         ]
     each = _default(role) if role.structural else "each of `in_keys`"
     outputs = [f"    `{o.name}`, {_output(o)}" for o in transform.outputs_of(role)]
-    return [f"Reads, for {each}:", f"    {what}", "", "Writes, for each of them:", *outputs]
+    if role in transform.folded:
+        outputs.insert(0, f"    `{role.name}`, combined over the repetitions of a step")
+    written = ["", "Writes, for each of them:", *outputs] if outputs else []
+    return [f"Reads, for {each}:", f"    {what}", *written]
 
 
 def _kind(role: Role) -> str:

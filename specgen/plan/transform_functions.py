@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
+from specgen.check.programs.transform_around import around_program
+from specgen.check.transform_around import NTH
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
@@ -39,6 +41,12 @@ def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunc
     return [_function(transform, phase, one) for one in phase_programs(transform, phase)]
 
 
+def around_function(transform: CheckedTransform, phase: Phase) -> PhaseFunction | None:
+    """The function of a part of `around`; None where it is not given."""
+    program = around_program(transform, phase)
+    return None if program is None else _function(transform, phase, program)
+
+
 def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> PhaseFunction:
     planned = plan_function(
         one.program,
@@ -56,11 +64,19 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
         "step": f"{what} after a step.",
         "map": f"{what} at any moment.",
         "inverse": f"{what}, as the environment takes it.",
+        "until": "Where a row stops after a repetition.",
+        "fold": f"{what} of the repetitions so far.",
+        "collect": f"{what} of a repetition.",
+        "action": f"{what} of a repetition, as the environment takes it.",
+        "skip": "Where a row does not step.",
+        "reset_steps": "How many steps a row takes after a reset.",
     }[phase]
 
 
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
+    if given.symbol.name == NTH and given.symbol.path.endswith(f".in.{NTH}"):
+        return "the number of the repetition, from 0."
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)
@@ -74,6 +90,10 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     dims = "[*batch, ...]" if type_.dims is None else f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
     if output is not None and phase == "reset":
         moment = ", read for its shape and dtype only"
+    elif name.startswith("acc."):
+        moment = ", of the repetitions before"
+    elif phase in ("until", "fold", "collect"):
+        moment = ", of this repetition" if name.startswith("next.") else ", before the step"
     elif phase == "step":
         so_far = output is not None and output.flag
         moment = (

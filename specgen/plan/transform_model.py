@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specgen.plan.model import Argument, CallPlan
+from specgen.plan.transform_around import AroundPlan
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class TransformPlan:
         step: what happens at a step.
         map: what happens at any moment.
         inverse: what happens to what the environment takes.
+        around: how it steps the environment before it.
     """
 
     name: str
@@ -178,3 +180,4 @@ class TransformPlan:
     step: PhasePlan | None
     map: MapPlan | None
     inverse: MapPlan | None
+    around: AroundPlan | None = None

@@ -12,6 +12,7 @@ from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Field, RecordPlan
 from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions
 from specgen.plan.transform_model import (
@@ -42,6 +43,7 @@ class _Planner:
             phase: phase_functions(transform, phase) for phase in ("reset", "step", "map", "inverse")
         }
         self.sequential = bool(transform.step)
+        self.around = plan_around(transform)
 
     def run(self) -> list[Item]:
         items: list[Item] = []
@@ -54,6 +56,7 @@ class _Planner:
                 )
             )
         items += [function.plan for functions in self.functions.values() for function in functions]
+        items += [] if self.around is None else self.around.functions
         items.append(self._class())
         return items
 
@@ -84,27 +87,35 @@ class _Planner:
             reads=self.forward.name if self.forward is not None and not self.forward.structural else None,
             groups=tuple(self._always()),
             sequential=self.sequential,
-            invertible=self.backward is not None,
+            invertible=bool(transform.inverse),
             args=tuple(self._argument(name) for name in transform.signature),
             keys=tuple(name for name in transform.signature if _names_keys(name)),
             names=tuple(output.keyword for output in transform.outputs if output.keyword is not None),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(self._binding(role) for role in (self.forward, self.backward) if role is not None),
-            added_specs=self._added_specs() if self.sequential else None,
+            added_specs=self._added_specs() if self.sequential or self._adds() else None,
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self.sequential else None,
             step=self._phase("step", "next_tensordict") if self.sequential else None,
             map=self._map() if transform.map and not self.sequential else None,
-            inverse=self._inverse(self.backward) if self.backward is not None else None,
+            inverse=self._inverse(self.backward) if self.backward is not None and transform.inverse else None,
+            around=self.around,
         )
+
+    def _adds(self) -> bool:
+        """Whether `around` writes entries of its own."""
+        return self.around is not None and any(not output.inverse for output in self.transform.outputs)
 
     def _groups(self) -> Iterator[tuple[str, list[str]]]:
         """What the base class has to know of the fields of a record."""
         outputs = [output for output in self.transform.outputs if not output.inverse]
-        yield "_writes", [output.name for output in outputs]
+        folded = [role.name for role in self.transform.folded]
+        yield "_writes", [*folded, *(output.name for output in outputs)]
         yield "_recalls", list(self.transform.recalls)
         yield "_carries", [output.name for output in outputs if output.carry]
         yield "_flags", [output.name for output in outputs if output.flag]
+        for attribute, fields in () if self.around is None else self.around.groups:
+            yield attribute, list(fields)
 
     def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
         """The groups with the fields that always exist, and whether the constructor adds some."""

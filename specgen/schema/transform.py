@@ -65,6 +65,41 @@ class OutKey(Declaration):
     doc: str = ""
 
 
+Actions = Annotated[
+    Annotated[str, Tag("one")] | Annotated[dict[str, Expression], Tag("several")],
+    Discriminator(_list_form),
+]
+"""`random`, or an expression for each inverse role."""
+
+
+class Around(Declaration):
+    """How a transform steps the environment before it: several times, not at all, or after a reset.
+
+    Exactly one of `repeat`, `skip` and `reset_steps` is given.
+
+    Attributes:
+        repeat: how many steps are taken as one.
+        until: where a row stops earlier.
+        fold: roles whose values are combined over the repetitions: `acc.x` is what those before gave.
+        collect: outputs that get the values of all repetitions, along a new front axis.
+        taken: the output that gets the number of repetitions of each row.
+        skip: where a row does not step.
+        reset_steps: how many steps each row takes after a reset.
+        at_most: the most that `reset_steps` can be.
+        action: what is done at each repetition, for each inverse role; or `random`, after a reset.
+    """
+
+    repeat: Expression | None = None
+    until: Expression | None = None
+    fold: dict[str, Expression] = Field(default_factory=dict)
+    collect: dict[str, Expression] = Field(default_factory=dict)
+    taken: str | None = None
+    skip: Expression | None = None
+    reset_steps: Expression | None = None
+    at_most: Expression | None = None
+    action: Actions | None = None
+
+
 class Transform(DeclaredClass):
     """A transform: what it reads, what it carries from step to step, and what it computes when.
 
@@ -79,8 +114,9 @@ class Transform(DeclaredClass):
         inverse: the inputs of the environment, computed from what the policy wrote.
         derive_done: whether a flag that this transform raises ends the episode (`done`); a truth value, or the name
             of a parameter.
+        around: how it steps the environment before it.
         signature: the order of the constructor's arguments, where the usual one will not do.
-        buffers, update, offline, around, moves, drops, masks, python: reserved.
+        buffers, update, offline, moves, drops, masks, python: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -96,7 +132,7 @@ class Transform(DeclaredClass):
     buffers: dict[str, Any] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
     offline: dict[str, Any] = Field(default_factory=dict)
-    around: dict[str, Any] = Field(default_factory=dict)
+    around: Around | None = None
     moves: dict[str, str] = Field(default_factory=dict)
     drops: list[str] = Field(default_factory=list)
     masks: dict[str, str] = Field(default_factory=dict)

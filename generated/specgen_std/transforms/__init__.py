@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03d7b1b26edb08c9217903f1626645041fb9c54055c7791b56ee7a5138400fda
+# specgen: sha256=9d7434f5d7f340f754da6ece0805aa390767fff820e4531e4ae9537a39effdf6
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -11,9 +11,10 @@ from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .step_counter import StepCounter, StepCounterKeys
+from .time import FrameSkipTransform, FrameSkipTransformKeys
 
 __all__ = [
-    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "InitTracker", "InitTrackerKeys",
-    "ObservationNorm", "ObservationNormKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "FrameSkipTransform",
+    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "ObservationNorm", "ObservationNormKeys",
+    "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
 ]

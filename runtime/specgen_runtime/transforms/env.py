@@ -10,17 +10,15 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.packing import peek
-from specgen_runtime.envs.partial_steps import begin_partial, keep_others
-from specgen_runtime.envs.stepping import complete_step
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
-from specgen_runtime.transforms.flags import FlagSet, flag_sets, raise_done
+from specgen_runtime.transforms.flags import FlagSet, flag_sets
 from specgen_runtime.transforms.function import TransformLike, as_transform
 from specgen_runtime.transforms.keys import is_private, private_key, subspec
+from specgen_runtime.transforms.parts import InnerEnv, parts_of
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["TransformedEnv"]
@@ -62,6 +60,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     """
 
     base_env: EnvBase[Any]
+    _parts: InnerEnv
     _same_actions: bool | None = None  # whether the base environment takes the actions as they are
     _parts_refuse_casts = True
 
@@ -86,7 +85,6 @@ class TransformedEnv(EnvBase[TensorDict]):
         self._supports_set_state = base_env._supports_set_state
         self._stage_list: list[_Stage] | None = None
         self._flag_sets: tuple[FlagSet, ...] = ()
-        self._inverting: tuple[Transform, ...] = ()
         self._private_state: dict[NestedKey, NestedKey] = {}
         self._install(chosen)
 
@@ -221,11 +219,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         assert self._stage_list is not None
         self._known_layout = self._same_actions = None
         self._flag_sets = flag_sets(subspec(self._stage_list[-1].outputs, "full_done_spec"))
-        self._inverting = tuple(
-            entry
-            for entry in reversed(leaves(self._transform))
-            if type(entry)._inv_call is not Transform._inv_call or entry.in_keys_inv
-        )
+        self._parts = parts_of(self, leaves(self._transform))
 
     def _assign_private_carries(self) -> bool:
         chain = leaves(self._transform)
@@ -270,35 +264,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     def _step(self, tensordict: TensorDict) -> TensorDictBase:
         self._stages()
-        inner: TensorDictBase = tensordict
-        if self._inverting or self._private_state:
-            inner = tensordict.copy()
-            for entry in self._inverting:
-                inner = entry._inv_call(inner)
-            for key, place in self._private_state.items():
-                inner.set(key, tensordict.get(place))
-        mask = None
-        if self._inverting and peek(inner, "_step") is not peek(tensordict, "_step"):
-            # A transform says who steps: it and those beside it see nothing of the others, either.
-            mask, skip = begin_partial(self, tensordict.copy().set("_step", inner.pop("_step")))
-            if skip is not None:
-                return skip
-            if mask is not None:
-                inner.set("_step", mask)
-        following = self.base_env._step(inner)
-        complete_step(self.base_env, following)
-        self._stash_state(following)
-        for entry in leaves(self._transform):
-            if entry._derives_done():
-                before = [each.read(following) for each in self._flag_sets]
-                following = entry._step(tensordict, following)
-                raise_done(following, self._flag_sets, before)
-            else:
-                following = entry._step(tensordict, following)
-        if mask is not None:
-            complete_step(self, following)
-            following = keep_others(self._env_layout, tensordict, following, mask)
-        return following
+        return self._parts.step(tensordict)
 
     def _steps_rows(self) -> bool:
         return self.base_env._steps_rows()
@@ -319,14 +285,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:
         self._stages()
         request = self._transform._reset_env_preprocess(None if tensordict is None else tensordict.copy())
-        fresh = self.base_env._reset(request, **kwargs)
-        self.base_env.__dict__["_begun"] = True
-        self.base_env._complete_dones(fresh)
-        self._stash_state(fresh)
-        given = fresh.empty() if tensordict is None else tensordict
-        for entry in leaves(self._transform):
-            fresh = entry._reset(given, fresh)
-        return fresh
+        return self._parts.reset(tensordict, request, **kwargs)
 
     def _stash_state(self, tensordict: TensorDictBase) -> None:
         for key, place in self._private_state.items():

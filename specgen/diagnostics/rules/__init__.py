@@ -8,6 +8,7 @@ from types import ModuleType
 from specgen.diagnostics.diagnostic import Rule
 from specgen.diagnostics.rules import (
     agents,
+    around,
     devices,
     env_lints,
     expression_lints,
@@ -35,6 +36,7 @@ MODULES: tuple[ModuleType, ...] = (
     python_env,
     specs,
     transforms,
+    around,
     flow,
     env_lints,
     losses,

@@ -1,0 +1,342 @@
+"""Transforms that step the environment before them, against a loop over single rows."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
+from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_runtime.transforms.around import SkipTransform
+from specgen_std.transforms import (
+    FrameSkipTransform,
+    InitTracker,
+    ObservationNorm,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+)
+from tensordict import TensorDict, TensorDictBase
+
+from tests.compiled_cases import ROOT
+from tests.support import generate, imported
+from tests.transforms.envs import Team, Walk, walk_reset, walk_step
+
+BATCHES = [(), (3,), (4, 3)]
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    schema = ROOT / "good" / "around" / "transforms.yaml"
+    files = generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, "around_case")
+    with imported(files, "around_case", tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module("around_case.transforms")
+
+
+class Counter(EnvBase):
+    """A simulator: each row counts its own steps on the object, and ends after a number of its own."""
+
+    def __init__(self, *batch: int, partial: bool = True) -> None:
+        super().__init__(batch_size=batch)
+        self._supports_partial_steps = partial
+        self.observation_spec = Composite(count=Unbounded((*batch, 1), dtype=torch.int64), shape=batch)
+        self.action_spec = Bounded(-1.0, 1.0, (*batch, 1))
+        self.reward_spec = Unbounded((*batch, 1))
+        self.done_spec = Composite(
+            {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool) for key in ("done", "terminated")},
+            shape=batch,
+        )
+        self.counts = torch.zeros((*batch, 1), dtype=torch.int64)
+        self.ends = 5 + torch.arange(self.counts.numel()).reshape(self.counts.shape)
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        rows = None if tensordict is None else tensordict.get("_reset", None)
+        self.counts = torch.zeros_like(self.counts) if rows is None else self.counts.masked_fill(rows, 0)
+        return TensorDict({"count": self.counts.clone()}, self.batch_size)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        rows = tensordict.get("_step", None)
+        going = torch.ones_like(self.counts, dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
+        assert not (going & (self.counts >= self.ends)).any(), "a row is stepped behind its end"
+        self.counts = self.counts + going
+        over = self.counts >= self.ends
+        entries = {"count": self.counts.clone(), "reward": self.counts.float(), "terminated": over}
+        return TensorDict({**entries, "done": over.clone()}, self.batch_size)
+
+    def _set_seed(self, seed: int | None) -> None:
+        del seed
+
+
+class FreezeCount(SkipTransform):
+    """Rows stay where they are once they have counted far enough; as one writes it by hand."""
+
+    def __init__(self, far: float) -> None:
+        super().__init__()
+        self.far = far
+
+    def _skips(self, tensordict: TensorDictBase) -> Iterator[torch.Tensor]:
+        yield tensordict["count"] > self.far
+
+
+def walk_repeated(position: torch.Tensor, action: torch.Tensor, count: int) -> tuple[Any, ...]:
+    """One row: its position, summed reward, whether it is over, and how often it stepped."""
+    total, taken = torch.zeros(1), 0
+    for _ in range(count):
+        position, reward, over = walk_step(position, action)
+        total, taken = total + reward, taken + 1
+        if over.item():
+            break
+    return position, total, over, taken
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_frame_skip_is_a_loop_of_each_row(batch: tuple[int, ...], count: int) -> None:
+    chain = Compose(StepCounter(), RewardSum(), FrameSkipTransform(count), InitTracker())
+    env = TransformedEnv(Walk(*batch), chain)
+    check_env_specs(env)
+    torch.manual_seed(0)
+    root, ended, cut = env.reset(), 0, 0
+    counted = torch.zeros((*batch, 1), dtype=torch.int64)
+    returned = torch.zeros((*batch, 1))
+    for _ in range(40):
+        root = env.rand_action(root)
+        before = root.clone()
+        _, following = env.step_and_maybe_reset(root)
+        after = root["next"]
+        flat = max(1, torch.Size(batch).numel())
+        rows = [
+            walk_repeated(p, a, count)
+            for p, a in zip(
+                before["position"].reshape(flat, 3), before["action"].reshape(flat, 3), strict=True
+            )
+        ]
+        positions, rewards, overs, taken = zip(*rows, strict=True)
+        assert torch.equal(after["position"], torch.stack(positions).reshape(*batch, 3))
+        assert torch.equal(after["reward"], torch.stack(rewards).reshape(*batch, 1))
+        assert torch.equal(after["terminated"], torch.stack(overs).reshape(*batch, 1))
+        counted = counted + torch.tensor(taken).reshape(*batch, 1)
+        assert torch.equal(after["step_count"], counted)
+        torch.testing.assert_close(after["episode_reward"], returned + after["reward"])
+        done = after["done"]
+        ended += int(done.sum())
+        cut += sum(steps < count for steps in taken)
+        counted = torch.where(done, 0, counted)
+        returned = torch.where(done, 0.0, after["episode_reward"])
+        root = following
+    assert ended
+    assert cut or count == 1
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_simulators_stay_where_they_are_done(batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Counter(*batch), Compose(StepCounter(), FrameSkipTransform(4)))
+    check_env_specs(env)
+    root = env.reset()
+    _, root = env.step_and_maybe_reset(env.rand_action(root))
+    transition, _ = env.step_and_maybe_reset(env.rand_action(root))
+    after = transition["next"]
+    ends = env.base_env.ends.clamp(max=8)
+    assert torch.equal(after["count"], ends)
+    assert torch.equal(after["step_count"], ends)
+    assert torch.equal(after["reward"], sum(torch.where(ends >= n, n, 0) for n in range(5, 9)).float())
+    assert torch.equal(after["done"], env.base_env.ends <= 8)
+
+
+def test_rows_of_a_simulator_that_cannot_stay_are_refused() -> None:
+    env = TransformedEnv(Counter(3, partial=False), FrameSkipTransform(4))
+    root = env.step_mdp(env.step(env.rand_action(env.reset())))
+    with pytest.raises(NotImplementedError, match=r"FrameSkipTransform: the environments \[0\] stay"):
+        env.step(env.rand_action(root))
+
+
+def test_environments_in_a_list_stay_where_they_are_done() -> None:
+    env = TransformedEnv(SerialEnv(3, [lambda n=n: Walk() for n in range(3)]), FrameSkipTransform(5))
+    torch.manual_seed(0)
+    data = env.rollout(30, break_when_any_done=False)
+    for row in data.unbind(0):
+        for moment in row.unbind(0):
+            position, reward, over, _ = walk_repeated(moment["position"], moment["action"], 5)
+            assert torch.equal(moment["next", "position"], position)
+            assert torch.equal(moment["next", "reward"], reward)
+            assert torch.equal(moment["next", "done"], over)
+
+
+def test_steps_of_some_rows() -> None:
+    env = TransformedEnv(Walk(3), Compose(StepCounter(), FrameSkipTransform(3), RewardSum()))
+    root = env.rand_action(env.reset())
+    whole = env.step(root.clone())["next"]
+    mask = torch.tensor([True, False, True])
+    after = env.step(root.clone().set("_step", mask))["next"]
+    assert torch.equal(after[mask]["position"], whole[mask]["position"])
+    assert (after["reward"][1] == 0).all()
+    assert torch.equal(after["position"][1], root["position"][1])
+    assert after["step_count"].squeeze(-1).tolist() == [3, 0, 3]
+
+
+def test_bounds_of_a_sum() -> None:
+    class Bounded1(Walk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.reward_spec = Bounded(-1.0, 2.0, (1,))
+
+    env = TransformedEnv(Bounded1(), FrameSkipTransform(4))
+    assert (float(env.reward_spec.low), float(env.reward_spec.high)) == (-4.0, 8.0)
+
+
+def test_nested_groups_and_two_loops() -> None:
+    env = TransformedEnv(Team(3), Compose(FrameSkipTransform(2), StepCounter(), FrameSkipTransform(3)))
+    check_env_specs(env)
+    data = env.rollout(1)
+    assert (data["next", "step_count"] <= 3).all()
+
+
+def test_later_rewriting_does_not_reach_the_repetitions() -> None:
+    chain = Compose(
+        RewardSum(),
+        FrameSkipTransform(3),
+        ObservationNorm(5.0, 2.0, ["position"]),
+        RewardScaling(1.0, 0.5),
+    )
+    env = TransformedEnv(Walk(3), chain)
+    check_env_specs(env)
+    torch.manual_seed(0)
+    data = env.rollout(10, break_when_any_done=False)
+    position = walk_reset(torch.Size([3]))
+    for moment in data.unbind(-1):
+        rows = [walk_repeated(p, a, 3) for p, a in zip(position, moment["action"], strict=True)]
+        position = torch.stack([row[0] for row in rows])
+        assert torch.equal(moment["next", "position"], position * 2.0 + 5.0)
+        assert torch.equal(moment["next", "reward"], torch.stack([row[1] for row in rows]) * 0.5 + 1.0)
+        over = torch.stack([row[2] for row in rows])
+        position = torch.where(over, walk_reset(torch.Size([3])), position)
+
+
+def test_recorded_data_are_refused() -> None:
+    env = TransformedEnv(Walk(), FrameSkipTransform(2))
+    with pytest.raises(NotImplementedError, match="FrameSkipTransform steps the environment before it"):
+        env.transform(env.rollout(3))
+
+
+def flat_rows(value: torch.Tensor, batch: tuple[int, ...]) -> list[torch.Tensor]:
+    return list(value.reshape(-1, *value.shape[len(batch) :]).unbind(0))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_rows_stop_where_they_are_told_to(declared: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), Compose(declared.SkipFrames(count=2, bright=1.5), StepCounter()))
+    check_env_specs(env)
+    torch.manual_seed(1)
+    data = env.rollout(12, break_when_any_done=False)
+    lengths = set()
+    positions = flat_rows(walk_reset(torch.Size(batch)), batch)
+    for moment in data.unbind(-1):
+        shown = flat_rows(moment["next", "position"], batch)
+        actions = flat_rows(moment["action"], batch)
+        rewards, overs = (flat_rows(moment["next", name], batch) for name in ("reward", "done"))
+        for row, action in enumerate(actions):
+            here = flat_rows(moment["position"], batch)[
+                row
+            ]  # as it is shown: the brightest of the last frames
+            own, frames = positions[row], []
+            for nth in range(4):
+                own, reward, over = walk_step(own, action)
+                frames.append(own)
+                if over or ((own > 1.5) | (own > 4 * here.abs() + nth)).any():
+                    break
+            lengths.add(len(frames))
+            assert torch.equal(shown[row], torch.stack(frames).amax(0))
+            assert torch.equal(rewards[row], reward)
+            assert torch.equal(overs[row], over)
+            positions[row] = flat_rows(walk_reset(torch.Size(batch)), batch)[row] if over else own
+    assert len(lengths) > 1
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_what_is_collected(declared: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), declared.Collected(count=3))
+    check_env_specs(env)
+    assert env.observation_spec["rewards"].shape == (*batch, 3, 1)
+    torch.manual_seed(0)
+    data = env.rollout(12, break_when_any_done=False)
+    first = data.select("rewards", "lengths").unbind(-1)[0]
+    assert (first["rewards"] == 0).all()
+    assert (first["lengths"] == 0).all()
+    stopped = 0
+    for moment in data.unbind(-1):
+        after = moment["next"]
+        rows = zip(
+            *(flat_rows(moment[name], batch) for name in ("position", "action")),
+            *(flat_rows(after[name], batch) for name in ("rewards", "lengths", "reward")),
+            strict=True,
+        )
+        for position, action, rewards, length, total in rows:
+            given, own = [], position
+            for _ in range(3):
+                own, reward, over = walk_step(own, action)
+                given.append(reward)
+                if over:
+                    break
+            stopped += len(given) < 3
+            assert length.item() == len(given)
+            assert torch.equal(rewards, torch.stack(given + [torch.zeros(1)] * (3 - len(given))))
+            torch.testing.assert_close(total, sum(0.5**n * reward for n, reward in enumerate(given)))
+    assert stopped
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("simulated", [False, True])
+def test_rows_that_are_skipped_keep_everything(
+    declared: ModuleType, batch: tuple[int, ...], simulated: bool
+) -> None:
+    key, limit = ("count", 2.0) if simulated else ("position", 1.0)
+    base = Counter(*batch) if simulated else Walk(*batch)
+    freeze = declared.Freeze([key], far=limit) if not simulated else FreezeCount(limit)
+    env = TransformedEnv(base, Compose(StepCounter(), freeze, RewardSum(), InitTracker()))
+    check_env_specs(env)
+    torch.manual_seed(0)
+    root, skipped = env.reset(), 0
+    for _ in range(8):
+        root = env.rand_action(root)
+        before = root.clone()
+        _, following = env.step_and_maybe_reset(root)
+        rows = (before[key].abs() > limit).flatten(len(batch)).any(-1)
+        after = root["next"]
+        skipped += int(rows.sum())
+        for name in (key, "step_count", "episode_reward", "is_init", "done"):
+            assert torch.equal(after[name][rows], before[name][rows]), name
+        assert (after["reward"][rows] == 0).all()
+        assert torch.equal(after["step_count"][~rows], before["step_count"][~rows] + 1)
+        root = following
+    assert skipped
+
+
+def test_skips_are_joined_by_or(declared: ModuleType) -> None:
+    chain = Compose(declared.Freeze(["position"], far=0.5), declared.Freeze(["step_count"], far=1.0))
+    with pytest.raises(TypeError, match="Freeze needs float32 or float64, but 'step_count' is int64"):
+        TransformedEnv(Walk(3), Compose(StepCounter(), chain)).rollout(1)
+    env = TransformedEnv(
+        Walk(3), Compose(declared.Freeze(["position"], far=0.2), declared.Freeze(["position"], far=0.1))
+    )
+    root = env.rand_action(env.reset())
+    after = env.step(root.clone())["next"]
+    rows = (root["position"].abs() > 0.1).any(-1)
+    assert torch.equal(after["position"][rows], root["position"][rows])
+    assert rows.tolist() == [False, True, True]
+
+
+def test_a_skip_before_a_loop_is_asked_at_each_repetition(declared: ModuleType) -> None:
+    env = TransformedEnv(
+        Walk(), Compose(declared.Freeze(["position"], far=1.0), StepCounter(), FrameSkipTransform(4))
+    )
+    root = env.reset().set("action", torch.full((3,), 0.6))
+    after = env.step(root)["next"]
+    assert torch.equal(
+        after["position"], walk_step(walk_step(root["position"], root["action"])[0], root["action"])[0]
+    )
+    assert after["step_count"].item() == 2
