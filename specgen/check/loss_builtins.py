@@ -10,7 +10,7 @@ from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
-from specgen.expr.printer import Printed, Printer, call
+from specgen.expr.printer import Printed, Printer
 from specgen.literals import literal
 
 DISTANCES = ("l1", "l2", "smooth_l1")
@@ -47,7 +47,7 @@ def _infer_distance(site: Site) -> Typed | None:
 
 def _show_distance(node: Typed, printer: Printer) -> Printed:
     prediction, target, kind = node.args
-    return call(
+    return printer.call(
         "distance_loss", printer.logical(prediction).text, printer.logical(target).text, printer.text(kind)
     )
 
@@ -82,7 +82,7 @@ VALUE_ESTIMATE = Builtin(
     params=(Param("next_value"),),
     infer=_infer_value_estimate,
     interval=lambda args, node: full(node.type.dtype),
-    torch=lambda node, printer: call("value_estimate", printer.logical(node.args[0]).text),
+    torch=lambda node, printer: Printed(f"value_estimate({printer.logical(node.args[0]).text})"),
     reference=lambda np, next_value: next_value,
     layout=lambda args: (),
 )

@@ -24,7 +24,6 @@ from specgen.expr import (
     full,
 )
 from specgen.expr.symbols import Key, Time
-from specgen.literals import literal
 from specgen.program.program import DONE_FLAGS
 
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -163,15 +162,6 @@ class Parameter:
     def required(self) -> bool:
         """Whether it has to be given."""
         return self.default is REQUIRED
-
-    @property
-    def annotation(self) -> str:
-        """What the constructor takes, in Python; ``None`` for an optional one not counted."""
-        if self.entry is not None:
-            return "ArrayLike" if self.draw is None else "ArrayLike | None"
-        if self.kind == "enum":
-            return f"Literal[{', '.join(map(literal, self.choices))}]"
-        return {"tensor": "ArrayLike", "float64": "float"}.get(self.kind, self.kind)
 
     @property
     def type(self) -> Type:

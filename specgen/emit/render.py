@@ -136,7 +136,7 @@ def _item(item: Item) -> str:
 def _by_section(lines: Iterable[Line]) -> list[tuple[str | None, list[str]]]:
     """Statements, those of a section of the schema together."""
     return [
-        (section, [line.text for line in block])
+        (section, [str(line.text) for line in block])
         for section, block in groupby(lines, key=lambda line: _section(line.origin))
     ]
 

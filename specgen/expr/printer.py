@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from specgen.code import value_code
 from specgen.expr.dtypes import is_float
 from specgen.expr.types import Binding, Dims, Static, Typed
-from specgen.literals import literal
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -38,11 +38,6 @@ class Printed:
         return f"({self.text})" if self.precedence < floor else self.text
 
 
-def call(function: str, *args: str) -> Printed:
-    """`function(args)`."""
-    return Printed(f"{function}({', '.join(args)})")
-
-
 def method(receiver: Printed, name: str, *args: str) -> Printed:
     """`receiver.name(args)`."""
     return Printed(f"{receiver.at(ATOM)}.{name}({', '.join(args)})")
@@ -54,45 +49,51 @@ def tuple_text(items: Iterable[str]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def dtype_text(dtype: str) -> str:
-    """`torch.float32`."""
-    return f"torch.{dtype}"
-
-
-def number_text(value: Static) -> Printed:
-    """A Python number, bool or enum member as source text."""
-    text = literal(value)
-    return Printed(text, UNARY if text.startswith("-") else ATOM)
-
-
 _NAMED: Final = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones", "True": "ones"}
 """Values that torch has a function for."""
 
 
-def full_like_text(like: str, value: str, dtype: str = "") -> str:
-    """`torch.full_like(like, value, dtype=dtype)`, or the shorter function that there is for the value."""
-    function = f"{_NAMED.get(value, 'full')}_like"
-    args = [like] if value in _NAMED else [like, value]
-    return f"torch.{function}({', '.join([*args, *([f'dtype={dtype}'] if dtype else [])])})"
-
-
-class BatchShapes:
-    """How a function reads the batch shapes of its tensors, and how often.
+class FunctionTexts:
+    """What the expressions of one function share: the names that they read of its module, and of batch shapes.
 
     Attributes:
-        names: The variables that hold batch shapes, by the tensor that they are of.
-        reads: How often each tensor's batch shape was read.
+        uses: The names of the module that were printed, such as `torch`, `math`, functions and records.
+        shape_names: The variables that hold batch shapes, by the tensor that they are of.
+        shape_reads: How often each tensor's batch shape was read.
 
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self.names = names or {}
-        self.reads: Counter[str] = Counter()
+    def __init__(self, shape_names: Mapping[str, str] | None = None) -> None:
+        self.uses: set[str] = set()
+        self.shape_names = shape_names or {}
+        self.shape_reads: Counter[str] = Counter()
 
-    def text(self, tensor: str, stored: int) -> str:
+    def batch_shape(self, tensor: str, stored: int) -> str:
         """The batch shape of a tensor with so many `stored` dimensions behind it: `x.shape[:-1]`."""
-        self.reads[tensor] += 1
-        return self.names.get(tensor) or f"{tensor}.shape" + (f"[:-{stored}]" if stored else "")
+        self.shape_reads[tensor] += 1
+        return self.shape_names.get(tensor) or f"{tensor}.shape" + (f"[:-{stored}]" if stored else "")
+
+    def call(self, function: str, *args: str) -> Printed:
+        """`function(args)`, of a function of the module or of a module that it imports."""
+        self.uses.add(function.partition(".")[0])
+        return Printed(f"{function}({', '.join(args)})")
+
+    def dtype(self, dtype: str) -> str:
+        """`torch.float32`."""
+        self.uses.add("torch")
+        return f"torch.{dtype}"
+
+    def static(self, value: Static) -> Printed:
+        """A Python number, bool or enum member as source text."""
+        code = value_code(value)
+        self.uses |= code.uses
+        return Printed(code.text, UNARY if code.text.startswith("-") else ATOM)
+
+    def full_like(self, like: str, value: str, dtype: str | None = None) -> Printed:
+        """`torch.full_like(like, value, dtype=dtype)`, or the shorter function that there is for the value."""
+        args = [like] if value in _NAMED else [like, value]
+        args += [] if dtype is None else [f"dtype={self.dtype(dtype)}"]
+        return self.call(f"torch.{_NAMED.get(value, 'full')}_like", *args)
 
 
 class Printer:
@@ -102,12 +103,12 @@ class Printer:
         root: The expression; its names tell the batch shape and the device where a number must
             become a tensor.
         like: The tensor to take them from, for expressions that read none.
-        shapes: How the function around it reads batch shapes.
+        texts: What it shares with other expressions of the function around it.
 
     """
 
-    def __init__(self, root: Typed, like: Binding | None = None, shapes: BatchShapes | None = None) -> None:
-        self._shapes = shapes or BatchShapes()
+    def __init__(self, root: Typed, like: Binding | None = None, texts: FunctionTexts | None = None) -> None:
+        self.texts = texts or FunctionTexts()
         self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
         if like is not None and self._batch_leaf() is None:
             self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
@@ -122,13 +123,17 @@ class Printer:
             case "cast":
                 return self._cast(node)
             case "in_range":
-                return call("index_in_range", self.text(node.args[0]), str(node.options["size"]))
+                return self.call("index_in_range", self.text(node.args[0]), str(node.options["size"]))
             case _:
                 pass
         if node.type.python and isinstance(node.static, bool | int):
-            return number_text(node.static)
+            return self.texts.static(node.static)
         assert node.builtin is not None, node.op
         return node.builtin.torch(node, self)
+
+    def call(self, function: str, *args: str) -> Printed:
+        """`function(args)`, of a function of the module or of a module that it imports."""
+        return self.texts.call(function, *args)
 
     def text(self, node: Typed, floor: int = 0) -> str:
         """The node's text, in parentheses when it binds less than `floor`."""
@@ -163,7 +168,7 @@ class Printer:
     def number(self, node: Typed, dtype: str) -> Printed:
         """A Python number for a function of tensors of `dtype`: `-2` prints as `-2.0` for floats."""
         if node.type.python and isinstance(node.static, int) and is_float(dtype):
-            return number_text(float(node.static))
+            return self.texts.static(float(node.static))
         return self.show(node)
 
     def tensor(self, node: Typed, dtype: str, rank: int | None, col: bool = False) -> Printed:
@@ -211,7 +216,7 @@ class Printer:
         leaf = self._batch_leaf()
         if leaf is None:
             return None
-        return self._shapes.text(leaf.text, leaf.type.rank + leaf.type.col)
+        return self.texts.batch_shape(leaf.text, leaf.type.rank + leaf.type.col)
 
     def device(self) -> str:
         """`x.device` of a tensor that is read; "" when none is."""
@@ -221,7 +226,7 @@ class Printer:
     def constant(self, function: str, *args: str, dtype: str) -> Printed:
         """`torch.function(args, dtype=…, device=…)`."""
         placed = f", device={device}" if (device := self.device()) else ""
-        return Printed(f"torch.{function}({', '.join(args)}, dtype={dtype_text(dtype)}{placed})")
+        return self.call(f"torch.{function}", *args, f"dtype={self.texts.dtype(dtype)}{placed}")
 
     def _batch_leaf(self) -> Typed | None:
         batched = [leaf for leaf in self._leaves if leaf.type.level == "batch"]
@@ -233,8 +238,7 @@ class Printer:
         for leaf in self._leaves:
             kind = leaf.type
             if batch and kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
-                given = "" if kind.dtype == dtype else dtype_text(dtype)
-                return Printed(full_like_text(leaf.text, value, given))
+                return self.texts.full_like(leaf.text, value, None if kind.dtype == dtype else dtype)
         feature = [*map(str, dims), *(["1"] if col else [])]
         shape = self.batch_shape() if batch else None
         if shape is not None:
@@ -249,22 +253,24 @@ class Printer:
         return self.constant("full", shape, value, dtype=dtype)
 
     def _leaf(self, node: Typed) -> Printed:
-        if node.static is not None and not (node.op == "name" and node.text.startswith("math.")):
-            if node.op != "literal" or not node.text:
-                return number_text(node.static)
-            return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
-        return Printed(node.text)
+        if node.op == "name" and node.text.startswith("math."):
+            self.texts.uses.add("math")
+        elif node.static is not None and (node.op != "literal" or not node.text):
+            return self.texts.static(node.static)
+        return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
 
     def _cast(self, node: Typed) -> Printed:
         (inner,) = node.args
         dtype = node.type.dtype
         if not node.type.python:
-            return method(self.show(inner), "to", dtype_text(dtype))
+            return method(self.show(inner), "to", self.texts.dtype(dtype))
         if node.static is not None:
-            return number_text(node.static)
+            return self.texts.static(node.static)
         if is_float(inner.type.dtype) and is_float(dtype):
             return self.show(inner)
-        return call("float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner))
+        return self.call(
+            "float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner)
+        )
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:

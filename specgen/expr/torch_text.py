@@ -6,7 +6,7 @@ from typing import Final
 
 from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.printer import BatchShapes, Printed, Printer, method
+from specgen.expr.printer import FunctionTexts, Printed, Printer, method
 from specgen.expr.types import Binding, Dims, Typed
 
 
@@ -17,7 +17,7 @@ def to_torch(
     dims: Dims | None = None,
     col: bool = False,
     like: Binding | None = None,
-    shapes: BatchShapes | None = None,
+    texts: FunctionTexts | None = None,
 ) -> str:
     """The expression as torch code that is right for any leading batch dimensions.
 
@@ -31,12 +31,12 @@ def to_torch(
         col: Whether the target is stored with an extra trailing 1; without `dims` it only adds one.
         like: A batched tensor in whose shape and on whose device numbers become tensors, for
             expressions that read no batched name.
-        shapes: How the function around it reads batch shapes.
+        texts: What it shares with the other expressions of its function; the names that it reads are added.
 
     """
     wanted = cast if cast is not None and not is_abstract(cast) else None
     node = convert(typed, wanted) if wanted is not None and not typed.type.python else typed
-    printed = _printed(node, Printer(typed, like, shapes), wanted or node.type.dtype, dims, col)
+    printed = _printed(node, Printer(typed, like, texts), wanted or node.type.dtype, dims, col)
     if printed.expanded or (_views_constant(node) and dims in (None, node.type.dims)):
         printed = method(printed, "clone")
     return printed.text

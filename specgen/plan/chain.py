@@ -10,20 +10,20 @@ from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
 from specgen.check.programs.chain_transforms import tables
+from specgen.code import named
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
-from specgen.plan.functions import Planned, data_name, plan_function
+from specgen.plan.functions import Planned, plan_function
 from specgen.plan.interface import (
     FLAG_DOCS,
-    NEXT,
-    RECORD,
-    ROOT,
     Call,
     EnvInterface,
     Extra,
+    Passed,
     RecordField,
+    called_by_chains,
     entry_field,
 )
 from specgen.plan.items import Item
@@ -50,8 +50,8 @@ class _Planner:
         read = {one.symbol for one in self.parts.advance.inputs}
         self.root = tuple(self._field(one, one.cell.now in read) for one in self.programs.cells)
         self._arguments = {
-            **{one.cell.now: f"{ROOT}{one.cell.name}" for one in self.programs.cells},
-            **{one.cell.next: f"{NEXT}{one.cell.name}" for one in self.programs.cells},
+            **{one.cell.now: Passed("root", one.cell.name) for one in self.programs.cells},
+            **{one.cell.next: Passed("next", one.cell.name) for one in self.programs.cells},
         }
         self._raw = {output.name for output in self.parts.raw}
 
@@ -77,23 +77,21 @@ class _Planner:
         items += [reset.plan, advance.plan]
         reward = self._derived(parts.reward, "reward", rewards.values(), items)
         if self._shows_what_env_does():
-            observe = env.observe and _as_called_by_chains(env.observe)
+            observe = env.observe and called_by_chains(env.observe)
         else:
             observe = self._derived(parts.observe, "observation", self.programs.derived, items)
         interface = EnvInterface(
-            replace(as_env, reward=()),
-            self.root,
-            next_fields,
-            reset.call,
-            advance.call,
-            reward,
-            observe,
-            env.reset_draws,
-            env.advance_draws,
-            self.programs.derived,
-            tuple(rewards.values()),
-            env.params,
-            {
+            env=replace(as_env, reward=()),
+            root=self.root,
+            next=next_fields,
+            reset=reset.call,
+            advance=advance.call,
+            reward=reward,
+            observe=observe,
+            observations=self.programs.derived,
+            rewards=tuple(rewards.values()),
+            params=env.params,
+            extra={
                 field.dotted: self._extra(one)
                 for field, one in zip(self.root, self.programs.cells, strict=True)
                 if field.visible and not field.flag and self._is_extra(one)
@@ -112,7 +110,7 @@ class _Planner:
         if self.env.env.gymnasium is not None:
             return False
         own = set() if self.env.observe is None else set(self.env.observe.returns)
-        return {entry.dotted for entry in self.programs.derived} == own and self.programs.observes_unchanged
+        return {entry.key for entry in self.programs.derived} == own and self.programs.observes_unchanged
 
     def _as_env(self) -> CheckedEnv:
         """The chain as an environment: what the class planner reads of it."""
@@ -158,20 +156,19 @@ class _Planner:
         assert program is not None
         env = self.env.env
         annotations = {
-            "dynamics": dynamics_type(env) if env.python else "",
-            "params": f"{env.name}Params",
-            "env_consts": f"{env.name}Consts",
-            "constants": f"{env.name}Constants",
-            "consts": f"{self.chain.name}Consts",
+            "params": named(f"{env.name}Params"),
+            "env_consts": named(f"{env.name}Consts"),
+            "constants": named(f"{env.name}Constants"),
+            "consts": named(f"{self.chain.name}Consts"),
         }
-        return plan_function(program, summary, annotations, name=self._argument)
+        if env.python is not None:
+            annotations["dynamics"] = dynamics_type(env)
+        return plan_function(program, summary, annotations, passed=self._passed)
 
-    def _argument(self, one: Input) -> str:
+    def _passed(self, one: Input) -> Passed | None:
         if one.symbol.name in self._raw:
-            return f"{NEXT}{one.symbol.name}"
-        if one.kind == "given":
-            return one.symbol.name
-        return self._arguments.get(one.symbol) or data_name(one)
+            return Passed("next", one.symbol.name)
+        return None if one.kind == "given" else self._arguments.get(one.symbol)
 
     def _derived(
         self, program: Program | None, what: str, entries: Iterable[Entry], items: list[Item]
@@ -191,13 +188,6 @@ class _Planner:
             items.append(RecordPlan(program.record, (f"What `{program.name}` returns.",), fields))
         items.append(planned.plan)
         return planned.call
-
-
-def _as_called_by_chains(call: Call) -> Call:
-    """A function of the environment: the environment's constants go by another name in a chain."""
-    return replace(
-        call, args=tuple(f"{RECORD}env_consts" if arg == f"{RECORD}consts" else arg for arg in call.args)
-    )
 
 
 def _reward_field(entry: Entry, name: str) -> RecordField:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
-from specgen.plan.env_class import advance_call, environment_plan, reset_call
+from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
 from specgen.plan.interface import EnvInterface
@@ -31,7 +31,7 @@ def chain_class(
         observed: what the step function calls Gymnasium's observations.
     """
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
-    values: dict[str, str] = {}
+    witness = NOT_DONE
     gym = python = None
     parent, inner = "environment", None
     if env.env.gymnasium is not None:
@@ -41,16 +41,15 @@ def chain_class(
             next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation
         )
         gym = gym_plan(env.env, names, observed, lifts=bool(lift))
-        values = {name: name for name in (*gym.observed, *gym.stepped, "reward", "terminated", "truncated")}
-        values["not_done"] = "not_done"
+        witness = "not_done"
     elif env.env.python is not None:
         parent, inner = "python_environment", "_python_specs"
         python = python_plan(env.env, "env_consts")
     plan = environment_plan(
         interface,
         "chain",
-        reset_call(interface, **values),
-        advance_call(interface, **values),
+        reset_call(interface, witness),
+        advance_call(interface),
         (lead, ""),
         env,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specgen.code import Code, named, using
 from specgen.plan.functions import plan_function
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.program.lift import Limit, lift
@@ -59,13 +60,13 @@ def _lift_method(component: Component, whole: Program) -> FunctionPlan:
         replace(one, symbol=replace(one.symbol, name=names.get(one.symbol, one.symbol.name)))
         for one in whole.inputs
     )
-    records = dict.fromkeys(RECORDS, "")
+    records = dict.fromkeys(RECORDS, Code(""))
     plan = plan_function(replace(whole, inputs=inputs), "", records).plan
     read = [argument.name for argument in plan.args if argument.name in RECORDS and argument.name != FIRSTS]
     arguments = (
         Argument(FIRSTS, f"{component.name}Root"),
-        Argument(LENGTHS.name, "Sequence[int]"),
-        *(Argument(name, "Tensor") for name in _RETURNED),
+        Argument(LENGTHS.name, using("Sequence[int]", "Sequence")),
+        *(Argument(name, named("Tensor")) for name in _RETURNED),
     )
     return FunctionPlan(
         "_gym_lift",
@@ -74,4 +75,5 @@ def _lift_method(component: Component, whole: Program) -> FunctionPlan:
         (),
         (*(Line(f"{name} = self.{name}") for name in read), *plan.body),
         method=True,
+        uses=plan.uses,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from specgen.code import Code, named, using
 from specgen.expr import Type
 from specgen.expr.symbols import Key
 from specgen.literals import literal
@@ -24,11 +25,12 @@ _JAXTYPING = {
 }
 
 
-def annotation(type: Type, batch: str = "*batch") -> str:
+def annotation(type: Type, batch: str = "*batch") -> Code:
     """`Float32[Tensor, "*batch 3"]`; `batch` is the name of the batch dimensions, if there are any."""
     dims = [*(type.dims or ()), *([1] if type.col else [])]
     shape = " ".join([*([batch] if batch else []), *map(str, dims)])
-    return f"{_JAXTYPING[type.dtype]}[Tensor, {literal(shape)}]"
+    kind = _JAXTYPING[type.dtype]
+    return using(f"{kind}[Tensor, {literal(shape)}]", kind, "Tensor")
 
 
 def data_plan(interface: EnvInterface) -> list[Item]:
@@ -49,12 +51,12 @@ def data_plan(interface: EnvInterface) -> list[Item]:
             name,
             f"The tensordicts of `{interface.name}`, with their keys.",
             whole,
-            {**_groups(whole), ("next",): next_name},
+            {**_groups(whole), ("next",): named(next_name)},
         ),
         spec_types(interface),
     ]
 
 
-def _groups(keys: Iterable[Key]) -> dict[Key, str]:
+def _groups(keys: Iterable[Key]) -> dict[Key, Code]:
     """The groups that nested keys stand in."""
-    return {key[:end]: "TensorDict" for key in keys for end in range(1, len(key))}
+    return {key[:end]: named("TensorDict") for key in keys for end in range(1, len(key))}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.env import EnvPrograms
+from specgen.code import named
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
@@ -16,7 +17,6 @@ from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
 from specgen.plan.records import step_records
-from specgen.plan.short_texts import draw_text
 from specgen.program.hoist import GROUP
 from specgen.program.hot_cold import Parts, split, with_constants
 from specgen.program.program import Input, Program
@@ -58,18 +58,16 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     reward = planner.derived(parts.reward, "reward", items)
     observe = planner.derived(parts.observe, "observation", items)
     interface = EnvInterface(
-        env,
-        planner.root,
-        planner.next,
-        reset.call,
-        advance.call,
-        None if reward is None else reward.call,
-        None if observe is None else observe.call,
-        tuple(map(draw_text, reset.draws)),
-        tuple(map(draw_text, advance.draws)),
-        env.observation,
-        env.reward,
-        env.params,
+        env=env,
+        root=planner.root,
+        next=planner.next,
+        reset=reset.call,
+        advance=advance.call,
+        reward=None if reward is None else reward.call,
+        observe=None if observe is None else observe.call,
+        observations=env.observation,
+        rewards=env.reward,
+        params=env.params,
         constants=computed,
         pieces=EnvPieces(component, parts, (*programs.fixed, *_computed(parts)), programs.action),
     )
@@ -103,7 +101,7 @@ class _Planner:
         promoted = {output.key for output in parts.promoted}
         self.next = (*self.root, *(entry_field(entry) for entry in env.reward if entry.key in promoted))
         self._annotations = {
-            record: f"{env.name}{record.capitalize()}" for record in ("params", "consts", "constants")
+            record: named(f"{env.name}{record.capitalize()}") for record in ("params", "consts", "constants")
         }
 
     def constants(self, program: Program | None, items: list[Item]) -> Call | None:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from specgen.check.model import CheckedEnv, Entry, dotted
+from specgen.code import Code, named
 from specgen.expr.symbols import Key
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.env_model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
-from specgen.plan.interface import NEXT, RECORD, ROOT, Call, EnvInterface, RecordField
-from specgen.plan.model import CallPlan
+from specgen.plan.interface import Call, EnvInterface, Passed, RecordField, called_by_chains
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.per_env import param_plan
-from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.short_texts import TORCH_DTYPES, draw_text
 from specgen.plan.spec_groups import specs_plan
 from specgen.plan.spec_text import nested
 
@@ -39,76 +40,88 @@ def environment_plan(
     plain = all(field.key == (field.name,) for field in interface.root)
     holders = [("consts", interface)] + ([("env_consts", env)] if env is not None else [])
     return EnvironmentPlan(
-        template,
-        interface.name,
-        env_doc(interface, *doc),
-        init_doc(interface),
-        f"{own.name}Params" if own.params else None,
-        tuple(map(param_plan, interface.params)),
-        tuple(consts_plan(attribute, holder.env) for attribute, holder in holders if holder.env.consts),
-        {group.name: list(group.agents) for group in own.env.groups},
-        tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in own.env.masks.items()),
-        specs_plan(interface),
-        f"{interface.name}Root",
-        f"{interface.name}Next",
-        None if plain else tuple(field.key for field in interface.root),
-        _constants(own, "consts" if env is None else "env_consts"),
-        fresh,
-        advance,
-        _root_entries(interface),
-        _next_entries(interface),
+        template=template,
+        name=interface.name,
+        doc=env_doc(interface, *doc),
+        init_doc=init_doc(interface),
+        params_record=named(f"{own.name}Params") if own.params else None,
+        params=tuple(map(param_plan, interface.params)),
+        consts=tuple(
+            consts_plan(attribute, holder.env) for attribute, holder in holders if holder.env.consts
+        ),
+        groups={group.name: list(group.agents) for group in own.env.groups},
+        masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in own.env.masks.items()),
+        specs=specs_plan(interface),
+        root=f"{interface.name}Root",
+        next=f"{interface.name}Next",
+        fields=None if plain else tuple(field.key for field in interface.root),
+        constants=_constants(own, in_chain=env is not None),
+        fresh=fresh,
+        advance=advance,
+        root_entries=_root_entries(interface),
+        next_entries=_next_entries(interface),
     )
 
 
-def _constants(own: EnvInterface, consts: str) -> tuple[str, CallPlan] | None:
+def _constants(own: EnvInterface, *, in_chain: bool) -> tuple[Code, CallPlan] | None:
     """The record of what is computed of constant tables alone, and the call that makes it."""
     if own.constants is None:
         return None
-    return f"{own.name}Constants", _call(own.constants, {f"{RECORD}consts": f"self.{consts}"})
+    call = called_by_chains(own.constants) if in_chain else own.constants
+    return named(f"{own.name}Constants"), _call(call, own)
 
 
 def consts_plan(attribute: str, env: CheckedEnv) -> ConstsPlan:
     """The constant tables of an environment or chain."""
     tables = tuple(TablePlan(c.name, c.value, TORCH_DTYPES[c.type.dtype]) for c in env.consts)
-    return ConstsPlan(attribute, f"{env.name}Consts", tables)
+    return ConstsPlan(attribute, named(f"{env.name}Consts"), tables)
 
 
 NOT_DONE = "torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)"
 """How `_fresh` tells the pure functions the batch shape and the device."""
 
 
-def reset_call(interface: EnvInterface, **further: str) -> CallPlan:
-    """The call of the reset function; `further` are values that `_fresh` has at hand, by argument."""
-    return _call(interface.reset, {"not_done": NOT_DONE, **further}, interface.reset_draws)
+def reset_call(interface: EnvInterface, witness: str = NOT_DONE) -> CallPlan:
+    """The call of the reset function; `witness` tells it the batch shape and the device."""
+    return _call(interface.reset, interface, witness=witness)
 
 
-def advance_call(interface: EnvInterface, **further: str) -> CallPlan:
-    """The call of the step function; `further` are values that `_advance` has at hand, by argument."""
-    return _call(interface.advance, {**_argument_texts(interface), **further}, interface.advance_draws)
+def advance_call(interface: EnvInterface) -> CallPlan:
+    """The call of the step function."""
+    return _call(interface.advance, interface)
 
 
-def _call(call: Call | None, texts: Mapping[str, str], draws: Iterable[str] = ()) -> CallPlan:
-    """A call of a pure function: records are read as they are called; what no text stands for is a draw, in order."""
+def _call(
+    call: Call | None, interface: EnvInterface, record: str = "root", witness: str = NOT_DONE
+) -> CallPlan:
+    """A call of a pure function by a method that has `record` at hand, and behind a step `next_`."""
     if call is None:
         raise AssertionError("the planner made no function for what the class has to call")
-    drawn = iter(draws)
-    args = (texts.get(a) or _record_text(a) or next(drawn) for a in call.args)
-    return CallPlan(call.name, tuple(args))
+    now = {field.dotted: f"{record}.{field.name}" for field in interface.root}
+    later = {field.dotted: f"next_.{field.name}" for field in interface.next}
+    actions = _action_texts(entry.key for entry in interface.env.action)
 
+    def text(passed: Passed) -> Text:
+        match passed.kind:
+            case "record":
+                return f"self.{passed.name}"
+            case "root":
+                return f"{record}.{passed.name}"
+            case "next":
+                return f"next_.{passed.name}"
+            case "now":
+                return now.get(passed.name) or actions[passed.name]
+            case "later":
+                return later[passed.name]
+            case "local":
+                return passed.name
+            case "witness":
+                return witness
+            case "draw":
+                assert passed.draw is not None
+                return draw_text(passed.draw)
 
-def _record_text(argument: str) -> str | None:
-    """How a method reads a record; None for other arguments."""
-    return f"self.{argument.removeprefix(RECORD)}" if argument.startswith(RECORD) else None
-
-
-def _argument_texts(interface: EnvInterface, record: str = "root") -> dict[str, str]:
-    """How the hooks read each argument of a pure function."""
-    texts = {name: f"{record}.{f.name}" for f in interface.root for name in (f.dotted, f"{ROOT}{f.name}")}
-    texts |= _action_texts(e.key for e in interface.env.action)
-    texts |= {
-        name: f"next_.{f.name}" for f in interface.next for name in (f"next.{f.dotted}", f"{NEXT}{f.name}")
-    }
-    return texts
+    return CallPlan(call.name, tuple(map(text, call.args)))
 
 
 def _action_texts(keys: Iterable[Key]) -> dict[str, str]:
@@ -122,7 +135,7 @@ def _action_texts(keys: Iterable[Key]) -> dict[str, str]:
     return {dotted(key): f"actions[{index}]" for index, key in enumerate(order)}
 
 
-Value = str | CallPlan
+Value = Text | CallPlan
 Derived = tuple[list[tuple[str, CallPlan]], list[tuple[Key, Value]]]
 
 
@@ -153,7 +166,7 @@ def _derived(
     interface: EnvInterface, call: Call | None, outputs: tuple[Entry, ...], record: str, local: str
 ) -> Derived:
     """What a pure function computes of a record: the calls that come first, and entries."""
-    plan = _call(call, _argument_texts(interface, record))
+    plan = _call(call, interface, record)
     if call is None or call.record is None:
         return [], [(outputs[0].key, plan)]
     return [(local, plan)], [(o.key, f"{local}.{o.name}") for o in outputs]

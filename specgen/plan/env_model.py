@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from specgen.code import Code
 from specgen.expr.symbols import Key
-from specgen.plan.model import CallPlan, FunctionPlan
+from specgen.plan.model import CallPlan, FunctionPlan, Text
 from specgen.plan.spec_text import CompositeCode, SpecCode
 
 
@@ -25,7 +26,7 @@ class ParamPlan:
     """
 
     name: str
-    annotation: str
+    annotation: Text
     default: object
     limits: tuple[tuple[str, float], ...] = ()
     shape: tuple[int, ...] | None = None
@@ -47,7 +48,7 @@ class ConstsPlan:
     """The attribute that holds constant tables, the record that they are in, and the tables."""
 
     attribute: str
-    record: str
+    record: Code
     tables: tuple[TablePlan, ...]
 
 
@@ -80,7 +81,7 @@ class EntryPlan:
     """
 
     name: str | None
-    value: str | CallPlan = ""
+    value: Text | CallPlan = ""
     group: tuple[EntryPlan, ...] = ()
 
 
@@ -137,7 +138,7 @@ class PythonPlan:
     name: str
     alias: str
     stateful: bool
-    setup: tuple[tuple[str, str | CallPlan], ...]
+    setup: tuple[tuple[str, Text | CallPlan], ...]
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class EnvironmentPlan:
     name: str
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
-    params_record: str | None
+    params_record: Code | None
     params: tuple[ParamPlan, ...]
     consts: tuple[ConstsPlan, ...]
     groups: Mapping[str, list[str]]
@@ -183,7 +184,7 @@ class EnvironmentPlan:
     root: str
     next: str
     fields: tuple[Key, ...] | None
-    constants: tuple[str, CallPlan] | None
+    constants: tuple[Code, CallPlan] | None
     fresh: CallPlan
     advance: CallPlan
     root_entries: EntriesPlan

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from specgen.check.model import Entry, dotted, entry_name
+from specgen.code import Code
 from specgen.expr import DrawSite
 from specgen.plan.docs import items_doc
-from specgen.plan.interface import RECORD, Call
+from specgen.plan.interface import Call, Passed
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input, Program
@@ -26,20 +27,20 @@ RECORD_DOCS = {
 
 @dataclass(frozen=True)
 class Planned:
-    """A pure function and how the class calls it; `draws` are the random numbers that it is passed."""
+    """A pure function, how a class calls it, and what its arguments are: None for a record."""
 
     plan: FunctionPlan
     call: Call
-    draws: tuple[DrawSite, ...]
+    args: tuple[Input | None, ...]
 
 
 def plan_function(
     program: Program,
     summary: str,
-    annotations: Mapping[str, str],
+    annotations: Mapping[str, Code],
     describe: Callable[[Input], str] | None = None,
     returns: Sequence[str] = (),
-    name: Callable[[Input], str] | None = None,
+    passed: Callable[[Input], Passed | None] = lambda one: None,
 ) -> Planned:
     """Print a program, and document it.
 
@@ -49,7 +50,7 @@ def plan_function(
         annotations: the types of the records that it is passed.
         describe: the documentation of an argument; without it arguments are not documented.
         returns: the documentation of what it returns, where its record does not say it.
-        name: what an argument is called in the `Call`; by default `data_name`.
+        passed: what an argument is passed in the `Call`; None for what its input says by itself.
     """
     printed = print_function(program, annotations)
     doc = [summary]
@@ -64,15 +65,29 @@ def plan_function(
         tuple(doc),
         tuple(Line(line.text, line.origin) for line in printed.lines),
         tuple(Argument(argument.name, argument.annotation) for argument in printed.keyword_only),
+        uses=printed.uses,
     )
-    called = name or data_name
-    names = [
-        f"{RECORD}{argument.name}" if argument.input is None else called(argument.input)
+    args = tuple(
+        Passed("record", argument.name)
+        if argument.input is None
+        else passed(argument.input) or _passed(argument.input)
         for argument in printed.args
-    ]
-    outputs = [output.name if output.key is None else dotted(output.key) for output in program.outputs]
-    draws = tuple(one.draw for one in program.inputs if one.draw is not None)
-    return Planned(plan, Call(program.name, tuple(names), tuple(outputs), program.record), draws)
+    )
+    outputs = tuple(output.key or (output.name,) for output in program.outputs)
+    call = Call(program.name, args, outputs, program.record)
+    return Planned(plan, call, tuple(argument.input for argument in printed.args))
+
+
+def _passed(one: Input) -> Passed:
+    """What a class passes for an input of its environment."""
+    symbol = one.symbol
+    if one.kind == "witness":
+        return Passed("witness", symbol.name)
+    if one.draw is not None:
+        return Passed("draw", symbol.name, one.draw)
+    if symbol.key is None or one.kind == "given":
+        return Passed("local", symbol.name)
+    return Passed("later" if symbol.time == "next" else "now", dotted(symbol.key))
 
 
 def data_name(one: Input) -> str:

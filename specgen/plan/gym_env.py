@@ -22,13 +22,9 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
     flags = flag_fields(env)
     reward = entry_field(env.reward[0])
     interface = EnvInterface(
-        env,
-        (*observed, *flags),
-        (*observed, *flags, reward),
-        None,
-        None,
-        None,
-        None,
+        env=env,
+        root=(*observed, *flags),
+        next=(*observed, *flags, reward),
         rewards=env.reward,
         extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from specgen.check.model import CheckedEnv, Entry, Parameter, dotted
 from specgen.check.programs.chain_state import EnvPieces
-from specgen.expr import Type
+from specgen.expr import DrawSite, Type
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import SpecCode
 from specgen.program.program import DONE_FLAGS
@@ -42,24 +43,43 @@ class RecordField:
     flag: bool = False
 
 
-RECORD, ROOT, NEXT = "record:", "root:", "next:"
-"""In front of an argument that is a record (`record:params`), or a field of Root or Next by its Python name.
+PassedKind = Literal[
+    "record",  # of parameters or tables
+    "root",  # a field of Root, by its Python name
+    "next",  # a field of Next, by its Python name
+    "now",  # an entry before the step, or an action, by its key
+    "later",  # an entry after the step, by its key
+    "local",  # what the caller has under this name
+    "witness",  # a tensor that tells the batch shape and the device
+    "draw",  # random numbers
+]
 
-No key has a colon in it: `root.x` is the key of an entry in a group that is called `root`.
-"""
+
+@dataclass(frozen=True)
+class Passed:
+    """What a generated pure function is passed for an argument: a kind, a name or dotted key, and for draws how."""
+
+    kind: PassedKind
+    name: str
+    draw: DrawSite | None = None
 
 
 @dataclass(frozen=True)
 class Call:
-    """A generated pure function: its name, its arguments in order, and the names of what it returns.
-
-    An argument is a record, a field of Root or Next (see `RECORD`), or the key of an entry or action: `x`, `next.x`.
-    """
+    """A generated pure function: its name, its arguments in order, and the keys of what it returns."""
 
     name: str
-    args: tuple[str, ...]
-    returns: tuple[str, ...]
+    args: tuple[Passed, ...]
+    returns: tuple[Key, ...]
     record: str | None = None
+
+
+def called_by_chains(call: Call) -> Call:
+    """A function of an environment as chains around it call it: they have tables of their own."""
+    tables = Passed("record", "consts")
+    return replace(
+        call, args=tuple(Passed("record", "env_consts") if arg == tables else arg for arg in call.args)
+    )
 
 
 @dataclass(frozen=True)
@@ -75,19 +95,33 @@ class Extra:
     carried: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EnvInterface:
-    """What stands in an environment's generated module."""
+    """What stands in an environment's generated module.
+
+    Attributes:
+        env: the checked environment; a chain as one.
+        root: the fields of its Root record.
+        next: the fields of its Next record.
+        reset: its reset function; like all functions None where it has none.
+        advance: its step function.
+        reward: the function of rewards that no step needs.
+        observe: the function of observations.
+        observations: what is observed, state apart.
+        rewards: its rewards.
+        params: the parameters of its constructor.
+        extra: the specs of root fields that are neither state nor done flags, by dotted key.
+        constants: the function of what constant tables alone decide.
+        pieces: its programs, for chains around it.
+    """
 
     env: CheckedEnv
     root: tuple[RecordField, ...]
     next: tuple[RecordField, ...]
-    reset: Call | None
-    advance: Call | None
-    reward: Call | None
-    observe: Call | None
-    reset_draws: tuple[str, ...] = ()
-    advance_draws: tuple[str, ...] = ()
+    reset: Call | None = None
+    advance: Call | None = None
+    reward: Call | None = None
+    observe: Call | None = None
     observations: tuple[Entry, ...] = ()
     rewards: tuple[Entry, ...] = ()
     params: tuple[Parameter, ...] = ()

@@ -14,12 +14,14 @@ from specgen.check.loss_model import (
 )
 from specgen.check.model import Statement, identifier
 from specgen.check.programs.loss import negated
+from specgen.code import Code, using, value_code
 from specgen.expr import Typed
 from specgen.literals import formatted, listed, literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, RefusalPlan
 from specgen.plan.loss_parts import LossParts
-from specgen.plan.model import CallPlan, Line
+from specgen.plan.model import CallPlan, Line, Text
+from specgen.plan.per_env import param_annotation
 from specgen.program.torch_text import print_expression
 
 _ESTIMATORS = {"td0": "TD0"}
@@ -42,12 +44,12 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
             NetworkPlan(n.name, str(n.target), n.target is not False, n.action is not None)
             for n in loss.networks
         ),
-        params=tuple(LossParamPlan(p.name, p.annotation, p.default) for p in loss.params),
+        params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
         in_keys=tuple((role.name, role.after) for role in read),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
-            Line(f"{made.name} = {_value(made.value, outputs)}", made.path) for made in loss.forward
+            Line(_assigned(made.name, _value(made.value, outputs)), made.path) for made in loss.forward
         ),
         call=_call(loss, parts),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
@@ -78,7 +80,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for param in loss.params:
         limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
         yield from hanging(
-            f"{param.name}: {param.doc or param.annotation} Defaults to {literal(param.default)}{limits}."
+            f"{param.name}: {param.doc or param_annotation(param)} Defaults to {literal(param.default)}{limits}."
         )
     if _actions(loss):
         yield from hanging(
@@ -120,16 +122,16 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
             said = formatted(f"{param.name} must be one of {listed(param.choices)}, got ", f"{param.name}!r")
             yield RefusalPlan(f"{param.name} not in {literal(param.choices)}", said)
         for sign, bound in param.range:
-            limit = literal(bound)
+            limit = value_code(bound)
             said = formatted(f"{param.name} must be {sign} {limit}, got ", param.name)
-            yield RefusalPlan(f"not {param.name} {sign} {limit}", said)
+            yield RefusalPlan(using(f"not {param.name} {sign} {limit}", *limit.uses), said)
     for requirement in loss.require:
         broken = _python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 
 def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
-    args = [made.name for made in parts.values]
+    args: list[Text] = [made.name for made in parts.values]
     args += [_read(loss, role) for role in parts.roles]
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
@@ -137,18 +139,22 @@ def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
     return CallPlan(parts.function, tuple(args))
 
 
-def _value(value: NetworkValue, outputs: dict[str, str]) -> str:
+def _assigned(name: str, value: Code) -> Code:
+    return using(f"{name} = {value}", *value.uses)
+
+
+def _value(value: NetworkValue, outputs: dict[str, str]) -> Code:
     match value:
         case NetworkCall():
             record = "tensordict" if value.record == "now" else "next_tensordict"
-            return f"{value.network}.{value.variant}({record}, keys.{outputs[value.network]})"
+            return Code(f"{value.network}.{value.variant}({record}, keys.{outputs[value.network]})")
         case Alias():
-            return identifier(value.name)
+            return Code(identifier(value.name))
         case Choice():
             assert value.typed is not None
             chosen = _python(value.typed, "self.")
             then, otherwise = _value(value.then, outputs), _value(value.otherwise, outputs)
-            return f"{then} if {chosen} else {otherwise}"
+            return using(f"{then} if {chosen} else {otherwise}", *then.uses, *chosen.uses, *otherwise.uses)
 
 
 def _records(value: NetworkValue) -> set[str]:
@@ -161,29 +167,26 @@ def _records(value: NetworkValue) -> set[str]:
             return _records(value.then) | _records(value.otherwise)
 
 
-def _read(loss: CheckedLoss, role: LossRole) -> str:
+def _read(loss: CheckedLoss, role: LossRole) -> Code:
     record = "next_tensordict" if role.after else "tensordict"
     text = f"self._read({record}, keys.{role.name}, {literal(role.name)})"
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
-        return text
+        return Code(text)
     values = next(made.name for made in loss.forward if made.network == network.name)
-    return f"action_index({text}, {values}, self.action_space)"
+    return using(f"action_index({text}, {values}, self.action_space)", "action_index")
 
 
-def _metric(loss: CheckedLoss, statement: Statement) -> str:
-    type = loss.types[statement.target]
-    return (
-        f"terms.{statement.name}.mean()"
-        if type.level == "batch"
-        else f"torch.as_tensor(terms.{statement.name})"
-    )
+def _metric(loss: CheckedLoss, statement: Statement) -> Code:
+    if loss.types[statement.target].level == "batch":
+        return Code(f"terms.{statement.name}.mean()")
+    return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 
 def _actions(loss: CheckedLoss) -> bool:
     return any(network.action is not None for network in loss.networks)
 
 
-def _python(condition: Typed, owner: str = "") -> str:
+def _python(condition: Typed, owner: str = "") -> Code:
     """A condition on parameters as a Python expression; they are names, or attributes of `owner`."""
     return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

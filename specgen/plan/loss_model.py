@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specgen.expr.symbols import Key
-from specgen.plan.model import CallPlan, Line
+from specgen.plan.model import CallPlan, Line, Text
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class LossParamPlan:
     """A parameter of the constructor: its keyword, type and default."""
 
     name: str
-    annotation: str
+    annotation: Text
     default: object
 
 
@@ -21,7 +21,7 @@ class LossParamPlan:
 class RefusalPlan:
     """A condition under which the constructor raises a ValueError, and its message, as expressions."""
 
-    condition: str
+    condition: Text
     message: str
 
 
@@ -74,7 +74,7 @@ class LossPlan:
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
-    returns: tuple[tuple[str, str], ...]
+    returns: tuple[tuple[str, Text], ...]
     returned: str
 
     @property

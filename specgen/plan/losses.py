@@ -7,6 +7,7 @@ from dataclasses import replace
 from specgen.check.loss_model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.programs.loss import loss_component
+from specgen.code import Code, named, using
 from specgen.expr import Type
 from specgen.expr.symbols import Key
 from specgen.plan.docs import hanging
@@ -15,6 +16,7 @@ from specgen.plan.items import Item
 from specgen.plan.loss_class import loss_class
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
+from specgen.plan.per_env import param_annotation
 from specgen.plan.typed_keys import data_class
 from specgen.program.program import Program
 
@@ -41,16 +43,19 @@ def _parts(loss: CheckedLoss, terms: Program) -> LossParts:
 
 def _terms_record(loss: CheckedLoss) -> RecordPlan:
     fields = [
-        Field(statement.name, "Tensor", doc="[*batch], before the reduction") for statement in loss.terms
+        Field(statement.name, named("Tensor"), doc="[*batch], before the reduction")
+        for statement in loss.terms
     ]
     for statement in loss.metrics:
         type = loss.types[statement.target]
         fields.append(
-            Field(statement.name, _PYTHON[type.dtype] if type.python else "Tensor", doc="to be logged")
+            Field(statement.name, _PYTHON[type.dtype] if type.python else named("Tensor"), doc="to be logged")
         )
     docs = {role.name: role.doc for role in loss.roles}
     for statement in loss.writes:
-        fields.append(Field(statement.name, "Tensor", doc=_joined("[*batch, 1]", docs[statement.target])))
+        fields.append(
+            Field(statement.name, named("Tensor"), doc=_joined("[*batch, 1]", docs[statement.target]))
+        )
     return RecordPlan(
         f"{loss.name}Terms", ("What the loss is made of, one value per sample.",), tuple(fields)
     )
@@ -61,7 +66,7 @@ def _joined(what: str, doc: str) -> str:
 
 
 def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPlan:
-    annotations = {param.name: param.annotation for param in parts.params}
+    annotations = {param.name: param_annotation(param) for param in parts.params}
     return replace(plan_function(terms, "", annotations).plan, doc=_doc(loss, parts))
 
 
@@ -86,12 +91,15 @@ def _tensor(type: Type) -> str:
 
 
 def _param(param: Parameter) -> str:
-    return param.doc or (f"one of {', '.join(param.choices)}." if param.choices else f"{param.annotation}.")
+    return param.doc or (
+        f"one of {', '.join(param.choices)}." if param.choices else f"{param_annotation(param)}."
+    )
 
 
 def _output(loss: CheckedLoss) -> DataPlan:
-    keys: dict[Key, str] = {(s.name,): 'Float[Tensor, "*batch"]' for s in (*loss.terms, *loss.metrics)}
+    keys: dict[Key, Code] = {(s.name,): _SCALARS for s in (*loss.terms, *loss.metrics)}
     return data_class(f"{loss.name}Output", f"What `{loss.name}` returns.", keys)
 
 
+_SCALARS = using('Float[Tensor, "*batch"]', "Float", "Tensor")
 _PYTHON = {"bool": "bool", "int64": "int", "float32": "float", "float64": "float"}

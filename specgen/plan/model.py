@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specgen.code import Code
+
+Text = str | Code
+"""An expression or annotation: one that reads names of its module says so."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -18,7 +23,7 @@ class Line:
         origin: the declaration path it comes from, printed as a comment above when it changes.
     """
 
-    text: str
+    text: Text
     origin: str | None = None
 
 
@@ -27,8 +32,8 @@ class Argument:
     """`name: annotation = default`."""
 
     name: str
-    annotation: str
-    default: str | None = None
+    annotation: Text
+    default: Text | None = None
 
     @property
     def text(self) -> str:
@@ -38,15 +43,16 @@ class Argument:
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """A function or method."""
+    """A function or method; `uses` are the names of its module that its body reads."""
 
     name: str
     args: tuple[Argument, ...]
-    returns: str
+    returns: Text
     doc: tuple[str, ...]
     body: tuple[Line, ...]
     keyword_only: tuple[Argument, ...] = ()
     method: bool = False
+    uses: frozenset[str] = frozenset()
 
     @property
     def signature(self) -> str:
@@ -63,8 +69,8 @@ class Field:
     """A field of a record, with the line that documents it."""
 
     name: str
-    annotation: str
-    default: str | None = None
+    annotation: Text
+    default: Text | None = None
     doc: str = ""
 
 
@@ -91,7 +97,7 @@ class CallPlan:
     """A call of a pure function as a method writes it: its name, and an expression for each argument."""
 
     function: str
-    args: tuple[str, ...]
+    args: tuple[Text, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ class KeyedType:
     """What a typed tensordict or composite holds under keys: the types of the keys, and of the values."""
 
     keys: tuple[KeyType, ...]
-    value: str
+    value: Text
 
 
 @dataclass(frozen=True)

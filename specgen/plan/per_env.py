@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.model import Parameter
+from specgen.code import Code, named, using, value_code
 from specgen.literals import literal
 from specgen.plan.env_model import ParamPlan
 from specgen.plan.model import Field
 from specgen.plan.short_texts import TORCH_DTYPES
 
 _KEYWORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
+
+
+def param_annotation(param: Parameter) -> Code:
+    """What the constructor takes; ``None`` for an optional one not counted."""
+    if param.entry is not None:
+        return using("ArrayLike" if param.draw is None else "ArrayLike | None", "ArrayLike")
+    if param.kind == "enum":
+        return using(f"Literal[{', '.join(map(literal, param.choices))}]", "Literal")
+    if param.kind == "tensor":
+        return named("ArrayLike")
+    return Code("float" if param.kind == "float64" else param.kind)
 
 
 def record_fields(params: Iterable[Parameter]) -> tuple[Field, ...]:
@@ -21,20 +33,20 @@ def record_fields(params: Iterable[Parameter]) -> tuple[Field, ...]:
 
 def _record_field(param: Parameter) -> Field:
     if param.entry is None:
-        return Field(param.name, param.annotation, literal(param.default), param.doc)
+        return Field(param.name, param_annotation(param), value_code(param.default), param.doc)
     if param.draw is None:
-        return Field(param.name, "Tensor", None, param.doc)
-    return Field(param.name, "Tensor | None", "None", param.doc)
+        return Field(param.name, named("Tensor"), None, param.doc)
+    return Field(param.name, using("Tensor | None", "Tensor"), "None", param.doc)
 
 
 def param_plan(param: Parameter) -> ParamPlan:
     """A parameter, as the constructor of a generated class takes it and reads it into the record."""
     limits = tuple((_KEYWORDS[sign], bound) for sign, bound in param.range)
     if param.entry is None:
-        return ParamPlan(param.name, param.annotation, param.default, limits)
+        return ParamPlan(param.name, param_annotation(param), param.default, limits)
     return ParamPlan(
         param.name,
-        param.annotation,
+        param_annotation(param),
         param.default,
         limits,
         param.entry.spec.dims or (),
@@ -47,7 +59,9 @@ def param_doc(param: Parameter) -> str:
     """A parameter in the `Args:` section of a class."""
     limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
     if param.entry is None:
-        return f"{param.name}: {param.doc or param.annotation} (default {literal(param.default)}{limits})"
+        return (
+            f"{param.name}: {param.doc or param_annotation(param)} (default {literal(param.default)}{limits})"
+        )
     what = "a number, or a tensor that broadcasts to (*batch"
     dims = "".join(f", {size}" for size in param.entry.spec.dims or ())
     start = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 from specgen.check.model import Checked, CheckedEnv, PythonSource
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
+from specgen.code import Code, named, using
 from specgen.plan.data import data_plan
 from specgen.plan.env import consts_record, params_record
 from specgen.plan.env_class import advance_call, environment_plan, reset_call
@@ -19,10 +20,9 @@ from specgen.plan.interface import (
     flag_fields,
 )
 from specgen.plan.items import Item
-from specgen.plan.model import CallPlan
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.python_protocol import protocol_items, setup_params
 from specgen.plan.records import step_records
-from specgen.plan.short_texts import draw_text
 from specgen.plan.spec_text import spec_code
 from specgen.program.program import Input, Program
 
@@ -41,14 +41,11 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     )
     advance = _planned(env, parts.advance, f"One step, by `{_source(env).text}`.")
     interface = EnvInterface(
-        env,
-        root,
-        (*root, *rewards),
-        reset.call,
-        advance.call,
-        None,
-        None,
-        tuple(map(draw_text, reset.draws)),
+        env=env,
+        root=root,
+        next=(*root, *rewards),
+        reset=reset.call,
+        advance=advance.call,
         rewards=env.reward,
         params=env.params,
         extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
@@ -70,10 +67,11 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
     return [*items, reset.plan, advance.plan, plan, *data_plan(interface)], interface
 
 
-def dynamics_type(env: CheckedEnv) -> str:
+def dynamics_type(env: CheckedEnv) -> Code:
     """The type of the user's object behind its boundary."""
     form = "SimulatorDynamics" if _source(env).stateful else "VectorDynamics"
-    return f"{form}[{env.name}Protocol]"
+    protocol = f"{env.name}Protocol"
+    return using(f"{form}[{protocol}]", form, protocol)
 
 
 def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
@@ -84,7 +82,7 @@ def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
         consts: the attribute that holds its constants.
     """
     source = _source(env)
-    fields: dict[str, str | CallPlan] = {
+    fields: dict[str, Text | CallPlan] = {
         "params": _setup_params(env),
         "consts": f"self.{consts}" if env.consts else "",
         "dims": CallPlan(f"{env.name}Dims", ()) if env.dims else "",
@@ -125,8 +123,8 @@ def _planned(env: CheckedEnv, program: Program | None, summary: str) -> Planned:
     assert program is not None
     annotations = {
         "dynamics": dynamics_type(env),
-        "params": f"{env.name}Params",
-        "consts": f"{env.name}Consts",
+        "params": named(f"{env.name}Params"),
+        "consts": named(f"{env.name}Consts"),
     }
     entries = {entry.key: entry for entry in env.entries}
 

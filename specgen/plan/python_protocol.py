@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from specgen.check.model import CheckedEnv, Entry, Parameter, PythonSource
 from specgen.check.programs.python_env import of_class
+from specgen.code import Code, named, using
 from specgen.expr import SpecType, Type
 from specgen.literals import literal
 from specgen.plan.data import annotation
@@ -28,7 +29,8 @@ def setup_params(env: CheckedEnv) -> tuple[Parameter, ...]:
     return tuple(param for param in env.params if param.entry is None)
 
 
-_GENERATOR = "    generator: draw from it; it is on the device of the data."
+_GENERATOR = Argument("generator", using("torch.Generator", "torch"))
+_GENERATOR_DOC = "    generator: draw from it; it is on the device of the data."
 
 
 class _Writer:
@@ -70,16 +72,18 @@ class _Writer:
     def _setup(self) -> Iterable[Field]:
         env = self.env
         if env.differing and setup_params(env):
-            yield Field("params", f"{env.name}SetupParams", doc="The same for all environments.")
+            yield Field("params", named(f"{env.name}SetupParams"), doc="The same for all environments.")
         elif setup_params(env):
-            yield Field("params", f"{env.name}Params", doc="The constructor keywords.")
+            yield Field("params", named(f"{env.name}Params"), doc="The constructor keywords.")
         if env.consts:
-            yield Field("consts", f"{env.name}Consts", doc="The constant tables.")
+            yield Field("consts", named(f"{env.name}Consts"), doc="The constant tables.")
         if env.dims:
-            yield Field("dims", f"{env.name}Dims", doc="The named sizes.")
+            yield Field("dims", named(f"{env.name}Dims"), doc="The named sizes.")
         if not self.stateful:
             yield Field(
-                "device", "torch.device | None", doc="Where the tensors live; None is torch's default."
+                "device",
+                using("torch.device | None", "torch"),
+                doc="Where the tensors live; None is torch's default.",
             )
 
     def _episode_params(self) -> RecordPlan:
@@ -121,40 +125,41 @@ class _Writer:
             told += ["    params: those of the episode; copies on the CPU."] if self._params else []
             first = "Begin a new episode."
         else:
-            args = [Argument("rows", "int"), *self._params, Argument("generator", "torch.Generator")]
-            told = ["    rows: how many.", *self._told_params, _GENERATOR]
+            args = [Argument("rows", "int"), *self._params, _GENERATOR]
+            told = ["    rows: how many.", *self._told_params, _GENERATOR_DOC]
             first = "New episodes, one in each row."
-        return self._method("reset", args, f"{self.env.name}Reset", (first, "", "Args:", *told))
+        return self._method("reset", args, named(f"{self.env.name}Reset"), (first, "", "Args:", *told))
 
     def _step(self) -> FunctionPlan:
         env = self.env
         args = [Argument(e.name, annotation(e.type, self._lead)) for e in env.action]
-        said = [f"{e.name}: {self._text(e.type, e.spec, e.doc)}" for e in env.action]
+        kept = "; a copy on the CPU" if self.stateful else ""
+        said = items_doc(f"{e.name}: {self._text(e.type, e.spec, e.doc, kept)}" for e in env.action)
         first = "One step."
         if self.stateful:
-            told = items_doc(f"{text.removesuffix('.')}; a copy on the CPU." for text in said)
+            told = said
         else:
-            state = Argument("state", f"{env.name}State")
-            args = [state, *args, *self._params, Argument("generator", "torch.Generator")]
+            state = Argument("state", named(f"{env.name}State"))
+            args = [state, *args, *self._params, _GENERATOR]
             told = [
                 "    state: what it returned last, or what a reset has put in its place.",
-                *items_doc(said),
+                *said,
                 *self._told_params,
-                _GENERATOR,
+                _GENERATOR_DOC,
             ]
             first = "One step in each row."
-        return self._method("step", args, f"{env.name}Step", (first, "", "Args:", *told))
+        return self._method("step", args, named(f"{env.name}Step"), (first, "", "Args:", *told))
 
     @property
     def _params(self) -> list[Argument]:
         """The argument that hands over the parameters that differ, if some do."""
-        return [Argument("params", f"{self.env.name}EpisodeParams")] if self.env.differing else []
+        return [Argument("params", named(f"{self.env.name}EpisodeParams"))] if self.env.differing else []
 
     @property
     def _told_params(self) -> list[str]:
         return ["    params: those of each row."] if self.env.differing else []
 
-    def _method(self, name: str, args: list[Argument], returns: str, doc: tuple[str, ...]) -> FunctionPlan:
+    def _method(self, name: str, args: list[Argument], returns: Code, doc: tuple[str, ...]) -> FunctionPlan:
         return FunctionPlan(name, tuple(args), returns, doc, (Line("..."),), method=True)
 
     @property
@@ -176,16 +181,18 @@ class _Writer:
         default = "False" if self.stateful and flag == "truncated" and len(self.env.done) == 1 else None
         text = self._text(type, None, FLAG_DOCS[flag])
         if self.stateful:
-            return Field("_".join((*prefix, flag)), "ArrayLike" if type.dims else "bool", default, text)
+            return Field(
+                "_".join((*prefix, flag)), named("ArrayLike") if type.dims else "bool", default, text
+            )
         return Field("_".join((*prefix, flag)), annotation(type, self._lead), None, text)
 
-    def _annotation(self, type: Type, reward: bool) -> str:
+    def _annotation(self, type: Type, reward: bool) -> Code:
         if not self.stateful:
             return annotation(type, self._lead)
-        return "SupportsFloat" if reward and not type.dims else "ArrayLike"
+        return named("SupportsFloat" if reward and not type.dims else "ArrayLike")
 
-    def _text(self, type: Type, spec: SpecType | None, doc: str) -> str:
+    def _text(self, type: Type, spec: SpecType | None, doc: str, further: str = "") -> str:
         dims = ", ".join(filter(None, [self._lead, *map(str, type.dims or ())]))
         shape = f" [{dims}]" if dims else ""
         text = f"{type.dtype}{shape}{domain_text(spec) if spec is not None else ''}"
-        return f"{text}: {doc}." if doc else f"{text}."
+        return f"{text}{f': {doc}' if doc else ''}{further}."

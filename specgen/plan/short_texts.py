@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.code import Code, using
 from specgen.expr import DrawSite, SpecType
 
 TORCH_DTYPES = {
@@ -16,13 +17,13 @@ TORCH_DTYPES = {
 }
 
 
-def draw_text(site: DrawSite) -> str:
-    """The adapter's call that makes a draw."""
+def draw_text(site: DrawSite) -> Code:
+    """The class's call that makes a draw."""
     dims = f"({', '.join(map(str, site.dims))}{',' if len(site.dims) == 1 else ''})"
     dtype = TORCH_DTYPES[site.dtype]
     if site.kind == "randint":
-        return f"self._randint({site.low}, {site.high}, {dims}, {dtype})"
-    return f"self._{site.kind}({dims}, {dtype})"
+        return using(f"self._randint({site.low}, {site.high}, {dims}, {dtype})", "torch")
+    return using(f"self._{site.kind}({dims}, {dtype})", "torch")
 
 
 def shape_text(batch: str, dims: tuple[int, ...]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from specgen.code import named
+from specgen.expr import Type
 from specgen.expr.symbols import Key
 from specgen.plan.env_model import SpecsPlan
 from specgen.plan.interface import EnvInterface
@@ -18,16 +20,13 @@ def specs_plan(interface: EnvInterface) -> SpecsPlan:
     """The specs of an environment, without batch dimensions, as `_specs` makes them."""
     agents = {group.name: group.size for group in interface.env.groups}
     groups = _groups(interface)
-    flags: dict[str, SpecCode] = {}
-    done: SpecGroup = {}
-    for key, code in groups["done"].items():
-        name = next((name for name, shared in flags.items() if shared == code), None)
-        if name is None:
-            name = "_".join((*key[:-1], "flag"))
-            flags[name] = code
-        done[key] = SpecCode(code.cls, name)
+    flags: dict[Type, tuple[str, SpecCode]] = {}
+    for field in interface.root:
+        if field.flag and field.type not in flags:
+            flags[field.type] = "_".join((*field.key[:-1], "flag")), groups["done"][field.key]
+    done = {field.key: SpecCode(flags[field.type][0]) for field in interface.root if field.flag}
     return SpecsPlan(
-        tuple(flags.items()),
+        tuple(flags.values()),
         composite_code(groups["action"].items(), agents),
         composite_code(groups["observation"].items(), agents),
         tuple(groups["state"]),
@@ -63,7 +62,9 @@ def _groups(interface: EnvInterface) -> dict[str, SpecGroup]:
 
 def spec_types(interface: EnvInterface) -> SpecTypesPlan:
     """What type checkers know of the specs and of the keys that environments name."""
-    classes = {role: {key: code.cls for key, code in g.items()} for role, g in _groups(interface).items()}
+    classes = {
+        role: {key: named(code.cls) for key, code in g.items()} for role, g in _groups(interface).items()
+    }
     bases = {
         "OneAction" if len(classes["action"]) == 1 else "Actions": classes["action"],
         "Observations": classes["observation"],

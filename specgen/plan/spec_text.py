@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specgen.code import Code, needs_math
 from specgen.expr import SpecType, Type
 from specgen.expr.symbols import Key
 from specgen.literals import literal
@@ -16,18 +17,10 @@ _COMPOSITE_KEYWORDS = frozenset({"batch_size", "data_cls", "names", "step_mdp_st
 
 
 @dataclass(frozen=True)
-class SpecCode:
-    """A spec object as code.
+class SpecCode(Code):
+    """A spec object as code: the constructor call, and its class `cls`."""
 
-    Attributes:
-        cls: its class.
-        text: the constructor call.
-        infinite: whether a bound is an infinity.
-    """
-
-    cls: str
-    text: str
-    infinite: bool = False
+    cls: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,8 +62,8 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str | None = None) -
     match spec.kind:
         case "bounded":
             bounds = f"low={number_text(spec.low)}, high={number_text(spec.high)}"
-            infinite = has_infinity((spec.low, spec.high))
-            return SpecCode("Bounded", f"Bounded({bounds}, {rest})", infinite)
+            infinite = needs_math((spec.low, spec.high))
+            return _made("Bounded", bounds, rest, uses=("math",) if infinite else ())
         case "categorical":
             return _made("Categorical", f"{spec.n}", rest)
         case "onehot":
@@ -94,8 +87,8 @@ def flag_code(type: Type) -> SpecCode:
     return _made("Categorical", "2", f"shape={literal((*(type.dims or ()), 1))}", "dtype=torch.bool")
 
 
-def _made(cls: str, *arguments: str) -> SpecCode:
-    return SpecCode(cls, f"{cls}({', '.join(arguments)})")
+def _made(cls: str, *arguments: str, uses: Iterable[str] = ()) -> SpecCode:
+    return SpecCode(f"{cls}({', '.join(arguments)})", frozenset((cls, "torch", *uses)), cls)
 
 
 def composite_code(
@@ -142,13 +135,6 @@ def number_text(value: Any) -> str:
     if value in _LIMITS:
         return _LIMITS[value]
     return literal(value)
-
-
-def has_infinity(value: Any) -> bool:
-    """Whether an infinity is in nested numbers, so that their code reads `math`."""
-    if isinstance(value, (list, tuple)):
-        return any(map(has_infinity, value))
-    return isinstance(value, float) and value in (float("inf"), float("-inf"))
 
 
 _LIMITS = {2**63 - 1: "2**63 - 1", -(2**63): "-(2**63)"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.specs import CheckedSpec
+from specgen.code import named, using
 from specgen.plan.docs import wrapped
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.short_texts import domain_text
@@ -17,8 +18,9 @@ def plan_spec(checked: CheckedSpec) -> FunctionPlan:
     args = "Args:", "    device: where its tensors live; torch's default device if None."
     return FunctionPlan(
         checked.function,
-        (Argument("device", "DEVICE_TYPING | None", "None"),),
-        code.cls,
+        (Argument("device", using("DEVICE_TYPING | None", "DEVICE_TYPING"), "None"),),
+        named(code.cls),
         (*lines, "", f"Its tensors are {contract}.", "", *args),
-        (Line(f"return {code.text}"),),
+        (Line(f"return {code}"),),
+        uses=code.uses,
     )

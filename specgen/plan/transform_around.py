@@ -7,19 +7,26 @@ from dataclasses import dataclass, field
 from specgen.check.model import identifier
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Around, CheckedTransform, Phase
-from specgen.plan.model import Argument, CallPlan, FunctionPlan
+from specgen.code import Code, named, using
+from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.transform_functions import PhaseFunction, around_function
 from specgen.program.torch_text import print_expression
 
-_BASES = {"repeat": "RepeatTransform", "skip": "SkipTransform", "reset_steps": "ResetStepsTransform"}
-_TENSORDICT = "TensorDictBase"
-_METHODS: dict[Phase, tuple[str, tuple[str, ...], str, str]] = {
-    "until": ("_until", ("tensordict", "next_tensordict", NTH), "Iterator[Tensor]", ""),
+_BASES = {
+    "repeat": named("RepeatTransform"),
+    "skip": named("SkipTransform"),
+    "reset_steps": named("ResetStepsTransform"),
+}
+_TENSORDICT = named("TensorDictBase")
+_TENSORS = using("Iterator[Tensor]", "Iterator", "Tensor")
+_COUNTS = using("Iterator[Tensor | int]", "Iterator", "Tensor")
+_METHODS: dict[Phase, tuple[str, tuple[str, ...], Text, str]] = {
+    "until": ("_until", ("tensordict", "next_tensordict", NTH), _TENSORS, ""),
     "fold": ("_fold", ("tensordict", "next_tensordict", "folded", NTH), "None", "folded"),
     "collect": ("_collect", ("tensordict", "next_tensordict", "collected", NTH), "None", "collected"),
     "action": ("_act", ("tensordict", "root", NTH), "None", "root"),
-    "skip": ("_skips", ("tensordict",), "Iterator[Tensor]", ""),
-    "reset_steps": ("_counts", ("tensordict_reset",), "Iterator[Tensor | int]", ""),
+    "skip": ("_skips", ("tensordict",), _TENSORS, ""),
+    "reset_steps": ("_counts", ("tensordict_reset",), _COUNTS, ""),
 }
 """The method of each part: its name, its arguments, what it returns, and the tensordict that it writes into."""
 
@@ -41,7 +48,7 @@ class MethodPlan:
 
     name: str
     args: tuple[Argument, ...]
-    returns: str
+    returns: Text
     rows: str
     fetched: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
@@ -66,9 +73,9 @@ class AroundPlan:
         functions: the pure functions that they call.
     """
 
-    base: str
+    base: Code
     groups: tuple[tuple[str, tuple[str, ...]], ...]
-    count: tuple[str, str] | None
+    count: tuple[str, Code] | None
     methods: tuple[MethodPlan, ...]
     functions: tuple[FunctionPlan, ...] = field(default=())
 
@@ -98,7 +105,7 @@ def _groups(transform: CheckedTransform, around: Around) -> list[tuple[str, tupl
     ]
 
 
-def _count(transform: CheckedTransform, around: Around) -> tuple[str, str] | None:
+def _count(transform: CheckedTransform, around: Around) -> tuple[str, Code] | None:
     if around.count is None:
         return None
     params = {f"transforms.{transform.name}.params.{param.name}" for param in transform.params}
@@ -124,7 +131,7 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
         else:
             fetched.append((identifier(read), _fetched(phase, read, args)))
             passed.append(identifier(read))
-    yields = returns.startswith("Iterator")
+    yields = not target
     return MethodPlan(
         name,
         tuple(Argument(arg, "int" if arg == NTH else _TENSORDICT) for arg in args),

@@ -54,7 +54,8 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
         {},
         lambda given: _input_doc(transform, phase, given),
     )
-    return PhaseFunction(planned.plan, planned.call.args, one.writes, one.when)
+    reads = tuple(data_name(given) for given in planned.args if given is not None)
+    return PhaseFunction(planned.plan, reads, one.writes, one.when)
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CallPlan
+from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.transform_around import AroundPlan
 
 
@@ -12,7 +12,7 @@ from specgen.plan.transform_around import AroundPlan
 class LimitPlan:
     """What must hold of an argument, and the message where it does not, as an expression."""
 
-    condition: str
+    condition: Text
     message: str
 
 
@@ -65,7 +65,7 @@ class BindingPlan:
     suffix: str
     row: str
     role: str
-    args: tuple[str, ...]
+    args: tuple[Text, ...]
     outputs: tuple[OutputKeys, ...]
 
 
@@ -164,7 +164,7 @@ class TransformPlan:
     name: str
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
-    rows: tuple[str, ...]
+    rows: tuple[Text, ...]
     reads: str | None
     groups: tuple[tuple[str, bool, tuple[str, ...]], ...]
     sequential: bool

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
+from specgen.code import Code, needs_math, using, value_code
 from specgen.literals import formatted, literal
 from specgen.plan.model import CallPlan
 from specgen.plan.short_texts import TORCH_DTYPES
@@ -19,11 +20,11 @@ def limits(param: Parameter) -> Iterator[LimitPlan]:
     name = param.name
     value = f"self.{name}" if param.kind == "tensor" else name
     for sign, bound in param.range:
-        limit = literal(bound)
+        limit = value_code(bound)
         holds = f"{value} {sign} {limit}"
         if param.kind == "tensor":
             holds = f"bool(({holds}).all())"
-        yield LimitPlan(holds, formatted(f"{name} must be {sign} {limit}, got ", name))
+        yield LimitPlan(using(holds, *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name))
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Output]]]:
@@ -36,7 +37,7 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Outpu
 
 def spec_like(output: Output, like: str) -> CallPlan:
     """The spec of an output, made from that of the input `like`."""
-    dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
+    dtype = (dtype_code(output.dtype),) if output.dtype else ()
     if output.dtype == "bool":
         return CallPlan("flag_like", (like,))
     if output.interval is not None:
@@ -44,8 +45,14 @@ def spec_like(output: Output, like: str) -> CallPlan:
     return CallPlan("unbounded_like", (like, *dtype))
 
 
-def _number(value: float) -> str:
-    return number_text(int(value) if math.isfinite(value) and value == int(value) else value)
+def dtype_code(dtype: str) -> Code:
+    """A dtype of torch."""
+    return using(TORCH_DTYPES[dtype], "torch")
+
+
+def _number(value: float) -> Code:
+    number = int(value) if math.isfinite(value) and value == int(value) else value
+    return using(number_text(number), *(["math"] if needs_math(number) else []))
 
 
 def key_literal(entry: str) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role
+from specgen.code import named, using, value_code
 from specgen.expr.printer import tuple_text
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
-from specgen.plan.model import Argument, CallPlan, Field, RecordPlan
+from specgen.plan.model import Argument, CallPlan, Field, RecordPlan, Text
+from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
@@ -25,7 +27,7 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
-from specgen.plan.transform_text import by_condition, key_literal, limits, spec_like
+from specgen.plan.transform_text import by_condition, dtype_code, key_literal, limits, spec_like
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -63,9 +65,10 @@ class _Planner:
     # ----------------------------------------------------------------- records
 
     def _record(self, role: Role, suffix: str, doc: str) -> RecordPlan:
-        fields = [Field(role.name, "NestedKey", doc=role.doc)]
+        fields = [Field(role.name, named("NestedKey"), doc=role.doc)]
         fields += [
-            Field(output.name, "NestedKey", doc=output.doc) for output in self.transform.outputs_of(role)
+            Field(output.name, named("NestedKey"), doc=output.doc)
+            for output in self.transform.outputs_of(role)
         ]
         return RecordPlan(f"{self.name}{suffix}", (doc,), tuple(fields))
 
@@ -81,7 +84,7 @@ class _Planner:
             doc=transform_doc(transform),
             init_doc=transform_init_doc(transform),
             rows=tuple(
-                self._row(role) if role is not None else "tuple[NestedKey, ...]"
+                self._row(role) if role is not None else using("tuple[NestedKey, ...]", "NestedKey")
                 for role in (self.forward, *([self.backward] if self.backward is not None else []))
             ),
             reads=self.forward.name if self.forward is not None and not self.forward.structural else None,
@@ -144,29 +147,30 @@ class _Planner:
         if _names_keys(name):
             role = self.backward if name.endswith("_inv") else self.forward
             if name == "in_keys" and role is not None and role.required:
-                return Argument(name, "Sequence[NestedKey]")
-            return Argument(name, "Sequence[NestedKey] | None", "None")
+                return Argument(name, using("Sequence[NestedKey]", "Sequence", "NestedKey"))
+            return Argument(name, using("Sequence[NestedKey] | None", "Sequence", "NestedKey"), "None")
         for output in self.transform.outputs:
             if output.keyword == name:
                 return Argument(name, "str", literal(output.key))
         param = self.transform.param(name)
-        annotation = "ArrayLike" if param.kind == "tensor" else param.kind
+        annotation = param_annotation(param)
         if param.optional:
-            return Argument(
-                name, f"{annotation} | None", "None" if param.default is None else literal(param.default)
-            )
-        return Argument(name, annotation, None if param.required else literal(param.default))
+            optional = using(f"{annotation} | None", *annotation.uses)
+            return Argument(name, optional, value_code(param.default))
+        return Argument(name, annotation, None if param.required else value_code(param.default))
 
     # -------------------------------------------------------------------- keys
 
     def _binding(self, role: Role) -> BindingPlan:
         suffix = "_inv" if role.inverse else ""
-        args = [
+        args: list[Text] = [
             "env",
             "None" if role.structural else f"self._in_keys{suffix}",
             tuple_text(key_literal(entry) for entry in role.default),
-            tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes),
-            *(["INPUTS"] if role.inverse else []),
+            using(
+                tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes), *(["torch"] if role.dtypes else [])
+            ),
+            *([named("INPUTS")] if role.inverse else []),
         ]
         outputs = tuple(
             OutputKeys(
@@ -202,13 +206,13 @@ class _Planner:
         output = next(output for output in self.transform.outputs if not output.inverse)
         spec = spec_like(output, "spec")
         if output.monotone and output.dtype != "bool":
-            dtype = (TORCH_DTYPES[output.dtype],) if output.dtype else ()
+            dtype = (dtype_code(output.dtype),) if output.dtype else ()
             spec = CallPlan("mapped_like", ("spec", "self._apply_transform", *dtype))
         return self._tensor_map(self.functions["map"][0], self.forward.name, spec)
 
     def _inverse(self, role: Role) -> MapPlan:
         output = next(self.transform.outputs_of(role))
-        dtype = TORCH_DTYPES[output.dtype] if output.dtype else "spec.dtype"
+        dtype = dtype_code(output.dtype) if output.dtype else "spec.dtype"
         expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
         cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
         cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from specgen.code import Code, named
 from specgen.expr.symbols import Key
 from specgen.plan.model import DataPlan, KeyedType, KeyType
 
@@ -26,7 +27,7 @@ def key_types(keys: Iterable[Key]) -> tuple[KeyType, ...]:
 
 
 def data_class(
-    name: str, doc: str, tensors: Mapping[Key, str], parts: Mapping[Key, str] | None = None
+    name: str, doc: str, tensors: Mapping[Key, Code], parts: Mapping[Key, Code] | None = None
 ) -> DataPlan:
     """A tensordict type that knows its keys, which at run time is another name of `TensorDict`.
 
@@ -43,25 +44,25 @@ def data_class(
     if len(by_tensor) > room:
         kept = dict(list(by_tensor.items())[: room - 1])
         rest = [key for type, keys in by_tensor.items() if type not in kept for key in keys]
-        by_tensor = {**kept, "Tensor": rest}
+        by_tensor = {**kept, named("Tensor"): rest}
     keys = [*tensors, *parts]
     top = {key[0] for key in keys if len(key) == 1}
     within = dict.fromkeys(part for key in keys for part in key if part not in top)
     return DataPlan(name, doc, tuple(within), _keyed({**by_tensor, **by_part}))
 
 
-def composite_types(specs: Mapping[Key, str]) -> tuple[KeyedType, ...]:
+def composite_types(specs: Mapping[Key, Code]) -> tuple[KeyedType, ...]:
     """The classes of the specs in a composite, by key; its groups are composites."""
     groups = dict.fromkeys(key[:end] for key in specs for end in range(1, len(key)))
-    return _keyed(_by_type({**specs, **dict.fromkeys(groups, "Composite")}))
+    return _keyed(_by_type({**specs, **dict.fromkeys(groups, named("Composite"))}))
 
 
-def _by_type(types: Mapping[Key, str]) -> dict[str, list[Key]]:
-    found: dict[str, list[Key]] = {}
+def _by_type(types: Mapping[Key, Code]) -> dict[Code, list[Key]]:
+    found: dict[Code, list[Key]] = {}
     for key, type in types.items():
         found.setdefault(type, []).append(key)
     return found
 
 
-def _keyed(by_type: Mapping[str, Iterable[Key]]) -> tuple[KeyedType, ...]:
+def _keyed(by_type: Mapping[Code, Iterable[Key]]) -> tuple[KeyedType, ...]:
     return tuple(KeyedType(key_types(keys), type) for type, keys in by_type.items())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from specgen.expr import Symbol, Typed
+from specgen.expr.printer import FunctionTexts
 from specgen.program.program import Assign, Carried, Region, Statement
 from specgen.program.walk import read, reads, reads_symbol, store, symbols_read, targets, where
 
@@ -18,6 +19,7 @@ class FunctionPrinter:
     Attributes:
         names: The names of values; those of the region are added.
         forced: Names that values of a region must get: what a loop carries on keeps its name.
+        texts: What its expressions share.
         expr: Prints an expression.
         block: Prints statements as an indented block.
         new_name: A name that nothing has, for a symbol.
@@ -27,6 +29,7 @@ class FunctionPrinter:
 
     names: dict[Symbol, str]
     forced: dict[Symbol, str]
+    texts: FunctionTexts
     expr: Callable[[Typed], str]
     block: Callable[[Sequence[Statement]], str]
     new_name: Callable[[Symbol], str]
@@ -38,7 +41,7 @@ def region_lines(region: Region, printer: FunctionPrinter) -> list[str]:
     """The statements of a region, each perhaps of several lines."""
     match region.kind:
         case "no_grad":
-            lines = [f"with torch.no_grad():{printer.block(region.body)}"]
+            lines = [f"with {printer.texts.call('torch.no_grad').text}:{printer.block(region.body)}"]
             printer.names.update((outer, printer.names[inner]) for outer, inner in region.results)
             return lines
         case "repeat":
@@ -80,7 +83,8 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
     for outer, inner in region.results:
         alike = next((whole[one] for one, _ in region.over if one.type == outer.type), None)
         name = printer.new_name(outer) if alike is not None else printer.unused(f"{outer.name}_of_each")
-        lines.append(f"{name} = torch.empty_like({alike})" if alike is not None else f"{name} = []")
+        begin = "[]" if alike is None else printer.texts.call("torch.empty_like", alike).text
+        lines.append(f"{name} = {begin}")
         places.append((inner, name, alike is not None))
     names.update((inner, f"{whole[outer]}[{time}]") for outer, inner in region.over)
     _keep_names(region, printer)
@@ -95,7 +99,8 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
         names[outer] = name
         if not has_place:
             names[outer] = printer.new_name(outer)
-            lines.append(f"{names[outer]} = torch.stack({name}{'[::-1]' if region.backward else ''})")
+            stacked = printer.texts.call("torch.stack", f"{name}{'[::-1]' if region.backward else ''}")
+            lines.append(f"{names[outer]} = {stacked.text}")
     return lines
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeGuard, cast
 
+from specgen.code import Code, named, using
 from specgen.expr import Binding, Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.printer import BatchShapes, dtype_text, full_like_text
+from specgen.expr.printer import FunctionTexts
 from specgen.program.names import numbered
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
@@ -35,7 +36,7 @@ class PrintedArgument:
     """An argument: its name, its type, and the input that it is (None for a record of several)."""
 
     name: str
-    annotation: str
+    annotation: Code
     input: Input | None = None
 
 
@@ -49,38 +50,41 @@ class PrintedFunction:
         keyword_only: Its arguments behind `*`.
         lines: Its body.
         returns: What it returns.
+        uses: The names of its module that its body reads.
     """
 
     name: str
     args: tuple[PrintedArgument, ...]
     keyword_only: tuple[PrintedArgument, ...]
     lines: tuple[PrintedLine, ...]
-    returns: str
+    returns: Code
+    uses: frozenset[str]
 
 
 @verified()
-def print_function(program: Program, annotations: Mapping[str, str] | None = None) -> PrintedFunction:
+def print_function(program: Program, annotations: Mapping[str, Code] | None = None) -> PrintedFunction:
     """A program as a readable torch function, for any leading batch dimensions.
 
     Args:
         program: what is printed. Parameters of losses (programs with terms) become keywords.
         annotations: types of arguments that are no tensors, by name.
     """
-    printer = _Printer(program, annotations or {}, BatchShapes())
+    printer = _Printer(program, annotations or {}, FunctionTexts())
     function = printer.function()
-    several = [tensor for tensor, count in printer.shapes.reads.items() if count > 1]
+    several = [tensor for tensor, count in printer.texts.shape_reads.items() if count > 1]
     given = {argument.name for argument in function.args}
     if len(several) != 1 or several[0] not in given or "batch" in printer.taken:
         return function
     # Printed again, with a name for the one batch shape that several statements read.
-    printer = _Printer(program, annotations or {}, BatchShapes({several[0]: "batch"}))
+    printer = _Printer(program, annotations or {}, FunctionTexts({several[0]: "batch"}))
     function = printer.function()
     return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
 
 
-def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> str:
+def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> Code:
     """One expression by itself; `name` is the text that reads a symbol."""
-    return to_torch(_with_names(expr, name))
+    texts = FunctionTexts()
+    return using(to_torch(_with_names(expr, name), texts=texts), *texts.uses)
 
 
 def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
@@ -91,13 +95,13 @@ def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
 
 
 class _Printer:
-    def __init__(self, program: Program, annotations: Mapping[str, str], shapes: BatchShapes) -> None:
+    def __init__(self, program: Program, annotations: Mapping[str, Code], texts: FunctionTexts) -> None:
         self.program = program
-        self.shapes = shapes
+        self.texts = texts
         self.annotations = annotations
         self.names: dict[Symbol, str] = {}
         self.forced: dict[Symbol, str] = {}
-        self.taken: set[str] = {*RECORDS, *shapes.names.values()}
+        self.taken: set[str] = {*RECORDS, *texts.shape_names.values()}
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
@@ -128,9 +132,10 @@ class _Printer:
                 self._statement(statement)
         else:
             self.lines.append(PrintedLine(self._return()))
-        several = f"tuple[{', '.join('Tensor' for _ in program.outputs)}]"
-        returns = program.record or ("Tensor" if single else several)
-        return PrintedFunction(program.name, args, keywords, tuple(self.lines), returns)
+        several = using(f"tuple[{', '.join('Tensor' for _ in program.outputs)}]", "Tensor")
+        returns = named(program.record or "Tensor") if program.record or single else several
+        uses = frozenset(self.texts.uses)
+        return PrintedFunction(program.name, args, keywords, tuple(self.lines), returns, uses)
 
     # names -----------------------------------------------------------------------------------------
 
@@ -174,7 +179,7 @@ class _Printer:
     def shape_of(self, tensor: str) -> str:
         """The text of an input's batch shape."""
         type = next(symbol.type for symbol, name in self.names.items() if name == tensor)
-        return BatchShapes().text(tensor, type.rank + type.col)
+        return FunctionTexts().batch_shape(tensor, type.rank + type.col)
 
     # statements ------------------------------------------------------------------------------------
 
@@ -226,8 +231,9 @@ class _Printer:
                 records.add(record)
                 texts.append(record)
         texts += [f"{name}={self._expr(value)}" for name, value in call.named]
-        receiver = "" if callee.receiver is None else f"{self.names[callee.receiver]}."
-        return f"{receiver}{callee.name}({', '.join(texts)})"
+        if callee.receiver is None:
+            return self.texts.call(callee.name, *texts).text
+        return f"{self.names[callee.receiver]}.{callee.name}({', '.join(texts)})"
 
     def _call(self, call: Call) -> None:
         callee, text = call.callee, self._call_text(call)
@@ -235,6 +241,8 @@ class _Printer:
             made = self._unused(call.called)
             for target, field in zip(call.targets, call.fields, strict=True):
                 self.names[target] = f"{made}.{field}"
+            if callee.record:
+                self.texts.uses.add(callee.record)
             typed = f"{made}: {callee.record}" if callee.record else made
             self.lines.append(PrintedLine(f"{typed} = {text}", call.origin))
             return
@@ -246,7 +254,14 @@ class _Printer:
 
     def _region(self, region: Region) -> None:
         printer = FunctionPrinter(
-            self.names, self.forced, self._expr, self._block, self._new_name, self._unused, self._is_free
+            self.names,
+            self.forced,
+            self.texts,
+            self._expr,
+            self._block,
+            self._new_name,
+            self._unused,
+            self._is_free,
         )
         self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, printer)]
 
@@ -278,7 +293,7 @@ class _Printer:
         if program.record is None:
             return f"return {', '.join(texts)}"
         pairs = (f"{output.name}={text}" for output, text in zip(program.outputs, texts, strict=True))
-        return f"return {program.record}({', '.join(pairs)})"
+        return f"return {self.texts.call(program.record, *pairs).text}"
 
     # expressions -----------------------------------------------------------------------------------
 
@@ -287,11 +302,11 @@ class _Printer:
             return self._stored(expr)
         if expr.op == "place":
             value, like = expr.args
-            return to_torch(self._named(value), like=self._binding(like), shapes=self.shapes)
+            return to_torch(self._named(value), like=self._binding(like), texts=self.texts)
         if expr.op == "record":
             names = cast("tuple[str, ...]", expr.options["fields"])
             pairs = (f"{name}={self._expr(arg)}" for name, arg in zip(names, expr.args, strict=True))
-            return f"{expr.options['name']}({', '.join(pairs)})"
+            return self.texts.call(str(expr.options["name"]), *pairs).text
         if expr.op == "copy":
             return f"{self._expr(expr.args[0])}.clone()"
         if expr.op == "given_or":
@@ -300,7 +315,7 @@ class _Printer:
             if drawn.op == "where" and drawn.args[0].type.python:
                 otherwise = f"({otherwise})"  # a conditional expression itself
             return f"{otherwise} if {given} is None else {given}.clone()"
-        return to_torch(self._named(expr), col=expr.type.col, shapes=self.shapes)
+        return to_torch(self._named(expr), col=expr.type.col, texts=self.texts)
 
     def _stored(self, expr: Typed) -> str:
         value, *rest = expr.args
@@ -309,17 +324,18 @@ class _Printer:
         inner = self._named(value)
         if kind.dims is None:
             return self._stored_like_key(value, inner, kind, like)
-        return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, shapes=self.shapes)
+        return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, texts=self.texts)
 
     def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Binding | None) -> str:
         """A value for whatever shape its key will have: its own, or that of the tensor that stands for the key."""
         if value.type.level == "batch":
-            return to_torch(inner, cast=kind.dtype)
-        text = to_torch(inner)
+            return to_torch(inner, cast=kind.dtype, texts=self.texts)
+        text = to_torch(inner, texts=self.texts)
         assert like is not None, f"{self.program.name}: no tensor tells the shape of {text}"
         if value.type.level == "const":
             return f"{text}.expand_as({like.text})"
-        return full_like_text(like.text, text, "" if is_abstract(kind.dtype) else dtype_text(kind.dtype))
+        dtype = None if is_abstract(kind.dtype) else kind.dtype
+        return self.texts.full_like(like.text, text, dtype).text
 
     def _named(self, expr: Typed) -> Typed:
         return _with_names(expr, self.names.__getitem__)
@@ -333,7 +349,7 @@ def _alike(one: Type, other: Type) -> bool:
     return (one.dims, one.col) == (other.dims, other.col)
 
 
-def _annotation(one: Input) -> str:
+def _annotation(one: Input) -> Code:
     if one.kind == "function":
-        return "Callable[[Tensor], Tensor]"
-    return _PYTHON_TYPES[one.symbol.type.dtype] if one.symbol.type.python else "Tensor"
+        return using("Callable[[Tensor], Tensor]", "Callable", "Tensor")
+    return Code(_PYTHON_TYPES[one.symbol.type.dtype]) if one.symbol.type.python else named("Tensor")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import math
 import random
 import types
@@ -19,6 +21,7 @@ from specgen_runtime import functional
 from specgen.expr import Binding, Typed, to_torch
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.interpret import interpret
+from specgen.expr.printer import FunctionTexts
 from tests.expr.generate import Generator
 from tests.expr.leaves import DIMS, FUNCTIONS, KINDS, names
 from tests.expr.makers import MAKERS
@@ -79,7 +82,11 @@ def _check(text: str, seed: int) -> None:
     kind = node.type
     rng = np.random.default_rng(seed)
     like = SCOPE["f_0"]
-    printed = to_torch(node, cast=kind.dtype, dims=kind.dims, like=like)
+    texts = FunctionTexts()
+    printed = to_torch(node, cast=kind.dtype, dims=kind.dims, like=like, texts=texts)
+    read = {part.id for part in ast.walk(ast.parse(printed)) if isinstance(part, ast.Name)}
+    own = {leaf.text for leaf in _leaves(node)} | {site.name for site in node.draws} | {"f_0", "params"}
+    assert read - own - set(dir(builtins)) == texts.uses - set(dir(builtins)), printed
     plain = to_torch(node)
     for batch in BATCHES:
         stored = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import math
 from collections import namedtuple
 from collections.abc import Mapping
@@ -13,15 +15,17 @@ from specgen_runtime import functional
 from specgen_runtime.objectives import distance_loss
 from torch import Tensor
 
+from specgen.code import Code
 from specgen.emit.format import format_python
 from specgen.program.program import Call, Program, Region
-from specgen.program.torch_text import print_function
+from specgen.program.torch_text import PrintedFunction, print_function
 from specgen.program.verify import verify
 
 
 def text_of(program: Program, **annotations: str) -> str:
     """A program as the text of a formatted function; `annotations` are types of arguments that are no tensors."""
-    printed = print_function(verify(program), annotations)
+    printed = print_function(verify(program), {name: Code(text) for name, text in annotations.items()})
+    assert_uses_are_told(printed)
     args = [f"{argument.name}: {argument.annotation}" for argument in printed.args]
     if printed.keyword_only:
         args += ["*", *(f"{one.name}: {one.annotation}" for one in printed.keyword_only)]
@@ -33,6 +37,15 @@ def text_of(program: Program, **annotations: str) -> str:
             last = line.origin
         lines += [f"    {part}" for part in line.text.split("\n")]
     return format_python({"printed.py": "\n".join(lines) + "\n"})["printed.py"].strip()
+
+
+def assert_uses_are_told(printed: PrintedFunction) -> None:
+    """The body of a printed function reads what it says of its module, and nothing else."""
+    body = ast.parse("\n".join(line.text for line in printed.lines))
+    names = [node for node in ast.walk(body) if isinstance(node, ast.Name)]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    own |= {argument.name for argument in (*printed.args, *printed.keyword_only)} | set(dir(builtins))
+    assert {node.id for node in names} - own == printed.uses - own, printed.name
 
 
 def namespace(*programs: Program, **names: Any) -> dict[str, Any]:

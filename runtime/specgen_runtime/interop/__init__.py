@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms import Transform
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "to_gymnasium",
     "to_sb3",
     "to_torchrl",
+    "transform_to_torchrl",
 ]
 
 
@@ -91,6 +93,24 @@ def spec_from_torchrl(spec: Any) -> TensorSpec:
     from specgen_runtime.interop.torchrl_specs import spec_from_torchrl as convert
 
     return convert(spec)
+
+
+def transform_to_torchrl(transform: Transform) -> Any:
+    """Return a `torchrl.envs.Transform` around a transform, for TorchRL's replay buffers.
+
+    Data pass through `inv` when they are added or extended, and through `forward` when they are sampled. A transform
+    that only has a `forward` can be given to a buffer as it is. The wrapped transform is the attribute `wrapped`.
+
+    Args:
+        transform: any transform or chain. In environments it has no place: convert a `TransformedEnv` by `to_torchrl`.
+
+    Raises:
+        ImportError: TorchRL is not installed (extra `peers`).
+        TypeError: it is not a `Transform`.
+    """
+    from specgen_runtime.interop.torchrl_transform import transform_to_torchrl as convert
+
+    return convert(transform)
 
 
 def to_gymnasium(

@@ -7,10 +7,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.transforms.dispatch import call_with
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
+from specgen_runtime.transforms.offline import map_moments
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -173,22 +175,28 @@ class Transform(nn.Module):
             return tensordict
         return self._inverse_map(tensordict, tolerant=True)
 
-    def forward(self, tensordict: TensorDictBase | None = None, **tensors: Tensor) -> Any:
-        """Transform data from elsewhere, such as a replay buffer.
+    def forward(self, *data: Any, **tensors: Any) -> Any:
+        """Transform data from elsewhere, such as a replay buffer; entries under ``"next"`` as those at the root.
 
         Args:
-            tensordict: the data; modified and returned.
-            tensors: instead of a tensordict, the inputs under their key's name (nested keys joined by ``_``).
+            data: a tensordict, modified and returned; or tensors, in the order of `in_keys`.
+            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
 
         Returns:
-            The tensordict; for inputs by keyword, the outputs (one tensor, or a tuple).
+            The tensordict; for tensors the outputs (one tensor, or a tuple).
+
+        Raises:
+            TypeError: for keywords that are no input's name.
+            KeyError: for a tensordict without an input.
         """
-        if tensordict is None:
-            return self._by_keyword(tensors, self.in_keys, self.out_keys, self._offline)
-        return self._offline(tensordict)
+        return call_with(
+            type(self).__name__, self._offline, lambda: (self.in_keys, self.out_keys), data, tensors
+        )
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict, self._missing_tolerance)
+        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
+            self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
+        return tensordict
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         for in_key, out_key in self._pairs():
@@ -222,40 +230,36 @@ class Transform(nn.Module):
                 tensordict.set(in_key, self._inv_apply_transform(value))
         return tensordict
 
-    def inv(self, tensordict: TensorDictBase | None = None, **tensors: Tensor) -> Any:
+    def inv(self, *data: Any, **tensors: Any) -> Any:
         """Turn what the policy wrote into what the environment takes, without touching the input.
 
         Args:
-            tensordict: the data.
-            tensors: instead of a tensordict, the inputs under their key's name (nested keys joined by ``_``).
+            data: a tensordict, or tensors in the order of `out_keys_inv`.
+            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
 
         Returns:
-            A new tensordict; for inputs by keyword, the outputs (one tensor, or a tuple).
-        """
-        if tensordict is None:
-            return self._by_keyword(tensors, self.out_keys_inv, self.in_keys_inv, self._inv_call)
-        return self._inv_call(tensordict.clone(recurse=False))
+            A new tensordict; for tensors the outputs (one tensor, or a tuple).
 
-    def _by_keyword(
-        self, tensors: dict[str, Tensor], in_keys: list[NestedKey], out_keys: list[NestedKey], run: Any
-    ) -> Tensor | tuple[Tensor, ...]:
-        names = {"_".join(as_tuple(key)): key for key in in_keys}
-        unknown = [name for name in tensors if name not in names]
-        if unknown or not tensors:
-            raise TypeError(
-                f"{type(self).__name__} takes a tensordict or the keywords {', '.join(names) or '(none)'}, "
-                f"got {', '.join(map(repr, unknown)) or 'nothing'}"
-            )
-        data = TensorDict({names[name]: value for name, value in tensors.items()}, [])
-        result = run(data)
-        outputs = tuple(result.get(key) for key in out_keys)
-        return outputs[0] if len(outputs) == 1 else outputs
+        Raises:
+            TypeError: for keywords that are no input's name.
+            KeyError: for a tensordict without an input.
+        """
+
+        def run(tensordict: TensorDictBase) -> TensorDictBase:
+            return self._inv_call(tensordict.clone(recurse=False))
+
+        return call_with(
+            type(self).__name__, run, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors
+        )
 
     def init(self, tensordict: TensorDictBase) -> None:
         """Prepare for data like `tensordict`."""
 
     def close(self) -> None:
         """Release what the transform holds."""
+
+    def dump(self, **kwargs: Any) -> None:
+        """Write out what the transform has recorded; most record nothing."""
 
     # ----------------------------------------------------------------- specs
 
@@ -359,6 +363,15 @@ class Transform(nn.Module):
         if self.__dict__["_parent"] is None and (container := self.container) is not None:
             self.__dict__["_parent"] = container._upstream_of(self)
         return self.__dict__["_parent"]  # type: ignore[no-any-return]
+
+    @property
+    def collector(self) -> Any:
+        """The collector that runs the environment which this transform is part of, if there is one.
+
+        It is not known in the processes of a `ParallelEnv`, and of no environment behind `RayEnv`.
+        """
+        container = self.container
+        return None if container is None else container.collector
 
     def clone(self) -> Self:
         """A copy that is part of no environment; parameters and buffers are shared."""

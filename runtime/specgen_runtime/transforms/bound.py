@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Generic, Self
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 from typing_extensions import TypeVar
 
+from specgen_runtime.envs.keys import leaf_name
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import done_sets, leaf_keys, normal, private_key
+from specgen_runtime.transforms.keys import as_tuple, done_sets, is_private, leaf_keys, private_key, root_most
+from specgen_runtime.transforms.offline import moment_keys
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         _recalls: the fields of a record whose value before the step is read.
         _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
+        _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
     _reads: tuple[str, ...] = ()
@@ -53,12 +57,12 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _recalls: tuple[str, ...] = ()
     _carries: tuple[str, ...] = ()
     _flags: tuple[str, ...] = ()
+    _sequential: bool = False
 
     _bound: list[Row] | None
     _bound_inv: list[InverseRow] | None
     _private: Mapping[NestedKey, NestedKey]
-    _sample: TensorDictBase | None
-    _scanned: TensorDictBase | None
+    _data: TensorDictBase | None
     _added_cache: dict[NestedKey, TensorSpec] | None
 
     def __init__(
@@ -71,7 +75,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         if in_keys is not None and in_keys_inv is None:
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self._bound = self._bound_inv = self._sample = self._scanned = self._added_cache = None
+        self._bound = self._bound_inv = self._data = self._added_cache = None
         self._private = {}
 
     # ------------------------------------------------------------------ keys
@@ -197,12 +201,14 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self, env: EnvBase | None, group: str, dtypes: Collection[torch.dtype]
     ) -> list[NestedKey]:
         if env is None:
+            if self._data is not None and not self._sequential:
+                present = moment_keys(self._data).items()
+                return [key for key, dtype in present if dtype in dtypes and not is_private(key)]
             if group in ("reward", "done"):
                 # What these keys are called where nobody says otherwise.
-                return [group] if self._scanned is None or group in self._scanned.keys() else []  # noqa: SIM118
-            if self._scanned is not None:
-                entries = self._scanned.items(True, True)
-                return [normal(key) for key, value in entries if value.dtype in dtypes]
+                named = {} if self._data is None else moment_keys(self._data)
+                found = [key for key, dtype in named.items() if leaf_name(key) == group and dtype in dtypes]
+                return (root_most(found) if group == "done" else found) or [group]
             raise RuntimeError(
                 f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
                 "pass its keys, or put it in a TransformedEnv"
@@ -234,7 +240,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             RuntimeError: if there is neither an environment nor data to tell it from.
         """
         if (env := self.parent) is None:
-            return self._sampled_spec(key)
+            return self._recorded_spec(key)
         for group in groups:
             spec = _group(env, group)
             if key in leaf_keys(spec):
@@ -244,12 +250,15 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
         )
 
-    def _sampled_spec(self, key: NestedKey) -> TensorSpec:
-        value = None if self._sample is None else self._sample.get(key, None)
-        if value is None:
+    def _recorded_spec(self, key: NestedKey) -> TensorSpec:
+        if self._data is None:
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"
             )
+        value: Tensor | None = self._data.get(("next", *as_tuple(key)), None)
+        if value is None:
+            value = self._read(self._data, key)
+            assert value is not None  # `_read` raises when it may not be missing
         return Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
 
     # ------------------------------------------------------------- container
@@ -274,9 +283,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(
-            _bound=None, _bound_inv=None, _private={}, _sample=None, _scanned=None, _added_cache=None
-        )
+        self.__dict__.update(_bound=None, _bound_inv=None, _private={}, _data=None, _added_cache=None)
 
     def clone(self) -> Self:
         """A copy that is part of no environment; parameters and buffers are shared."""

@@ -12,6 +12,7 @@ from torch import nn
 
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
+from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.specs import Composite
@@ -82,7 +83,7 @@ class Compose(Transform):
             IndexError: if `index` is not within the chain or at its end.
         """
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"index {index} is outside a chain of {len(self)} transforms")
+            raise IndexError(f"index {index} is out of range for a chain of {len(self)} transforms")
         position = index + len(self) if index < 0 else index
         entry = as_transform(transform)
         # Exactly Compose: a subclass may do more than pass things on, so it stays whole.
@@ -105,7 +106,7 @@ class Compose(Transform):
 
     def _position(self, index: int) -> int:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is outside a chain of {len(self)} transforms")
+            raise IndexError(f"index {index} is out of range for a chain of {len(self)} transforms")
         return index % len(self)
 
     def _changed(self) -> None:
@@ -114,6 +115,28 @@ class Compose(Transform):
             container.empty_cache()
         else:
             self.empty_cache()
+
+    # -------------------------------------------------------------------- keys
+
+    @property  # type: ignore[misc]  # they follow from the transforms
+    def in_keys(self) -> list[NestedKey]:
+        """The entries that are read from outside: before a transform of this chain writes them."""
+        return _from_outside([(entry.in_keys, entry.out_keys) for entry in self])
+
+    @property  # type: ignore[misc]  # they follow from the transforms
+    def out_keys(self) -> list[NestedKey]:
+        """The entries that are written by one of the transforms."""
+        return list(dict.fromkeys(key for entry in self for key in entry.out_keys))
+
+    @property  # type: ignore[misc]  # they follow from the transforms
+    def in_keys_inv(self) -> list[NestedKey]:
+        """The entries that are written on the way in."""
+        return list(dict.fromkeys(key for entry in reversed(list(self)) for key in entry.in_keys_inv))
+
+    @property  # type: ignore[misc]  # they follow from the transforms
+    def out_keys_inv(self) -> list[NestedKey]:
+        """The entries that are read on the way in: before a later transform of this chain writes them."""
+        return _from_outside([(entry.out_keys_inv, entry.in_keys_inv) for entry in reversed(list(self))])
 
     # ----------------------------------------------------------------- moments
 
@@ -147,14 +170,6 @@ class Compose(Transform):
             tensordict = entry(tensordict)
         return tensordict
 
-    def forward(self, tensordict: TensorDictBase | None = None, **tensors: torch.Tensor) -> Any:
-        """Transform data from elsewhere, through each transform in turn; see `Transform.forward`."""
-        if tensordict is None:
-            raise TypeError(
-                "a chain takes a tensordict: what its keywords would be depends on every transform in it"
-            )
-        return self._offline(tensordict)
-
     def init(self, tensordict: TensorDictBase) -> None:
         """Prepare each transform for data like `tensordict`."""
         for entry in self:
@@ -164,6 +179,11 @@ class Compose(Transform):
         """Release what the transforms hold."""
         for entry in self:
             entry.close()
+
+    def dump(self, **kwargs: Any) -> None:
+        """Write out what each transform has recorded."""
+        for entry in self:
+            entry.dump(**kwargs)
 
     # ------------------------------------------------------------------- specs
 
@@ -254,3 +274,13 @@ class Compose(Transform):
 def leaves(transform: Transform) -> tuple[Transform, ...]:
     """The transforms of a chain in order; any other transform is its own only leaf."""
     return tuple(transform) if type(transform) is Compose else (transform,)
+
+
+def _from_outside(steps: Iterable[tuple[list[NestedKey], list[NestedKey]]]) -> list[NestedKey]:
+    """What steps in a row read, as pairs of the keys that each reads and writes, before one of them has written it."""
+    found: dict[NestedKey, None] = {}
+    written: set[NestedKey] = set()
+    for reads, writes in steps:
+        found.update(dict.fromkeys(key for key in reads if key not in written))
+        written.update(writes)
+    return list(found)

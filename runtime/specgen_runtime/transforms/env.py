@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -15,20 +16,12 @@ from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
-from specgen_runtime.transforms.flags import FlagSet, flag_sets
 from specgen_runtime.transforms.function import TransformLike, as_transform
-from specgen_runtime.transforms.keys import is_private, private_key, subspec
+from specgen_runtime.transforms.keys import subspec
 from specgen_runtime.transforms.parts import InnerEnv, parts_of
-from specgen_runtime.typing import NestedKey
+from specgen_runtime.transforms.stages import Stages
 
 __all__ = ["TransformedEnv"]
-
-
-class _Stage(NamedTuple):
-    """The specs between two transforms."""
-
-    inputs: Composite
-    outputs: Composite
 
 
 class TransformedEnv(EnvBase[TensorDict]):
@@ -60,7 +53,6 @@ class TransformedEnv(EnvBase[TensorDict]):
     """
 
     base_env: EnvBase[Any]
-    _parts: InnerEnv
     _same_actions: bool | None = None  # whether the base environment takes the actions as they are
     _parts_refuse_casts = True
 
@@ -83,9 +75,8 @@ class TransformedEnv(EnvBase[TensorDict]):
         )
         self.base_env = base_env
         self._supports_set_state = base_env._supports_set_state
-        self._stage_list: list[_Stage] | None = None
-        self._flag_sets: tuple[FlagSet, ...] = ()
-        self._private_state: dict[NestedKey, NestedKey] = {}
+        self._known_stages: Stages | None = None
+        self._known_parts: InnerEnv | None = None
         self._install(chosen)
 
     # -------------------------------------------------------------- transforms
@@ -157,9 +148,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     def empty_cache(self) -> None:
         """Forget the specs and everything that transforms derived from them."""
-        self._stage_list = None
-        self._private_state = {}
-        self._known_layout = self._same_actions = None
+        self._known_stages = self._known_parts = self._known_layout = self._same_actions = None
         self._groups.clear()
         self._transform.empty_cache()
         self._batch_size = self._transform.transform_env_batch_size(self.base_env.batch_size)
@@ -171,69 +160,50 @@ class TransformedEnv(EnvBase[TensorDict]):
         place = next((index for index, entry in enumerate(chain) if _holds(entry, transform)), None)
         if place is None:
             raise ValueError(f"{type(transform).__name__} is not part of this environment")
-        stages = self._stages() if self._stage_list is None else self._stage_list
         before = [entry.clone() for entry in chain[:place]]
         view = TransformedEnv(self.base_env, Compose(before), auto_unwrap=False)
-        # The stages are those of this environment, so that nothing is worked out twice; keys were bound here too.
-        view._stage_list = list(stages[: place + 1])
-        view._private_state = dict(self._private_state)
+        view._known_stages = self._stages().until(before)
         for copy, original in zip(before, chain, strict=False):
             if isinstance(copy, BoundTransform) and isinstance(original, BoundTransform):
-                copy._adopt(original)
-        view._settle()
+                copy._adopt(original)  # keys were bound here
         return view
+
+    def set_missing_tolerance(self, mode: bool = False) -> None:
+        """Let the transforms pass over missing inputs, or raise; see `Transform.set_missing_tolerance`."""
+        self._transform.set_missing_tolerance(mode)
+
+    def register_collector(self, collector: object) -> None:
+        """Tell the transforms which collector runs this environment; it is not kept alive."""
+        self.__dict__["_collector_ref"] = weakref.ref(collector)
+
+    @property
+    def collector(self) -> Any:
+        """The collector that runs this environment, or the one inside, if it was registered."""
+        known = self.__dict__.get("_collector_ref")
+        inside = None if known is not None else getattr(self.base_env, "collector", None)
+        return inside if known is None else known()
 
     # ------------------------------------------------------------------- specs
 
-    def _stages(self) -> list[_Stage]:
-        if self._stage_list is None:
+    def _stages(self) -> Stages:
+        if self._known_stages is None:
+            # Kept while it is found: transforms may ask for the environment before them.
+            self._known_stages = Stages(self.base_env, leaves(self._transform), self._first_index)
             try:
-                self._walk()
-                # Only now is it known who writes what; places for private carries are part of the specs.
-                if self._assign_private_carries():
-                    self._walk()
+                self._known_stages.find()
             except BaseException:
-                self._stage_list = None
+                self._known_stages = None
                 raise
-            self._settle()
-        assert self._stage_list is not None
-        return self._stage_list
+            self._known_layout = self._same_actions = None
+        return self._known_stages
 
-    def _walk(self) -> None:
-        # Each transform may ask for its parent, whose specs are those of the stage before it: the list grows.
-        inputs, outputs = self.base_env.input_spec.clone(), self.base_env.output_spec.clone()
-        for key, place in self._private_state.items():
-            spec = subspec(inputs, "full_state_spec")[key]
-            for part, name in ((inputs, "full_state_spec"), (outputs, "full_observation_spec")):
-                part[name] = subspec(part, name).set(place, spec.clone())
-        self._stage_list = stages = [_Stage(inputs.lock_(), outputs.lock_())]
-        for entry in leaves(self._transform):
-            entry.__dict__["_parent"] = None
-            before = stages[-1]
-            inputs = entry.transform_input_spec(before.inputs.clone())
-            outputs = entry.transform_output_spec(before.outputs.clone())
-            stages.append(_Stage(inputs.lock_(), outputs.lock_()))
-
-    def _settle(self) -> None:
-        """Derive what `_step` needs from the finished stages."""
-        assert self._stage_list is not None
-        self._known_layout = self._same_actions = None
-        self._flag_sets = flag_sets(subspec(self._stage_list[-1].outputs, "full_done_spec"))
-        self._parts = parts_of(self, leaves(self._transform))
-
-    def _assign_private_carries(self) -> bool:
-        chain = leaves(self._transform)
-        written = {key for entry in chain for key in entry.out_keys}
-        state = written.intersection(self.base_env.state_keys).intersection(self.base_env.observation_keys)
-        owner = f"e{self._first_index}"
-        private = {key: private_key(key, owner) for key in sorted(state, key=str) if not is_private(key)}
-        changed = private != self._private_state
-        self._private_state = private
-        for index, entry in enumerate(chain):
-            if isinstance(entry, BoundTransform) and (wanted := entry.carry_keys):
-                rewritten = {key for later in chain[index + 1 :] for key in later.out_keys}
-                changed |= entry._set_private(self._first_index + index, rewritten.intersection(wanted))
-        return changed
+    @property
+    def _parts(self) -> InnerEnv:
+        """What runs the transforms, those that step the environment before them included."""
+        if self._known_parts is None:
+            self._stages()
+            self._known_parts = parts_of(self, leaves(self._transform))
+        return self._known_parts
 
     @property
     def _first_index(self) -> int:
@@ -242,7 +212,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         return inner._first_index + len(leaves(inner.transform)) if isinstance(inner, TransformedEnv) else 0
 
     def _group(self, name: str) -> Composite:
-        last = self._stages()[-1]
+        last = self._stages().specs[-1]
         return subspec(last.inputs if name in last.inputs else last.outputs, name)
 
     def _set_group(self, name: str, spec: TensorSpec | None) -> None:
@@ -263,7 +233,6 @@ class TransformedEnv(EnvBase[TensorDict]):
     # ------------------------------------------------------------------- moments
 
     def _step(self, tensordict: TensorDict) -> TensorDictBase:
-        self._stages()
         return self._parts.step(tensordict)
 
     def _steps_rows(self) -> bool:
@@ -283,17 +252,17 @@ class TransformedEnv(EnvBase[TensorDict]):
         return super().rand_action(tensordict) if drawn is None else drawn
 
     def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:
-        self._stages()
+        parts = self._parts
         request = self._transform._reset_env_preprocess(None if tensordict is None else tensordict.copy())
-        return self._parts.reset(tensordict, request, **kwargs)
+        return parts.reset(tensordict, request, **kwargs)
 
     def _stash_state(self, tensordict: TensorDictBase) -> None:
-        for key, place in self._private_state.items():
+        for key, place in self._stages().private_state.items():
             tensordict.set(place, tensordict.get(key))
 
     def _complete_dones(self, tensordict: TensorDictBase) -> None:
         """Write flags that a transform declares and did not write; the base environment's own are complete."""
-        for level in self._flag_sets:
+        for level in self._stages().flag_sets:
             for key in level.flags:
                 if tensordict.get(key, None) is None:
                     tensordict.set(key, torch.zeros_like(tensordict.get(level.done)))
@@ -349,6 +318,10 @@ class TransformedEnv(EnvBase[TensorDict]):
         super().close(raise_if_closed=raise_if_closed)
         self.base_env.close(raise_if_closed=False)
         self._transform.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A collector stays where it is; weak references can't be pickled.
+        return {name: value for name, value in self.__dict__.items() if name != "_collector_ref"}
 
     def __repr__(self) -> str:
         inside = f"env={self.base_env!r},\ntransform={self._transform!r}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tensordict import TensorDictBase
 from torch import Tensor
@@ -28,12 +27,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     Carries live in the tensordict, under their own key. If a later transform of the same environment class_overrides
     that key, `TransformedEnv` gives the carry a private place as well (below ``"_carry"``), which only this
     transform reads.
-
-    Attributes:
-        _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
-
-    _sequential: bool = False
 
     # ----------------------------------------------------------------- specs
 
@@ -158,22 +152,17 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             tensordict.set(self._private[key], value)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        run = partial(replay, self) if self._sequential else super()._offline
-        if self.parent is not None:
-            return run(tensordict)
-        # Without an environment, keys that nobody chose, shapes and dtypes are those of these data.
-        self._bind_to(tensordict)
-        try:
-            return run(tensordict)
-        finally:
-            self.empty_cache()
+        if self._sequential:
+            return replay(self, tensordict)
+        return super(GeneratedTransform, self._bound_to(tensordict))._offline(tensordict)
 
-    def _bind_to(self, tensordict: TensorDictBase) -> None:
-        self.empty_cache()
-        if not self._sequential:
-            self.__dict__["_scanned"] = tensordict
-        elif "time" in (tensordict.names or ()) and "next" in tensordict:
-            self.__dict__["_sample"] = tensordict["next"].unbind(tensordict.names.index("time"))[0]
+    def _bound_to(self, tensordict: TensorDictBase) -> Self:
+        """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
+        twin = self.clone()
+        twin.__dict__["_data"] = tensordict
+        if self.parent is not None:
+            twin.__dict__["_bound"] = self.keys
+        return twin
 
     def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""

@@ -1,7 +1,8 @@
-"""Runs a transform that carries values from step to step over recorded data, such as a replay buffer's."""
+"""Applies transforms to recorded data, such as a replay buffer's: moment by moment, or along time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,30 +11,72 @@ from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import leaf_name
-from specgen_runtime.transforms.keys import as_tuple
+from specgen_runtime.transforms.keys import as_tuple, is_private, normal
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["merge", "replay"]
+__all__ = ["map_moments", "moment_keys", "replay"]
+
+Pairs = Iterable[tuple[NestedKey, NestedKey]]
+
+
+def map_moments(
+    tensordict: TensorDictBase, pairs: Pairs, apply: Callable[[Tensor], Tensor]
+) -> list[NestedKey]:
+    """Apply a function wherever its keys stand: at the root and under ``"next"``; in place.
+
+    Args:
+        tensordict: one moment, or transitions.
+        pairs: what is read, and where the result is written, as at one moment. An entry under ``"next"`` that a
+            pair names in full is read by that pair only.
+        apply: the function.
+
+    Returns:
+        The keys that stand nowhere.
+    """
+    pairs = list(pairs)
+    named = {as_tuple(in_key) for in_key, _ in pairs}
+    found: set[NestedKey] = set()
+    for moment in ((), ("next",)):
+        for in_key, out_key in pairs:
+            place = (*moment, *as_tuple(in_key))
+            if moment and place in named:
+                continue
+            value: Tensor | None = tensordict.get(place, None)
+            if value is not None:
+                found.add(in_key)
+                tensordict.set((*moment, *as_tuple(out_key)), apply(value))
+    return [in_key for in_key, _ in pairs if in_key not in found]
+
+
+def moment_keys(tensordict: TensorDictBase) -> dict[NestedKey, torch.dtype]:
+    """The entries of a moment with their dtypes: those at the root, and those under ``"next"`` without it."""
+    found: dict[NestedKey, torch.dtype] = {}
+    for key, value in tensordict.items(True, True):
+        path = as_tuple(key)
+        found.setdefault(normal(path[1:] if path[0] == "next" and len(path) > 1 else path), value.dtype)
+    return found
 
 
 def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) -> TensorDictBase:
-    """Step a transform along the time dimension of recorded data, starting anew after each episode's end.
+    """Reset and step a transform along the time dimension of recorded data.
+
+    Each moment that begins an episode (the first, and each one after ``done``) is reset with its own root. At the
+    first moment, outputs that are there already continue an episode that began before the data, unless they take
+    the place of an input.
 
     Args:
-        transform: has `_reset` and `_step`.
+        transform: has `_reset` and `_step`; in no environment or in any.
         tensordict: transitions with a dimension named ``"time"``: ``"next"`` holds what each step returned.
-            Entries that the transform carries may stand at the root; those of the first moment continue an
-            episode that began before the data.
 
     Returns:
         `tensordict`, with the transform's outputs at the root and in ``"next"``.
 
     Raises:
         ValueError: if no dimension is named ``"time"``.
-        KeyError: if there is no ``"next"``.
+        KeyError: if there is no ``"next"``, or an entry that is read is missing.
     """
     if "time" not in (tensordict.names or ()):
         raise ValueError(
@@ -43,50 +86,88 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
     if "next" not in tensordict:
         raise KeyError(f"{type(transform).__name__} needs what each step returned, under 'next'")
     time = tensordict.names.index("time")
-    moments = [moment.copy() for moment in tensordict.unbind(time)]
-    start = moments[0].exclude("next", *transform.out_keys)
-    for key in moments[0]["next"].keys(True, True):
-        if leaf_name(key) in FLAGS:
-            start.set(key, torch.zeros_like(moments[0]["next"].get(key)))
-    given = set(start.keys(True, True))
-    fresh = transform._reset(start, start)
-    added = [key for key in fresh.keys(True, True) if key not in given]
-    fresh = fresh.select(*added)
-    root = fresh.copy()
-    for key in added:
-        if (earlier := moments[0].get(key, None)) is not None:
-            root.set(key, earlier)
-    before, after = [], []
-    for moment in moments:
-        before.append(root)
-        following = transform._step(moment.copy().update(root), moment["next"])
-        after.append(following)
-        root = following.select(*added)
-        for key in added:
-            root.set(key, merge(_done(following, key), fresh.get(key), following.get(key)))
-    for key in transform.out_keys:
-        tensordict.set(("next", *as_tuple(key)), torch.stack([moment.get(key) for moment in after], time))
-        if key in added:
-            tensordict.set(key, torch.stack([moment.get(key) for moment in before], time))
+    length = tensordict.shape[time]
+    bound = transform._bound_to(tensordict)
+    inputs = set(bound.in_keys)
+    outputs = list(dict.fromkeys([*bound.out_keys, *bound._fields(bound._carries)]))
+    written = [key for key in outputs if key not in inputs]  # the others take their input's place
+    earlier = {
+        key: value.narrow(time, 0, min(1, length)) for key, value in _entries(tensordict, written).items()
+    }
+    roots, nexts = tensordict.exclude("next", *written), tensordict["next"]
+    for key, value in nexts.items(True, True):
+        if leaf_name(key) in FLAGS and key not in outputs and roots.get(key, None) is None:
+            roots.set(key, torch.zeros_like(value))
+    # Rows and moments are alike to a reset: one call for all of them.
+    reset = _entries(bound._reset(roots, roots.copy()), outputs)
+    begins = {key: _begins(nexts, key, value, time, key not in earlier) for key, value in reset.items()}
+    carries = {key: reset[key] for key in bound._fields(bound._carries) if key in reset}
+    if carries and length:
+        following = _steps(transform, roots, nexts, outputs, carries, begins, earlier, time)
+    else:
+        following = _entries(bound._step(roots.copy().update(carries), nexts.copy()), outputs)
+    for key, after in following.items():
+        if is_private(key):
+            continue
+        tensordict.set(("next", *as_tuple(key)), after)
+        if key in reset and length:
+            first = earlier.get(key, reset[key].narrow(time, 0, 1))
+            before = torch.cat([first, after.narrow(time, 0, length - 1)], time)
+            tensordict.set(key, torch.where(begins[key], reset[key], before))
     return tensordict
 
 
-def merge(mask: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
-    """`new` where `mask` is true, `old` elsewhere; the mask's trailing dimensions are made to fit."""
-    if mask is None:
-        return old
-    while mask.ndim > new.ndim:
-        mask = mask.squeeze(-1)
-    while mask.ndim < new.ndim:
-        mask = mask.unsqueeze(-1)
-    return torch.where(mask, new, old)
+def _steps(
+    transform: GeneratedTransform[Any, Any],
+    roots: TensorDictBase,
+    nexts: TensorDictBase,
+    outputs: list[NestedKey],
+    reset: dict[NestedKey, Tensor],
+    begins: dict[NestedKey, Tensor],
+    earlier: dict[NestedKey, Tensor],
+    time: int,
+) -> dict[NestedKey, Tensor]:
+    """What each step writes, where it reads what the one before it has written."""
+    moments = list(zip(roots.unbind(time), nexts.unbind(time), strict=True))
+    fresh = {key: value.unbind(time) for key, value in reset.items()}
+    new = {key: begins[key].unbind(time) for key in reset}
+    state = {key: earlier[key].select(time, 0) if key in earlier else fresh[key][0] for key in reset}
+    step = transform._bound_to(moments[0][0].copy().set("next", moments[0][1]))
+    after = []
+    for moment, (root, following) in enumerate(moments):
+        root = root.copy()
+        for key in reset:
+            root.set(key, torch.where(new[key][moment], fresh[key][moment], state[key]))
+        after.append(_entries(step._step(root, following.copy()), outputs))
+        state = after[-1]
+    return {key: torch.stack([entries[key] for entries in after], time) for key in after[0]}
 
 
-def _done(tensordict: TensorDictBase, key: NestedKey) -> Tensor | None:
+def _entries(tensordict: TensorDictBase, keys: Iterable[NestedKey]) -> dict[NestedKey, Tensor]:
+    """Those of the keys that are there."""
+    return {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
+
+
+def _begins(nexts: TensorDictBase, key: NestedKey, like: Tensor, time: int, first: bool) -> Tensor:
+    """Where an entry is one of a new episode: after ``done``, and at the first moment if `first` says so."""
+    done = _done(nexts, key)
+    if done is None:
+        done = torch.zeros((*nexts.shape, 1), dtype=torch.bool, device=like.device)
+    while done.ndim > like.ndim:
+        done = done.squeeze(-1)
+    while done.ndim < like.ndim:
+        done = done.unsqueeze(-1)
+    if not done.shape[time]:
+        return done
+    start = torch.full_like(done.narrow(time, 0, 1), first)
+    return torch.cat([start, done.narrow(time, 0, done.shape[time] - 1)], time)
+
+
+def _done(nexts: TensorDictBase, key: NestedKey) -> Tensor | None:
     """The root-most `done` on the path of `key`."""
     path = as_tuple(key)
     for depth in range(len(path)):
-        flag: Tensor | None = tensordict.get((*path[:depth], "done"), None)
+        flag: Tensor | None = nexts.get((*path[:depth], "done"), None)
         if flag is not None:
             return flag
     return None

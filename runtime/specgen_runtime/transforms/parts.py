@@ -89,7 +89,8 @@ class InnerEnv:
             What becomes `"next"`: observations, rewards and done flags.
         """
         whole = self._whole
-        private = whole._private_state if self._before is None else {}
+        stages = whole._stages()
+        private = stages.private_state if self._before is None else {}
         inner: Any = tensordict
         if self._inverting or private:
             inner = tensordict.copy()
@@ -115,9 +116,9 @@ class InnerEnv:
             following = self._driver._around_step(inner, self._before)
         for entry in self._transforms:
             if entry._derives_done():
-                flags = [each.read(following) for each in whole._flag_sets]
+                flags = [each.read(following) for each in stages.flag_sets]
                 following = entry._step(tensordict, following)
-                raise_done(following, whole._flag_sets, flags)
+                raise_done(following, stages.flag_sets, flags)
             else:
                 following = entry._step(tensordict, following)
         if mask is not None:

@@ -12,7 +12,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import CONCRETE, INT_RANGES, holds, is_abstract, is_float, is_int
 from specgen.expr.interval import Interval, full, monotone, store
-from specgen.expr.printer import Printed, Printer, call, method, tuple_text
+from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.types import Dims, Static, Type, Typed
 
 
@@ -100,7 +100,7 @@ def _like(name: str, value: float) -> Builtin:
         return site.node(x.type)
 
     def show(node: Typed, printer: Printer) -> Printed:
-        return call(f"torch.{name}", printer.text(node.args[0]))
+        return printer.call(f"torch.{name}", printer.text(node.args[0]))
 
     return Builtin(
         name=name,
@@ -129,7 +129,7 @@ def _show_full_like(node: Typed, printer: Printer) -> Printed:
     x, value = node.args
     if node.type.python:
         return printer.number(value, node.type.dtype)
-    return call("torch.full_like", printer.text(x), printer.number(value, node.type.dtype).text)
+    return printer.call("torch.full_like", printer.text(x), printer.number(value, node.type.dtype).text)
 
 
 def _infer_arange(site: Site) -> Typed | None:

@@ -12,7 +12,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_number
 from specgen.expr.interval import Interval
-from specgen.expr.printer import ATOM, Printed, Printer, call, method
+from specgen.expr.printer import ATOM, Printed, Printer, method
 from specgen.expr.types import Type, Typed
 
 LARGEST_COUNT = 2**53
@@ -72,7 +72,7 @@ def _show_categorical(node: Typed, printer: Printer) -> Printed:
     if weights.type.level == "batch" and missing:
         # The same weights for each draw of an environment.
         table = Printed(f"{table.at(ATOM)}[..., {'None, ' * missing}:]")
-    return call("categorical_quantile", table.text, printer.text(drawn))
+    return printer.call("categorical_quantile", table.text, printer.text(drawn))
 
 
 def _categorical_reference(np: Any, weights: Any, drawn: Any, **_: Any) -> Any:
@@ -97,7 +97,9 @@ def _infer_poisson(site: Site) -> Typed | None:
 
 def _show_poisson(node: Typed, printer: Printer) -> Printed:
     rate, drawn = node.args
-    return call("poisson_quantile", printer.tensor(rate, "float64", node.type.rank).text, printer.text(drawn))
+    return printer.call(
+        "poisson_quantile", printer.tensor(rate, "float64", node.type.rank).text, printer.text(drawn)
+    )
 
 
 def _poisson_reference(np: Any, rate: Any, drawn: Any, **_: Any) -> Any:

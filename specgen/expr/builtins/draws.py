@@ -13,7 +13,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import FLOAT_RANGES, is_float, is_int
 from specgen.expr.interval import NUMBERS, Interval
-from specgen.expr.printer import ADD, COMPARE, MUL, UNARY, Printed, Printer, number_text
+from specgen.expr.printer import ADD, COMPARE, MUL, UNARY, Printed, Printer
 from specgen.expr.types import Dims, DrawKind, Type, Typed
 
 
@@ -104,14 +104,14 @@ def _parameters_make_sense(site: Site) -> None:
 
 def _show_uniform(node: Typed, printer: Printer) -> Printed:
     low, high, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
-    span = _span(node, low, high)
+    span = _span(node, printer, low, high)
     scaled = drawn if span is None else Printed(f"{span.at(MUL)} * {drawn.at(MUL + 1)}", MUL)
     if node.args[0].static == 0:
         return scaled
     return Printed(f"{low.at(ADD)} + {scaled.at(ADD + 1)}", ADD)
 
 
-def _span(node: Typed, low: Printed, high: Printed) -> Printed | None:
+def _span(node: Typed, printer: Printer, low: Printed, high: Printed) -> Printed | None:
     """`high - low`, or None when it is 1."""
     first, last = node.args[0].static, node.args[1].static
     if first == 0:
@@ -121,12 +121,12 @@ def _span(node: Typed, low: Printed, high: Printed) -> Printed | None:
         return (
             Printed(f"2 * {high.at(MUL)}", MUL)
             if "math" in high.text or last is None
-            else number_text(2 * last)
+            else printer.texts.static(2 * last)
         )
     if node.args[0].op == node.args[1].op == "literal" and first is not None and last is not None:
         assert not isinstance(first, str)
         assert not isinstance(last, str)
-        return number_text(_difference(last, first, node.type.dtype))
+        return printer.texts.static(_difference(last, first, node.type.dtype))
     return Printed(f"{high.at(ADD)} - {low.at(ADD + 1)}", ADD)
 
 
@@ -148,7 +148,7 @@ def _show_normal(node: Typed, printer: Printer) -> Printed:
 def _show_exponential(node: Typed, printer: Printer) -> Printed:
     scale, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
     # The draw is in [0, 1): the logarithm of 1 minus it is finite.
-    one = Printed(f"-torch.log1p(-{drawn.at(UNARY + 1)})", UNARY)
+    one = Printed(f"-{printer.call('torch.log1p', f'-{drawn.at(UNARY + 1)}').text}", UNARY)
     return one if node.args[0].static == 1 else Printed(f"{scale.at(MUL)} * {one.at(UNARY)}", MUL)
 
 
@@ -202,7 +202,7 @@ def _show_randint(node: Typed, printer: Printer) -> Printed:
         return printer.show(node.args[0])
     low, high, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
     width = high if node.args[0].static == 0 else Printed(f"{high.at(ADD)} - {low.at(ADD + 1)}", ADD)
-    whole = f"({width.at(MUL)} * {drawn.at(MUL + 1)}).to(torch.{node.type.dtype})"
+    whole = f"({width.at(MUL)} * {drawn.at(MUL + 1)}).to({printer.texts.dtype(node.type.dtype)})"
     return Printed(whole) if node.args[0].static == 0 else Printed(f"{low.at(ADD)} + {whole}", ADD)
 
 

@@ -21,9 +21,6 @@ from specgen.expr.printer import (
     UNARY,
     Printed,
     Printer,
-    call,
-    dtype_text,
-    full_like_text,
     method,
 )
 from specgen.expr.types import Static, Typed
@@ -152,7 +149,8 @@ def _show_sigmoid(node: Typed, printer: Printer) -> Printed:
     if not node.type.python:
         return pointwise.function("expit", "")(node, printer)
     # The same function, and it never overflows.
-    return Printed(f"0.5 + 0.5 * math.tanh(0.5 * {printer.text(node.args[0], MUL + 1)})", ADD)
+    half = printer.call("math.tanh", f"0.5 * {printer.text(node.args[0], MUL + 1)}")
+    return Printed(f"0.5 + 0.5 * {half.text}", ADD)
 
 
 def infer_where(site: Site) -> Typed | None:
@@ -200,7 +198,7 @@ def _show_where(node: Typed, printer: Printer) -> Printed:
         else printer.aligned(branch, rank, kind.col).text
         for branch in (then, otherwise)
     ]
-    return call("torch.where", where.text, *texts)
+    return printer.call("torch.where", where.text, *texts)
 
 
 def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed:
@@ -209,14 +207,14 @@ def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed
     dtype, kind = node.type.dtype, node.type
     if then.static in (0, 1) and otherwise.static == 1 - then.static:
         truth = where if then.static else Printed(f"~{where.at(UNARY)}", UNARY)
-        return method(truth, "to", dtype_text(dtype))
+        return method(truth, "to", printer.texts.dtype(dtype))
     chosen, other = printer.number(then, dtype).text, printer.number(otherwise, dtype).text
     if kind.dims is None:
-        base = full_like_text(where.text, other, dtype_text(dtype))
-        return call(f"{base}.masked_fill", where.text, chosen)
+        base = printer.texts.full_like(where.text, other, dtype)
+        return method(base, "masked_fill", where.text, chosen)
     if dtype != "int64":
         other = printer.filled(otherwise, dtype, kind.dims, kind.col, batch=kind.level == "batch").text
-    return call("torch.where", where.text, chosen, other)
+    return printer.call("torch.where", where.text, chosen, other)
 
 
 def _branch(branch: Typed, node: Typed, printer: Printer) -> Printed:

@@ -294,7 +294,7 @@ def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> 
         kept = [str(size) for axis, size in enumerate(dims) if axis not in indices]
         sizes = (*kept[:first], "-1" if rank else "1", *kept[first:])
         index = method(index, "expand", f"*{printer.batch_shape()}", *sizes)
-    taken = gathered(table, dim, index)
+    taken = gathered(printer, table, dim, index)
     if rank == 0:
         return method(taken, "squeeze", str(dim))
     shape: Dims = (node.type.dims or ())[first : first + rank]

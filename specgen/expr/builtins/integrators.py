@@ -9,7 +9,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, convert, highest
 from specgen.expr.dtypes import join
 from specgen.expr.interval import ANYTHING
-from specgen.expr.printer import Printed, Printer, call, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Function, Type, Typed
 
 
@@ -79,16 +79,24 @@ def _show(node: Typed, printer: Printer) -> Printed:
     assert function is not None
     y, dt, *others = node.args
     state, *rest = arguments(node, (y, *others), printer)
-    derivative = call("partial", function.text, *function.prefix).text if function.prefix else function.text
+    derivative = _derivative(function, printer)
     rank = function.params[0][1].rank
-    return call(node.op, derivative, state, printer.aligned(dt, rank).text, *rest)
+    return printer.call(node.op, derivative, state, printer.aligned(dt, rank).text, *rest)
+
+
+def _derivative(function: Function, printer: Printer) -> str:
+    """The function that is integrated, with its first arguments filled in."""
+    printer.texts.uses.add(function.text)
+    if not function.prefix:
+        return function.text
+    return printer.call("partial", function.text, *function.prefix).text
 
 
 def show_call(node: Typed, printer: Printer) -> Printed:
     """Prints the call of a declared function."""
     function = node.function
     assert function is not None
-    printed = call(function.text, *function.prefix, *arguments(node, node.args, printer))
+    printed = printer.call(function.text, *function.prefix, *arguments(node, node.args, printer))
     device = printer.device()
     if function.params or "consts" in function.prefix or not node.type.dims or not device:
         return printed

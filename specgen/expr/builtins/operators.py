@@ -23,7 +23,6 @@ from specgen.expr.printer import (
     UNARY,
     Printed,
     Printer,
-    call,
 )
 from specgen.expr.types import Static, Typed
 
@@ -64,7 +63,7 @@ def _show_quotient(node: Typed, printer: Printer) -> Printed:
         return pointwise.infix("/", MUL)(node, printer)
     # Python's `3 / x` of a tensor is computed as 3 * (1 / x), which rounds twice.
     numerator, divisor = pointwise.operands(node, printer)
-    return call("torch.div", numerator.text, divisor.text)
+    return printer.call("torch.div", numerator.text, divisor.text)
 
 
 def _show_power(node: Typed, printer: Printer) -> Printed:

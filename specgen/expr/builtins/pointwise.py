@@ -9,7 +9,7 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.outcome import is_zero, report_nan, report_never
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import COMPUTE, INT_RANGES, is_int
-from specgen.expr.printer import ATOM, Printed, Printer, call
+from specgen.expr.printer import ATOM, Printed, Printer
 from specgen.expr.types import Static, Type, Typed
 
 _LARGEST_FOLDED_EXPONENT = 64
@@ -143,12 +143,14 @@ def function(torch: str, python: str) -> Callable[[Typed, Printer], Printed]:
 
     def show(node: Typed, printer: Printer) -> Printed:
         if node.type.python:
-            return call(python, *(printer.text(arg) for arg in node.args))
+            return printer.call(python, *(printer.text(arg) for arg in node.args))
         if len(node.args) == 1:
-            return call(torch, operands(node, printer)[0].text)
+            return printer.call(torch, operands(node, printer)[0].text)
         rank = None if node.type.dims is None else node.type.rank
         dtype = operand_dtype(node)
-        return call(torch, *(printer.tensor(arg, dtype, rank, node.type.col).text for arg in node.args))
+        return printer.call(
+            torch, *(printer.tensor(arg, dtype, rank, node.type.col).text for arg in node.args)
+        )
 
     return show
 
@@ -158,18 +160,18 @@ def extreme(name: str) -> Callable[[Typed, Printer], Printed]:
 
     def show(node: Typed, printer: Printer) -> Printed:
         if node.type.python:
-            return call(name, *(printer.text(arg) for arg in node.args))
+            return printer.call(name, *(printer.text(arg) for arg in node.args))
         rank = None if node.type.dims is None else node.type.rank
         tensors = [arg for arg in node.args if not arg.type.python]
         text = printer.aligned(tensors[0], rank, node.type.col).text
         for arg in tensors[1:]:
             other = printer.aligned(arg, rank, node.type.col).text
-            text = f"torch.{name}imum({text}, {other})"
+            text = printer.call(f"torch.{name}imum", text, other).text
         side = "max" if name == "min" else "min"
         numbers = [printer.number(arg, operand_dtype(node)).text for arg in node.args if arg.type.python]
         if numbers:
             bound = numbers[0] if len(numbers) == 1 else f"{name}({', '.join(numbers)})"
-            text = f"torch.clamp({text}, {side}={bound})"
+            text = printer.call("torch.clamp", text, f"{side}={bound}").text
         return Printed(text)
 
     return show
@@ -185,12 +187,12 @@ def clamped(node: Typed, printer: Printer) -> Printed:
     text = printer.tensor(x, dtype, rank, col).text if x.type.python else printer.aligned(x, rank, col).text
     if low.type.python and high.type.python:
         bounds = (printer.number(low, dtype).text, printer.number(high, dtype).text)
-        return call("torch.clamp", text, *bounds)
+        return printer.call("torch.clamp", text, *bounds)
     for bound, side, name in ((low, "min", "maximum"), (high, "max", "minimum")):
         if bound.type.python:
-            text = f"torch.clamp({text}, {side}={printer.number(bound, dtype).text})"
+            text = printer.call("torch.clamp", text, f"{side}={printer.number(bound, dtype).text}").text
         else:
-            text = f"torch.{name}({text}, {printer.aligned(bound, rank, col).text})"
+            text = printer.call(f"torch.{name}", text, printer.aligned(bound, rank, col).text).text
     return Printed(text)
 
 

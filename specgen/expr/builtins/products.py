@@ -10,7 +10,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, convert, highest
 from specgen.expr.dtypes import is_int
 from specgen.expr.interval import Interval, loose, of_values
-from specgen.expr.printer import ATOM, MUL, Printed, Printer, call, method
+from specgen.expr.printer import ATOM, MUL, Printed, Printer, method
 from specgen.expr.ranges import multiply
 from specgen.expr.types import Dims, Size, Type, Typed
 
@@ -139,7 +139,7 @@ def _infer_one_hot(site: Site) -> Typed | None:
 
 def _show_one_hot(node: Typed, printer: Printer) -> Printed:
     index = printer.logical(node.args[0]).text
-    return call("torch.nn.functional.one_hot", index, str((node.type.dims or ())[-1]))
+    return printer.call("torch.nn.functional.one_hot", index, str((node.type.dims or ())[-1]))
 
 
 def _infer_gather(site: Site) -> Typed | None:
@@ -179,12 +179,12 @@ def _show_gather(node: Typed, printer: Printer) -> Printed:
         chosen = printer.filled(index, "int64", index.type.dims or ())
     else:
         table, chosen = printer.logical(x), printer.logical(index)
-    return method(gathered(table, dim, method(chosen, "unsqueeze", str(dim))), "squeeze", str(dim))
+    return method(gathered(printer, table, dim, method(chosen, "unsqueeze", str(dim))), "squeeze", str(dim))
 
 
-def gathered(table: Printed, dim: int, index: Printed) -> Printed:
+def gathered(printer: Printer, table: Printed, dim: int, index: Printed) -> Printed:
     """`torch.gather`, which raises for an index out of range: `take_along_dim` takes it modulo the size."""
-    return call("torch.gather", table.text, str(dim), index.text)
+    return printer.call("torch.gather", table.text, str(dim), index.text)
 
 
 def checked_reference(np: Any, index: Any, size: int) -> Any:

@@ -139,7 +139,7 @@ def _show_flat(name: str) -> Callable[[Typed, Printer], Printed]:
 
 
 def _show_norm(node: Typed, printer: Printer) -> Printed:
-    return Printed(f"vector_norm({printer.logical(node.args[0]).text}, {dims_option(node)})")
+    return printer.call("vector_norm", printer.logical(node.args[0]).text, dims_option(node))
 
 
 def count_of(node: Typed) -> int:

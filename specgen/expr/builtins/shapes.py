@@ -10,7 +10,7 @@ from specgen.expr import ranges
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
 from specgen.expr.interval import Interval
-from specgen.expr.printer import ATOM, MUL, Printed, Printer, call, method, tuple_text
+from specgen.expr.printer import ATOM, MUL, Printed, Printer, method, tuple_text
 from specgen.expr.types import Dims, Size, Type, Typed
 
 
@@ -42,7 +42,7 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
         return printer.constant("tensor", values, dtype=dtype)
     batch = node.type.level == "batch"
     texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
-    return call("torch.stack", tuple_text(texts), f"dim={axis - len(dims)}")
+    return printer.call("torch.stack", tuple_text(texts), f"dim={axis - len(dims)}")
 
 
 def _infer_concat(site: Site) -> Typed | None:
@@ -95,11 +95,11 @@ def _show_concat(node: Typed, printer: Printer) -> Printed:
         parts = [_concat_part(arg, axis, printer) for arg in node.args]
         if any(repeated for _, repeated in parts):
             pieces = [text if repeated else tuple_text([text]) for text, repeated in parts]
-            return call("torch.cat", " + ".join(pieces), f"dim={axis}")
-        return call("torch.cat", tuple_text(text for text, _ in parts), f"dim={axis}")
+            return printer.call("torch.cat", " + ".join(pieces), f"dim={axis}")
+        return printer.call("torch.cat", tuple_text(text for text, _ in parts), f"dim={axis}")
     batch = node.type.level == "batch"
     texts = [printer.filled(arg, node.type.dtype, arg.type.dims or (), batch=batch).text for arg in node.args]
-    return call("torch.cat", tuple_text(texts), f"dim={axis}")
+    return printer.call("torch.cat", tuple_text(texts), f"dim={axis}")
 
 
 def _concat_part(arg: Typed, axis: str, printer: Printer) -> tuple[str, bool]:
@@ -135,7 +135,7 @@ def _show_tile(node: Typed, printer: Printer) -> Printed:
     assert isinstance(count, Typed)
     if node.type.dims is None:
         text = f"({printer.text(node.args[0])},) * {printer.text(count, MUL + 1)}"
-        return call("torch.cat", text, f"dim={axis_text(node, printer)}")
+        return printer.call("torch.cat", text, f"dim={axis_text(node, printer)}")
     axis = node.options["axis"]
     assert isinstance(axis, int)
     repeats = [printer.text(count), *["1"] * (node.type.rank - axis - 1)]

@@ -1,0 +1,56 @@
+"""Calls a function of a tensordict with a tensordict, with tensors in order, or with tensors by keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.transforms.keys import as_tuple
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["call_with"]
+
+
+def call_with(
+    name: str,
+    run: Callable[[TensorDictBase], TensorDictBase],
+    keys: Callable[[], tuple[Sequence[NestedKey], Sequence[NestedKey]]],
+    data: tuple[Any, ...],
+    tensors: dict[str, Any],
+) -> Any:
+    """Call `run`.
+
+    Args:
+        name: of what is called, for messages.
+        run: from a tensordict to a tensordict.
+        keys: tells what it reads and what it writes; asked only where there are tensors.
+        data: a tensordict, or tensors in the order of the keys that are read.
+        tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
+
+    Returns:
+        What `run` returns; for tensors the entries that are written (one tensor, or a tuple).
+
+    Raises:
+        TypeError: for keywords that are no input's name, or an input that is given twice.
+    """
+    if not data and tensors.keys() == {"tensordict"}:
+        return run(tensors["tensordict"])
+    if len(data) == 1 and not tensors and not isinstance(data[0], Tensor):
+        return run(data[0])
+    in_keys, out_keys = keys()
+    names = {"_".join(as_tuple(key)): key for key in in_keys}
+    given = {**dict(zip(names, data, strict=False)), **tensors}
+    unknown = [each for each in given if each not in names]
+    if unknown or not given or len(given) < len(data) + len(tensors):
+        found = (
+            ", ".join(map(repr, unknown)) or f"{len(data)} tensors and {', '.join(tensors) or 'no keywords'}"
+        )
+        raise TypeError(
+            f"{name} takes a tensordict or the keywords {', '.join(names) or '(none)'}, got {found}"
+        )
+    result = run(TensorDict({names[each]: value for each, value in given.items()}, []))
+    outputs = tuple(result.get(key) for key in out_keys)
+    return outputs[0] if len(outputs) == 1 else outputs

@@ -1,0 +1,49 @@
+"""Generated Python with the names that it reads from outside: those that its module imports or defines."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from specgen.literals import literal
+
+
+@dataclass(frozen=True)
+class Code:
+    """Python text, and what it reads of its module.
+
+    Attributes:
+        text: the text.
+        uses: the names that its module has to import or define; not arguments, attributes and Python's own functions.
+    """
+
+    text: str
+    uses: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def using(text: str, *names: str) -> Code:
+    """Text that reads `names` of its module."""
+    return Code(text, frozenset(names))
+
+
+def named(name: str) -> Code:
+    """A name of the module."""
+    return Code(name, frozenset((name,)))
+
+
+def value_code(value: object) -> Code:
+    """The Python expression of a value; see `literal`."""
+    return Code(literal(value), _MATH if needs_math(value) else frozenset())
+
+
+def needs_math(value: object) -> bool:
+    """Whether the expression of a value reads `math`: there is an infinity, or no number, among nested numbers."""
+    if isinstance(value, (list, tuple)):
+        return any(map(needs_math, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+_MATH = frozenset(("math",))
