@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from specgen.check.chain_args import Arguments, read_arguments
+from specgen.check.chain_around import can_step, folded_entries
 from specgen.check.chain_model import CheckedChain, Instance, Row
 from specgen.check.chain_order import warn_order
 from specgen.check.chain_types import cast_bounds, check_row
 from specgen.check.chain_writes import WrittenKeys, written_entry
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv, Entry, dotted
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Role
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -189,14 +190,7 @@ class _Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        if transform.around is not None:
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    span,
-                    f"`{transform.name}` steps the environment before it, which chains can't do yet",
-                    help="put its class and those behind it into a TransformedEnv",
-                )
-            )
+        if not can_step(transform, self.state.env, span, self.sink):
             return None
         before = self._faults()
         rows = [row for role in transform.forward for row in self._rows(transform, role, arguments)]
@@ -209,10 +203,12 @@ class _Binder:
             check = partial(check_row, instance, span=arguments.span, sink=self.sink)
             instance = replace(
                 instance,
-                rows=tuple(check(row, phases=("reset", "step", "map")) for row in rows),
+                rows=tuple(check(row, phases=("reset", "step", "map", *AROUND_PHASES)) for row in rows),
                 inverse_rows=tuple(check(row, phases=("inverse",)) for row in inverse_rows),
             )
         sound = self._faults() == before
+        if sound and transform.around is not None:
+            self.state.entries.update(folded_entries(instance, arguments.span(), self.sink))
         for row in rows:
             for entry in row.outputs.values():
                 # a new key is there for the transforms behind even if it is a mistake, so that it is reported once

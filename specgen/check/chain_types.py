@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chain_model import Instance, Row
 from specgen.check.model import Entry, Statement, identifier
-from specgen.check.transform_model import CheckedTransform, Output, Phase
+from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Phase
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, check_assignable, infer, point
@@ -23,11 +24,12 @@ def check_row(
     """The row with every statement that applies to it typed; what doesn't fit is reported at the chain."""
     path = f"{instance.path}.{next(iter(row.inputs.values())).dotted}"
     bound: dict[Phase, tuple[Statement, ...]] = {}
+    around = instance.transform.around
     symbols: dict[str, Symbol] = {}
     for phase in phases:
         scope = base_scope(instance)
         if statements := instance.statements(phase, row):
-            given = _given(f"{path}.", phase, row)
+            given = (given_around if phase in AROUND_PHASES else _given)(f"{path}.", phase, row)
             scope |= given
             made = [binding.symbol for binding in given.values() if binding.symbol is not None]
             symbols |= {symbol.path.removeprefix(f"{path}."): symbol for symbol in made}
@@ -36,7 +38,16 @@ def check_row(
             if _reads_reward_too_early(instance, phase, row, statement, span, sink):
                 return row
             found = Sink()
-            typed = infer(statement.expr, scope, statement.source, found)
+            folds = around is not None and phase == "fold" and statement.target in row.inputs
+            expr = fold_expression(around, statement) if around is not None and folds else statement.expr
+            typed = infer(expr, scope, statement.source, found)
+            if (
+                phase in ("until", "skip")
+                and typed is not None
+                and statement.target == phase
+                and typed.type.dims
+            ):
+                typed = infer(any_of(expr), scope, statement.source, found)
             target = row.entry(statement.target.removeprefix("next."))
             if typed is not None and target is not None:
                 wanted = SpecType("pattern", target.type.dtype, target.type.dims)

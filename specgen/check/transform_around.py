@@ -363,15 +363,13 @@ def around_sections(around: Around | None) -> dict[str, SectionResult]:
 
 def _combines(expr: Expr, name: str, *operations: str) -> bool:
     """Whether an expression is `acc.x` and `next.x`, combined by one of some operations."""
-    match expr:
-        case Binary():
-            operation, operands = expr.op, (expr.left, expr.right)
-        case Call(Name(), (_, _), ()):
-            operation, operands = expr.function.path, (expr.args[0], expr.args[1])
-        case _:
-            return False
+    operands: tuple[Expr, ...] = ()
+    if isinstance(expr, Binary) and expr.op in operations:
+        operands = (expr.left, expr.right)
+    elif isinstance(expr, Call) and expr.function.path in operations and not expr.keywords:
+        operands = expr.args
     read = {operand.path for operand in operands if isinstance(operand, Name)}
-    return operation in operations and read == {f"acc.{name}", f"next.{name}"}
+    return len(operands) == 2 and read == {f"acc.{name}", f"next.{name}"}
 
 
 def _spec(type_: Type) -> SpecType:

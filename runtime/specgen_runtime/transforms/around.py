@@ -306,7 +306,7 @@ class ResetStepsTransform(AroundTransform[Row, InverseRow]):
 
     def _act(self, root: TensorDictBase, nth: int, inner: InnerEnv) -> TensorDictBase:
         """Write the actions of a step into its root; random ones of the environment if a subclass gives none."""
-        return inner.env.rand_action(root)  # type: ignore[arg-type]
+        return inner.env.rand_action(root)
 
     def _around_reset(
         self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase, inner: InnerEnv

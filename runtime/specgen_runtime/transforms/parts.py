@@ -103,7 +103,7 @@ class InnerEnv:
             # A transform says who steps: it and those beside it see nothing of the others, either.
             mask, skip = begin_partial(self.env, tensordict.copy().set("_step", inner.pop("_step")))
             if skip is not None:
-                return skip  # type: ignore[no-any-return]
+                return skip
             if mask is not None:
                 inner.set("_step", mask)
         following: Any
@@ -124,7 +124,7 @@ class InnerEnv:
         if mask is not None:
             complete_step(self.env, following)
             following = keep_others(self.layout, tensordict, following, mask)
-        return following  # type: ignore[no-any-return]
+        return following
 
     def reset(
         self, given: TensorDictBase | None, request: TensorDictBase | None, **kwargs: Any

@@ -98,3 +98,26 @@ around: {skip: x > 1}
 """,
     without="A step would have to be undone: a simulator can't.",
 )
+
+COUNTED_REPETITIONS = Rule(
+    "SG328",
+    "counted or summed before steps are repeated",
+    """\
+Transforms before one that repeats steps see each repetition, those after it one step. A counter or a sum before it
+counts repetitions, which can be meant; then say so.
+
+```yaml
+transforms: [{StepCounter: {max_steps: 200}}, {FrameSkipTransform: {frame_skip: 4}}]
+```
+
+Either put it behind:
+
+```yaml
+transforms: [{FrameSkipTransform: {frame_skip: 4}}, {StepCounter: {max_steps: 200}}]
+```
+
+or allow it in this chain: `allow: [SG328]`.
+""",
+    severity="warning",
+    without="Episodes are truncated after 50 steps of the agent where 200 were meant.",
+)
