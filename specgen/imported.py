@@ -45,6 +45,7 @@ _RUNTIME_TRANSFORMS = {
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
+    "recursion": ("Recorded", "RecursionTransform"),
 }
 _RUNTIME_ENVS = (
     "EnvBase",

@@ -37,6 +37,15 @@ def _start_method(method: Literal["fork", "spawn"]) -> Iterator[None]:
     multiprocessing.set_start_method(before, force=True)
 
 
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """A Ray cluster of two processors, one for all tests: it takes seconds to start."""
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Tests that `make quick` has no time for are left out."""
     return True if time.time() > float(os.environ.get("QUICK_UNTIL", "inf")) else None

@@ -18,7 +18,7 @@ def given_around(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
     def give(name: str, type_: Type, values: Interval, key: Key | None) -> None:
         time: Time = "next" if name.startswith("next.") else "now"
         symbol = Symbol(f"{path}{phase}.in.{name}", identifier(name), type_, values, time, key)
-        scope[name] = Binding(symbol.name, type_, values, what="key", symbol=symbol)
+        scope[name] = Binding(type_, values, what="key", symbol=symbol)
 
     for name, entry in row.inputs.items():
         give(name, entry.type, entry.spec.interval, entry.key)

@@ -18,6 +18,7 @@ from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Outpu
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transforms_offline as offline_rules
 from specgen.expr import SpecType
 from specgen.expr.symbols import Key
 from specgen.program.program import DONE_FLAGS
@@ -97,6 +98,18 @@ def check_chain(
                         or "declare it under `transforms`, or `import` the file that does",
                     )
                 )
+            continue
+        if transforms[kind].value.recursion is not None:
+            complete = False
+            place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
+            span = file.span if isinstance(entry, str) else file.key_span
+            mine.add(
+                offline_rules.ONLY_OFFLINE.at(
+                    span(*path, *place),
+                    f"`{kind}` computes something of recorded data only",
+                    help="leave it out of the chain, and call it on rollouts",
+                )
+            )
             continue
         place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
         arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)

@@ -77,7 +77,6 @@ def check_row(
                     statement.symbol.span,
                 )
                 scope[statement.target] = Binding(
-                    symbol.name,
                     type_,
                     typed.interval,
                     static=None if target else typed.static,
@@ -94,7 +93,7 @@ def _given(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
     for name, entry in {**row.inputs, **row.outputs}.items():
         for full_name in (name, f"next.{name}") if phase == "step" else (name,):
             if phase == "reset" and name in row.outputs:
-                scope[name] = Binding("0", Type(entry.type.dtype, (), "lit"), point(0), static=0)
+                scope[name] = Binding(Type(entry.type.dtype, (), "lit"), point(0), static=0)
                 continue
             symbol = Symbol(
                 f"{path}{phase}.in.{full_name}",
@@ -104,7 +103,7 @@ def _given(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
                 _time(full_name),
                 entry.key,
             )
-            scope[full_name] = Binding(symbol.name, entry.type, symbol.interval, what="key", symbol=symbol)
+            scope[full_name] = Binding(entry.type, symbol.interval, what="key", symbol=symbol)
     return scope
 
 
@@ -159,15 +158,14 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
             type_ = Type("float32", shape_of(value), "const")
             values = interval_of(value)
             symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)
-            scope[param.name] = Binding(param.name, type_, values, what="parameter", symbol=symbol)
+            scope[param.name] = Binding(type_, values, what="parameter", symbol=symbol)
         elif value is None:
             scope[param.name] = Binding(
-                "None", Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
+                Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
             )
         else:
             number = float(value) if param.kind == "float" else value
             scope[param.name] = Binding(
-                repr(number),
                 Type(_dtype(param.kind), (), "lit"),
                 point(number),
                 static=number,

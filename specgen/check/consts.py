@@ -47,7 +47,7 @@ def check_consts(
         made = Constant(name, type_, const.value, const.doc, interval, file.key_span(*here))
         checked.append(made)
         symbol = made.symbol(".".join(path))
-        scope[name] = Binding(f"consts.{name}", type_, interval, what="constant", symbol=symbol)
+        scope[name] = Binding(type_, interval, what="constant", symbol=symbol)
     return tuple(checked), scope
 
 
@@ -72,7 +72,7 @@ def check_dims(
                 )
             )
             continue
-        scope[name] = Binding(str(size), Type("int64", (), "lit"), point(size), static=size, what="dim")
+        scope[name] = Binding(Type("int64", (), "lit"), point(size), static=size, what="dim")
     return scope
 
 

@@ -26,6 +26,7 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Type
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
@@ -172,9 +173,7 @@ class EnvChecker:
             state=(*state, *kept),
             action=action,
             observation=observation,
-            reward=tuple(
-                reward_entry(key, step.types.get(dotted(key), _REWARD).dims or ()) for key in rewards
-            ),
+            reward=tuple(reward_entry(key, step.types.get(dotted(key), _REWARD).shape) for key in rewards),
             done=done,
             done_dims={prefix: self._done_dims(prefix, step.types) for prefix in done},
             masks=dict(env.masks),
@@ -305,7 +304,7 @@ class EnvChecker:
     def _binding(self, entry: Entry, section: str = "") -> Binding:
         """What expressions see of an entry that `section` defines, by default that of its role."""
         symbol = entry.symbol(".".join((*self.path, section or entry.role, entry.dotted)))
-        return Binding(entry.name, entry.type, entry.spec.interval, what=entry.role, symbol=symbol)
+        return Binding(entry.type, entry.spec.interval, what=entry.role, symbol=symbol)
 
     def _target(self, entry: Entry, time: Time = "now") -> Target:
         name = f"next.{entry.dotted}" if time == "next" else entry.dotted
@@ -317,14 +316,14 @@ class EnvChecker:
         targets = {f"next.{entry.dotted}": self._target(entry, "next") for entry in state}
         for key in rewards:
             name = dotted(key)
-            dims = self.groups.dims(name) or None
+            dims = self.groups.dims(name) or ANY_DIMS
             spec = SpecType("pattern", "float32", dims)
             targets[name] = Target(name, spec, self.groups.help(name), key, "next", col=True)
         for prefix in done:
             for flag in ENDING_FLAGS:
                 key = (*prefix, flag)
                 name = dotted(key)
-                spec = SpecType("pattern", "bool", self.groups.dims(name) or (None if prefix else ()))
+                spec = SpecType("pattern", "bool", self.groups.dims(name) or (ANY_DIMS if prefix else ()))
                 targets[name] = Target(name, spec, self.groups.help(name), key, "next", col=True)
         return targets
 
@@ -345,7 +344,7 @@ class EnvChecker:
     def _done_dims(self, prefix: Key, types: Mapping[str, Type]) -> tuple[int, ...]:
         for flag in ENDING_FLAGS:
             if (found := types.get(dotted((*prefix, flag)))) is not None:
-                return found.dims or ()
+                return found.shape
         return self.groups.dims(dotted((*prefix, "done")))
 
     def _rewards_have_dones(

@@ -14,10 +14,12 @@ from specgen.check.specs import parse_spec
 from specgen.check.statements import Section, SectionResult, check_section, made_statement, may_draw
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Function, Symbol, Type, full, infer, parse
+from specgen.expr import Binding, Function, Level, Symbol, Type, full, infer, parse
 from specgen.schema.env import Function as Declared
 from specgen.schema.load import SchemaFile
 
+_RECORDS: dict[Level, str] = {"ctor": "params", "const": "consts"}
+"""The records that functions are passed, by the level of what is read of them."""
 _UNDRAWN = "functions are pure: draw where the function is called, and pass the number on"
 
 
@@ -99,7 +101,7 @@ class _Body:
             place = ".".join((*self.here, "in", arg))
             span = self.file.key_span(*self.here, "args", arg)
             symbols[arg] = Symbol(place, arg, type_, values, span=span)
-            scope[arg] = Binding(arg, type_, values, what="argument", symbol=symbols[arg])
+            scope[arg] = Binding(type_, values, what="argument", symbol=symbols[arg])
         let = self._let(scope)
         if len(let.statements) != len(declared.let):
             return None
@@ -161,10 +163,9 @@ class _Body:
 
     def _records(self, statements: Iterable[Statement]) -> tuple[str, ...]:
         """`params` and `consts`, where the function reads them, itself or through those that it calls."""
-        texts: set[str] = set()
+        found: set[str] = set()
         for statement in statements:
-            texts |= {
-                self.fixed[name].text.partition(".")[0] for name in statement.reads if name in self.fixed
-            }
-            texts.update(*(self.callables[name].prefix for name in statement.calls))
-        return tuple(record for record in ("params", "consts") if record in texts)
+            read = {self.fixed[name].type.level for name in statement.reads if name in self.fixed}
+            found |= {record for level, record in _RECORDS.items() if level in read}
+            found.update(*(self.callables[name].prefix for name in statement.calls))
+        return tuple(record for record in _RECORDS.values() if record in found)

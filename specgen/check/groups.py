@@ -58,7 +58,7 @@ class Groups:
     def scope(self) -> dict[str, Binding]:
         """The groups' names as expressions read them: how many agents there are."""
         return {
-            name: Binding(str(size), Type("int64", (), "lit"), point(size), static=size, what="group")
+            name: Binding(Type("int64", (), "lit"), point(size), static=size, what="group")
             for name, size in self.sizes.items()
         }
 
@@ -130,7 +130,7 @@ def _members(
         vector = parse_spec(_Vector(agents, file.scalar(*here, "agents")), sink, dims)
         if vector is None or not vector.shape:
             return []
-        count = vector.shape[0]
+        count = vector.sizes[0]
     else:
         count = agents
     if not 1 <= count <= MAX_AGENTS:
@@ -188,7 +188,7 @@ def for_all_agents(spec: SpecType, groups: Groups, key: str) -> SpecType:
     group = groups.around(key)
     if group is None:
         return spec
-    shape = (group.size, *(spec.shape or ()))
+    shape = (group.size, *spec.sizes)
     return replace(
         spec,
         shape=shape,

@@ -11,14 +11,10 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
 from specgen.expr.printer import Printed, Printer
-from specgen.literals import literal
 
 DISTANCES = ("l1", "l2", "smooth_l1")
 
-WORDS = {
-    word: Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")
-    for word in DISTANCES
-}
+WORDS = {word: Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word") for word in DISTANCES}
 """The names of the distances, as expressions read them."""
 
 

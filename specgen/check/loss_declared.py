@@ -17,7 +17,7 @@ from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full, parse_type
-from specgen.expr.types import Size
+from specgen.expr.sizes import Sym
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
 
@@ -30,7 +30,7 @@ _SIGNALS = {
     "truncated": Type("bool", (), col=True),
 }
 _SIZE = re.compile(r"[A-Za-z_]\w*")
-_NONE = Binding("", Type("str"), full("bool"))
+_NONE = Binding(Type("str"), full("bool"))
 
 
 @dataclass
@@ -41,7 +41,6 @@ class Declared:
         file, path, loss: where they stand, and what they say.
         names: the namespace of the loss.
         sink: takes every mistake.
-        stand_in: the number that stands in for the first size that only networks know.
         params: the constructor keywords.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
@@ -53,7 +52,6 @@ class Declared:
     loss: Loss
     names: Names
     sink: Sink
-    stand_in: int
     params: tuple[Parameter, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
@@ -81,9 +79,7 @@ class Declared:
                     role.key,
                     self.file.key_span(*place),
                 )
-                self.scope[role.name] = Binding(
-                    role.name, role.type, role.interval, what="key", symbol=symbol
-                )
+                self.scope[role.name] = Binding(role.type, role.interval, what="key", symbol=symbol)
         self.estimator = self._estimator()
 
     def _refuse_unavailable(self) -> None:
@@ -107,7 +103,7 @@ class Declared:
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
-        for index, (name, network) in enumerate(self.loss.networks.items()):
+        for name, network in self.loss.networks.items():
             here = (*self.path, "networks", name)
             if name in LOSS_ATTRIBUTES:
                 self.sink.add(refused(name, "every loss has it", "network", self.file.key_span(*here)))
@@ -123,7 +119,7 @@ class Declared:
                 )
                 continue
             (output,) = network.out
-            type_ = self._type((*here, "out", output), start=self.stand_in + 1000 * index)
+            type_ = self._type((*here, "out", output))
             target = network.target
             if isinstance(target, str) and self.scope.get(target, _NONE).type.dtype != "bool":
                 self.sink.add(
@@ -148,15 +144,11 @@ class Declared:
                 made.append(LossNetwork(name, network.qvalue, output, type_, target, network.doc))
         return tuple(made)
 
-    def _type(self, here: tuple[str, ...], start: int) -> Type | None:
+    def _type(self, here: tuple[str, ...]) -> Type | None:
         """A declared type; dimensions may be names of sizes that only the user's networks know."""
         source = self.file.scalar(*here)
-        _, bracket, inside = source.text.partition("[")
-        sizes = (
-            {name: Size(name, start + index) for index, name in enumerate(_SIZE.findall(inside))}
-            if bracket
-            else {}
-        )
+        _, _, inside = source.text.partition("[")
+        sizes = {name: Sym.named(name) for name in _SIZE.findall(inside)}
         if wrong := next((size for size in sizes if refusal(size, foreign=True)), None):
             self.sink.add(refused(wrong, refusal(wrong, foreign=True) or "", "size", source.span))
             return None
@@ -166,8 +158,7 @@ class Declared:
         if spec.shape == (1,):
             # One number with a trailing 1, as rewards and state values are stored.
             return Type(spec.dtype, (), col=True)
-        named = {int(size): size for size in sizes.values()}
-        return Type(spec.dtype, tuple(named.get(size, size) for size in spec.shape or ()))
+        return Type(spec.dtype, spec.shape)
 
     def _roles(self, networks: tuple[LossNetwork, ...]) -> tuple[LossRole, ...]:
         made = []
@@ -185,10 +176,10 @@ class Declared:
                 continue
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
-                type_ = self._type((*here, "type"), start=2 * self.stand_in)
+                type_ = self._type((*here, "type"))
             if (network := actions.get(name)) is not None:
-                (size,) = network.type.dims or (1,)
-                type_, interval = Type("int64"), Interval(0, size - 1)
+                (size,) = network.type.sizes
+                type_, interval = Type("int64"), Interval.indices(size)
             made.append(
                 LossRole(
                     name,

@@ -38,6 +38,7 @@ from specgen.expr import (
     to_torch,
 )
 from specgen.expr.dtypes import is_float
+from specgen.expr.printer import SizeUnknown
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss
@@ -63,15 +64,9 @@ def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[
     checker = _Checker(file, name, module, declared, mine)
     loss = checker.run()
     if not mine.has_errors:
-        again = _Checker(file, name, module, declared, Sink(), _OTHER_STAND_IN)
-        again.run()
-        _refuse_stand_ins(file, checker.assigned, again.assigned, mine)
+        _refuse_unknown_sizes(file, checker.assigned, mine)
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(loss)
-
-
-_STAND_IN, _OTHER_STAND_IN = 1_000_003, 1_300_021
-"""Numbers in the place of a size that only networks know. What is generated is the same with either."""
 
 
 _KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
@@ -85,12 +80,11 @@ class _Checker:
     module: str
     loss: Loss
     sink: Sink
-    stand_in: int = _STAND_IN
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
         self.names = Names(self.sink, reserved_in_loss(self.name))
-        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, self.stand_in)
+        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
         self.declared.check()
         self.scope = self.declared.scope
         networks, params = self.declared.networks, self.declared.params
@@ -253,9 +247,7 @@ class _Checker:
         statement = self._statement(section, name, rewritten, source, typed)
         self.assigned.append((statement, "" if section == "let" else typed.type.dtype))
         if section == "let":
-            self.scope[name] = Binding(
-                statement.name, typed.type, typed.interval, typed.static, "value", statement.symbol
-            )
+            self.scope[name] = Binding(typed.type, typed.interval, typed.static, "value", statement.symbol)
         return statement
 
     def _typed(self, expr: Expr, source: Scalar) -> Typed | None:
@@ -326,7 +318,7 @@ class _Checker:
     def _bind(self, made: Forward) -> None:
         name, type, values = made.name, made.type, made.symbol.interval
         self.types[name] = type
-        self.scope[name] = Binding(name, type, values, what="value", symbol=made.symbol)
+        self.scope[name] = Binding(type, values, what="value", symbol=made.symbol)
 
     def _statement(self, section: str, name: str, expr: Expr, source: Scalar, typed: Typed) -> Statement:
         called = frozenset(call.function.path for call in calls_in(expr))
@@ -372,15 +364,13 @@ class _Checker:
                 )
 
 
-def _refuse_stand_ins(
-    file: SchemaFile, assigned: list[tuple[Statement, str]], again: list[tuple[Statement, str]], sink: Sink
-) -> None:
-    """Report expressions whose printed text changes with the number that stands in for an unknown size."""
-    others = {made.path: made.typed for made, _ in again}
+def _refuse_unknown_sizes(file: SchemaFile, assigned: list[tuple[Statement, str]], sink: Sink) -> None:
+    """Report expressions that need a size which only the networks know, and read no value that has it."""
     for made, _ in assigned:
-        other = others.get(made.path)
-        if other is not None and to_torch(made.typed) == to_torch(other):
-            continue
-        message = "this needs a size that only the networks know, as a number that is known at build"
-        help = "read it from a value, size(q), where a number is meant; count from its start, x[:2], not from its end"
-        sink.add(expression_rules.WRONG_ARGUMENTS.at(file.span(*made.path.split(".", 3)), message, help=help))
+        try:
+            to_torch(made.typed)
+        except SizeUnknown as size:
+            message = f"this needs the size {size}, which only the networks know, as a number that is known at build"
+            help = "read a value that has this dimension: size(q)"
+            span = file.span(*made.path.split(".", 3))
+            sink.add(expression_rules.WRONG_ARGUMENTS.at(span, message, help=help))

@@ -53,7 +53,7 @@ def check_masks(
                 )
             )
             continue
-        wanted = (*(spec.shape or ()), spec.n or sum(spec.nvec))
+        wanted = (*spec.sizes, spec.classes or sum(spec.counts))
         if found.dtype != "bool" or found.dims != wanted:
             group = groups.around(mask)
             both = group is not None and group is groups.around(target)

@@ -23,6 +23,7 @@ from specgen.expr import (
     Typed,
     full,
 )
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import DONE_FLAGS
 
@@ -99,7 +100,7 @@ class Entry:
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The feature shape in the tensordict: a column has a trailing 1."""
-        dims = self.type.dims or ()
+        dims = self.type.shape
         return (*dims, 1) if self.type.col else dims
 
 
@@ -169,7 +170,7 @@ class Parameter:
         if self.entry is not None:
             return self.entry.type
         if self.kind == "tensor":
-            return Type("float", None, "const")
+            return Type("float", ANY_DIMS, "const")
         return Type("str" if self.kind == "enum" else PARAM_DTYPES[self.kind], (), "ctor")
 
     def symbol(self, path: str) -> Symbol:

@@ -17,7 +17,6 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
-from specgen.literals import literal
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile, describe, to_data
 from specgen.source import Mapping as MappingNode
@@ -37,7 +36,6 @@ class ParamRules:
         taken: names that they can't have, and `reason` why.
         types: the types that may be declared, as they are written.
         later: fields that are not available yet, with what to do instead.
-        lead: what their printed text has in front of the name.
         required: whether one without a default has to be given.
         finite: whether the default is a finite number.
         tensor: what to write where a tensor is meant, if that is declared in another way.
@@ -48,7 +46,6 @@ class ParamRules:
     reason: str
     types: tuple[str, ...]
     later: Mapping[str, str | None]
-    lead: str = ""
     required: bool = False
     finite: bool = False
     tensor: str | None = None
@@ -60,7 +57,6 @@ OF_ENVS = ParamRules(
     "every environment has this keyword",
     tuple(PARAM_DTYPES),
     {"optional": "leave it out, and give a default that is a number"},
-    lead="params.",
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
 )
@@ -115,14 +111,13 @@ def check_params(
         made = _parameter(name, kind, param, allowed, file.key_span(*here))
         checked.append(made)
         scope[name] = Binding(
-            f"{allowed.lead}{name}",
             made.type,
             made.interval,
             what="parameter",
             symbol=made.symbol(".".join(path)),
         )
         for word in made.choices:
-            words[word] = Binding(literal(word), Type("str", (), "lit"), ANYTHING, static=word, what="word")
+            words[word] = Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word")
     return tuple(checked), words | scope
 
 

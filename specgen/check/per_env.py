@@ -28,6 +28,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Expr, Function, SpecType, Typed, check_assignable, infer, parse
 from specgen.expr.dtypes import INT_RANGES, holds, is_float
+from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile, describe
 from specgen.source import Mapping as MappingNode
@@ -111,7 +112,7 @@ def check_per_env(
         checked[name] = made
         entry = made.entry
         symbol = entry.symbol(".".join((*path, "reset", name)))
-        scope[name] = Binding(entry.name, entry.type, entry.spec.interval, what="parameter", symbol=symbol)
+        scope[name] = Binding(entry.type, entry.spec.interval, what="parameter", symbol=symbol)
     return checked
 
 
@@ -198,8 +199,8 @@ def _spec(
 ) -> SpecType | None:
     """Dtype, shape and domain: of `type` if there is one, else of the draw or of the default."""
     if param.type in PARAM_DTYPES:
-        shape = drawn.type.dims if drawn is not None else shape_of_value(param.default)
-        base = SpecType("unbounded", PARAM_DTYPES[param.type], shape)
+        shape = shape_of_value(param.default) if drawn is None else drawn.type.dims
+        base = SpecType("unbounded", PARAM_DTYPES[param.type], ANY_DIMS if shape is None else shape)
     elif param.type is not None:
         parsed = parse_spec(file.scalar(*here, "type"), sink, dims)
         if parsed is None:
@@ -219,8 +220,9 @@ def _spec(
         # an expression of Python numbers has no dtype of its own yet: it is stored as float32 or int64
         base = SpecType("unbounded", drawn.type.dtype, drawn.type.dims)
     else:
-        base = SpecType("unbounded", _dtype(param.default), shape_of_value(param.default))
-    if base.shape is None:
+        shape = shape_of_value(param.default)
+        base = SpecType("unbounded", _dtype(param.default), ANY_DIMS if shape is None else shape)
+    if base.type().open:
         message = f"`{name}` needs a default that is a number, a truth value or an even list of them"
         sink.add(rules.WRONG_TYPE.at(file.span(*here), message))
         return None

@@ -108,20 +108,6 @@ def parse_spec(source: SourceText, sink: Sink, dims: Mapping[str, int]) -> SpecT
     if spec is None or spec.kind not in ("pattern", "like", "text"):
         return spec
     text = source.text
-    if spec.names and (
-        unknown := [name for name, size in zip(spec.names, spec.shape or (), strict=True) if not size]
-    ):
-        start = re.search(rf"\b{unknown[0]}\b", text)
-        at = (start.start(), start.end()) if start else (0, len(text))
-        message = f"undefined name `{unknown[0]}`"
-        sink.add(
-            UNDEFINED.at(
-                source.span_of(*at),
-                message,
-                help="shapes and bounds read names of `dims:` and `groups:` only",
-            )
-        )
-        return None
     message = f"`{text.strip()}` is not a spec: a key has a dtype and all of its dimensions"
     help = concrete_form(text.strip())
     if spec.kind == "text":

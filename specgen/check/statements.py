@@ -174,7 +174,7 @@ def check_section(
             if not fits:
                 broken.add(name)
                 continue
-            dims = target.spec.dims if target.spec.shape is not None else typed.type.dims
+            dims = typed.type.dims if target.spec.type().open else target.spec.dims
             type_, interval = Type(target.spec.dtype, dims), store(interval, target.spec.dtype)
         result.types[name] = type_
         result.values[name] = interval
@@ -187,7 +187,7 @@ def check_section(
             if target is None
             else _stored(target, ".".join(here), type_, interval, key.span)
         )
-        scope[name] = Binding(symbol.name, type_, interval, None if target else typed.static, "value", symbol)
+        scope[name] = Binding(type_, interval, None if target else typed.static, "value", symbol)
         statements.append(made_statement(here, name, expr, value, typed, symbol))
     result.statements = tuple(statements)
     result.scope = scope

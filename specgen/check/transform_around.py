@@ -15,6 +15,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SpecType, Symbol, Type, full, infer, parse
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Binary, Call, Name, names_read_or_called
 from specgen.schema.load import SchemaFile
@@ -226,7 +227,7 @@ class AroundChecker:
             self.sink.add(
                 schema_rules.WRONG_TYPE.at(span, f"`{field}` is {what} for each row, this is {type_}")
             )
-        elif type_.dims:
+        elif type_.dims not in ((), ANY_DIMS):
             self.sink.add(
                 schema_rules.WRONG_TYPE.at(
                     span,
@@ -324,7 +325,7 @@ class AroundChecker:
         values = full(type_.dtype) if interval is None else interval
         made = Symbol(f"{'.'.join(self.path)}.{place}", identifier(name), type_, values, time, key)
         self.symbols[place] = made
-        scope[name] = Binding(made.name, type_, values, what="role", symbol=made)
+        scope[name] = Binding(type_, values, what="role", symbol=made)
 
     def _absent(self, phase: Phase) -> dict[str, str]:
         """Names that mean something in another part."""

@@ -15,6 +15,7 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import CONCRETE, SpecType, parse_type
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.spec_types import flatten
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.load import SchemaFile
@@ -122,7 +123,7 @@ class _Keys:
 
     def _pattern(self, here: tuple[str, ...]) -> SpecType | None:
         if "type" not in self.transform.in_[here[-1]].model_fields_set:
-            return SpecType("pattern", "any", None)
+            return SpecType("pattern", "any", ANY_DIMS)
         return parse_type(self.file.scalar(*here, "type"), self.sink)
 
     def one_role_each_way(self, roles: Iterable[Role]) -> None:
@@ -234,7 +235,7 @@ class _Keys:
                     )
                 )
             return None, role.name, None
-        if spec.shape is not None and spec.shape != role.dims:
+        if not spec.type().open and spec.shape != role.dims:
             self.sink.add(
                 rules.WRONG_TYPE.at(
                     self.file.span(*here, "type"),

@@ -8,6 +8,7 @@ from typing import Literal
 
 from specgen.check.model import Parameter, Statement
 from specgen.expr import Symbol
+from specgen.expr.sizes import ANY_DIMS, Dims
 
 Phase = Literal[
     "reset", "step", "map", "inverse", "until", "fold", "collect", "action", "skip", "reset_steps"
@@ -29,7 +30,7 @@ class Role:
             `env.done` is the `done` of every root-most done set.
         pattern: the dtype pattern: `float`, `number`, `any` or a dtype.
         dtypes: the dtypes that the pattern admits.
-        dims: its feature dimensions; ``None`` for any (`...`).
+        dims: its feature dimensions; `...` for those that nobody knows.
         inverse: whether it is what the environment is given.
     """
 
@@ -37,7 +38,7 @@ class Role:
     default: tuple[str, ...]
     pattern: str
     dtypes: tuple[str, ...]
-    dims: tuple[int, ...] | None = None
+    dims: Dims = ANY_DIMS
     inverse: bool = False
     doc: str = ""
 
@@ -113,6 +114,25 @@ class Around:
 
 
 @dataclass(frozen=True)
+class CheckedRecursion:
+    """A recursion over recorded data.
+
+    Attributes:
+        backward: whether it begins at the end.
+        at: where its outputs are written.
+        start: the value of each output before the first moment.
+        step: the outputs at a moment, and local values.
+        open: the values at an end of the data without `done`; empty where that is an error.
+    """
+
+    backward: bool
+    at: Literal["next", "root", "both"]
+    start: tuple[Statement, ...]
+    step: tuple[Statement, ...]
+    open: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
 class CheckedTransform:
     """A transform whose roles, types and data flow are known to be right, whatever keys it will get.
 
@@ -126,6 +146,8 @@ class CheckedTransform:
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
         signature: the constructor's parameters, in order.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
+        recursion: what it computes over recorded data, and nowhere else.
+        refuses_offline: whether it refuses recorded data.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
     """
 
@@ -144,6 +166,8 @@ class CheckedTransform:
     recalls: tuple[str, ...]
     symbols: Mapping[str, Symbol]
     around: Around | None = None
+    recursion: CheckedRecursion | None = None
+    refuses_offline: bool = False
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

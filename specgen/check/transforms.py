@@ -14,6 +14,7 @@ from specgen.check.transform_around import AroundChecker, around_sections, recal
 from specgen.check.transform_flow import check_flow, monotone_in, value_reads
 from specgen.check.transform_keys import check_keys
 from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_offline import check_recursion
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -24,7 +25,7 @@ from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "offline", "moves", "drops", "masks", "python")
+_RESERVED = ("buffers", "update", "moves", "drops", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -71,6 +72,10 @@ class _Checker:
             return None
         types = {role.name: role_type(role) for role in roles}
         types |= {output.name: output_type(output, by_name) for output in outputs}
+        recursion, over_time = check_recursion(
+            self.file, self.path, self.transform, self.names, roles, outputs, types, fixed, self.sink
+        )
+        self.symbols |= over_time.symbols
         sections = {
             phase: self._section(phase, roles, outputs, types, fixed)
             for phase in ("reset", "step", "map", "inverse")
@@ -87,9 +92,10 @@ class _Checker:
             self.symbols,
             self.sink,
         ).run()
+        sections |= over_time.sections
         self._optional_params(params, outputs, sections)
         self._derive_done(params)
-        if self.transform.around is None:
+        if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
@@ -118,6 +124,8 @@ class _Checker:
             ),
             symbols=self.symbols,
             around=around,
+            recursion=recursion,
+            refuses_offline=self.transform.offline is False,
         )
 
     def _refuse_unavailable(self) -> None:
@@ -160,7 +168,7 @@ class _Checker:
             time: Time = "next" if name.startswith("next.") else "now"
             made = Symbol(f"transforms.{self.name}.{place}", identifier(name), type_, interval, time)
             self.symbols[place] = made
-            scope[name] = Binding(made.name, type_, interval, what=what, symbol=made)
+            scope[name] = Binding(type_, interval, what=what, symbol=made)
 
         targets: dict[str, Target] = {}
         for role in roles:
@@ -252,7 +260,7 @@ class _Checker:
     def _signature(
         self, params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
     ) -> tuple[str, ...]:
-        usual = usual_signature(params, roles, outputs)
+        usual = usual_signature(params, roles, outputs, bool(self.transform.offline))
         given = self.transform.signature
         if given and sorted(given) != sorted(usual):
             missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
@@ -291,7 +299,7 @@ def _behind(
 
 
 def usual_signature(
-    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
+    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output], recursion: bool = False
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: what must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
@@ -303,6 +311,7 @@ def usual_signature(
                 if any(o.each == role.name and o.keyword is None for o in outputs):
                     names.append(f"out_keys{suffix}")
     names += [output.keyword for output in outputs if output.keyword is not None]
+    names += ["done_key"] if recursion else []
     return (*names, *(param.name for param in params if not param.required))
 
 

@@ -2,7 +2,6 @@
 
 from specgen.expr.assign import check_assignable
 from specgen.expr.dtypes import CONCRETE, join
-from specgen.expr.functions import FunctionBody, infer_function
 from specgen.expr.infer import infer
 from specgen.expr.interval import ANYTHING, NUMBERS, Interval, full, point, store
 from specgen.expr.parser import parse
@@ -20,7 +19,6 @@ __all__ = [
     "DrawSite",
     "Expr",
     "Function",
-    "FunctionBody",
     "Interval",
     "Level",
     "SourceText",
@@ -33,7 +31,6 @@ __all__ = [
     "free_names",
     "full",
     "infer",
-    "infer_function",
     "join",
     "parse",
     "parse_type",

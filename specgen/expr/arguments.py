@@ -8,12 +8,14 @@ from typing import Protocol
 from specgen.diagnostics import Rule, suggestion
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
+from specgen.expr.builtins.axes import either_end, from_end
 from specgen.expr.builtins.record import REQUIRED, Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import CONCRETE
+from specgen.expr.sizes import Dims, limits
 from specgen.expr.tree import Expr
-from specgen.expr.types import Dims, Function, Typed
+from specgen.expr.types import Function, Typed
 
 
 class Visitor(Protocol):
@@ -164,9 +166,9 @@ def _dtype(visitor: Visitor, expr: Expr) -> str:
     raise _Missing
 
 
-def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> Dims:
+def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> tuple[int | Typed, ...]:
     items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
-    dims: list[int] = []
+    dims: list[int | Typed] = []
     for item in items:
         size = visitor.visit(item)
         if size is None:
@@ -174,13 +176,14 @@ def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> Dims:
         if open and size.static == -1 and -1 not in dims:
             dims.append(-1)
             continue
-        if not isinstance(size.static, int) or isinstance(size.static, bool) or size.static < 1:
+        known = size.interval.known_size if size.type.python and size.type.dtype == "int64" else None
+        if known is None or limits(known)[0] < 1:
             message = (
                 f"`{visitor.written(size)}` is no positive whole number known at build, as a dimension is"
             )
             visitor.error(rules.WRONG_ARGUMENTS, size.start, size.end, message)
             raise _Missing
-        dims.append(size.static)
+        dims.append(known if isinstance(known, int) else size)
     return tuple(dims)
 
 
@@ -200,18 +203,32 @@ def _integer(visitor: Visitor, expr: Expr, param: Param) -> Typed:
 def _axis_default(visitor: Visitor, default: int, param: Param, values: list[Typed]) -> int | Typed:
     rank = _rank(values, param)
     if rank is None:
-        literal = tree.Literal(default, str(default), 0, 0)
-        typed = visitor.visit(literal)
+        literal: Expr = tree.Literal(abs(default), str(abs(default)), 0, 0)
+        typed = visitor.visit(literal if default >= 0 else tree.Unary("-", literal, 0, 0))
         assert typed is not None
-        return typed
+        return _open_axis(visitor, typed, param, next(one.type.dims for one in values if one.type.open))
     return default + rank if default < 0 else default
 
 
 def _rank(values: list[Typed], param: Param) -> int | None:
     """How many axes there are to choose from; None when it is not known."""
-    if any(value.type.dims is None for value in values):
+    if any(value.type.open for value in values):
         return None
     return max((value.type.rank for value in values), default=0) + (param.kind == "new_axis")
+
+
+def _open_axis(visitor: Visitor, value: Typed, param: Param, dims: Dims) -> Typed:
+    """An axis among dimensions that nobody knows, counted from the end."""
+    if value.interval.high < 0:
+        return value
+    counted = (1, *dims) if param.kind == "new_axis" else dims
+    axis = value.static
+    found = from_end(counted, axis) if isinstance(axis, int) else either_end(counted, value)
+    if found is None:
+        message = "an axis of an array of unknown rank counts from the end: at most -1"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    return found
 
 
 def _axis(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> int | Typed:
@@ -220,11 +237,7 @@ def _axis(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> in
         raise _Missing
     rank = _rank(values, param)
     if rank is None:
-        if value.interval.high >= 0:
-            message = "an axis of an array of unknown rank counts from the end: at most -1"
-            visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
-            raise _Missing
-        return value
+        return _open_axis(visitor, value, param, next(one.type.dims for one in values if one.type.open))
     axis = value.static
     if not isinstance(axis, int):
         message = f"the axis `{visitor.written(value)}` must be known at build"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules import specs as spec_rules
+from specgen.expr.builtins.site import joined_open
 from specgen.expr.dtypes import holds, is_abstract, is_float, is_int, join
 from specgen.expr.interval import Interval
 from specgen.expr.ranges import add, multiply, negate, subtract
+from specgen.expr.sizes import product
 from specgen.expr.spec_types import SpecType, flatten
-from specgen.expr.types import SourceText, Typed
+from specgen.expr.types import SourceText, Type, Typed
 
 
 def check_assignable(typed: Typed, target: SpecType, source: SourceText, sink: Sink, *, name: str) -> bool:
@@ -81,19 +83,24 @@ class _Check:
 
     def shape(self) -> bool:
         got, wanted = self._typed.type.dims, self._target.dims
-        if got is None or wanted is None or got == wanted:
+        if got == wanted or self._fits_open(self._typed.type, self._target.type()):
             return True
         if got == ():
-            if self._typed.draws and max(wanted) > 1:
-                slots = 1
-                for size in wanted:
-                    slots *= size
+            slots = product(self._target.type().sizes) if self._typed.draws else 1
+            if slots != 1:
                 shape = wanted[0] if len(wanted) == 1 else wanted
                 message = f"one draw, {slots} slots: `{self._name}` is {self._target}"
                 return self._fail(rules.ONE_DRAW, message, f"say shape={shape} in the draw")
             return True
         message = f"expression is {self._typed.type}, `{self._name}` is {self._target}"
         return self._fail(rules.SHAPE_MISMATCH, message, self._one_hot())
+
+    def _fits_open(self, got: Type, wanted: Type) -> bool:
+        """Whether one of them has dimensions that nobody knows, and they may be those of the other."""
+        if got.rest is not None and wanted.rest is not None:
+            return joined_open(wanted.dims, got) is not None
+        rest = wanted.rest or got.rest
+        return rest is not None and (not rest.of or not got.dims)
 
     def domain(self) -> bool:
         if self._target.kind in ("pattern", "like", "unbounded", "text"):

@@ -19,6 +19,7 @@ from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
+from specgen.expr.sizes import Dim
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
@@ -128,7 +129,7 @@ class _Inferrer:
                 values,
                 start=expr.start,
                 end=expr.end,
-                text=binding.text,
+                text="" if binding.symbol is None else binding.symbol.name,
                 static=static,
                 symbol=binding.symbol,
             )
@@ -227,20 +228,22 @@ class _Inferrer:
         return None if index is None else At(index)
 
     def _slice(self, item: tree.Slice) -> SliceItem | None:
-        ends: list[int | None] = []
+        ends: list[Dim | None] = []
         for end in (item.lower, item.upper, item.step):
             value = None if end is None else self.visit(end)
             if end is not None and value is None:
                 return None
-            number = None if value is None else value.static
-            if value is not None and (not isinstance(number, int) or isinstance(number, bool)):
+            number = None if value is None or value.type.dtype != "int64" else value.interval.known_size
+            if value is not None and (number is None or not value.type.python):
                 message = (
                     f"`{self.written(value)}` is no whole number known at build, as the ends of a slice are"
                 )
                 self.error(rules.WRONG_ARGUMENTS, value.start, value.end, message, "write gather(x, index)")
                 return None
-            ends.append(number if isinstance(number, int) else None)
-        return SliceItem(ends[0], ends[1], ends[2])
+            ends.append(number)
+        step = ends[2]
+        assert step is None or isinstance(step, int)
+        return SliceItem(ends[0], ends[1], step)
 
     def _call(self, expr: tree.Call) -> Typed | None:
         name = expr.function.path

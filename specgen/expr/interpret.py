@@ -64,8 +64,8 @@ class Interpreter:
                 return found if node.type.python else self.np.asarray(found)
             case "cast":
                 return self._cast(node)
-            case "in_range":
-                return self.value(node.args[0])  # what indexes with it raises
+            case "in_range" | "spread":
+                return self.value(node.args[0])  # what indexes with it raises; one number meets any shape
             case "[]":
                 return self._index(node)
             case _:
@@ -112,6 +112,8 @@ class Interpreter:
         return array if is_abstract(node.type.dtype) else array.astype(node.type.dtype)
 
     def _option(self, value: object) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._option, value))
         return self.value(value) if isinstance(value, Typed) else value
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.sizes import Dim, Sym, at_most, limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +16,50 @@ class Interval:
     """All values between `low` and `high`, both included, and NaN when `nan` is set.
 
     It always holds every value that can occur; it may hold more.
+
+    Attributes:
+        low: The smallest value.
+        high: The largest.
+        nan: Whether NaN is possible, too.
+        size: The named size that every value is, as that of a dimension.
+        below: A named size that every value is less than, as an index of a dimension is.
     """
 
     low: float
     high: float
     nan: bool = False
+    size: Sym | None = None
+    below: Sym | None = None
+
+    @classmethod
+    def of_size(cls, size: Dim) -> Interval:
+        """The number that a size is."""
+        low, high = limits(size)
+        return cls(low, high, size=size if isinstance(size, Sym) else None)
+
+    @classmethod
+    def indices(cls, size: Dim) -> Interval:
+        """The numbers from 0 up to a size, without it: the indices of a dimension."""
+        return cls(0, limits(size)[1] - 1, below=size if isinstance(size, Sym) else None)
+
+    @property
+    def known_size(self) -> Dim | None:
+        """The size that every value is: a number or one with a name; None where values differ."""
+        if self.size is not None:
+            return self.size
+        return int(self.low) if self.fixed and math.isfinite(self.low) and self.low == int(self.low) else None
+
+    def index_of(self, size: Dim) -> bool:
+        """Whether every value is at least 0 and less than `size`."""
+        return self.low >= 0 and self.less_than(size)
+
+    def less_than(self, size: Dim) -> bool:
+        """Whether every value is less than `size`."""
+        if self.high < limits(size)[0]:
+            return True
+        if self.size is not None:
+            return at_most(self.size + 1, size)
+        return self.below is not None and at_most(self.below, size)
 
     @property
     def fixed(self) -> bool:
@@ -45,7 +85,14 @@ class Interval:
 
     def hull(self, other: Interval) -> Interval:
         """The smallest interval that holds both."""
-        return Interval(min(self.low, other.low), max(self.high, other.high), self.nan or other.nan)
+        same = (self.size, self.below) == (other.size, other.below)
+        return Interval(
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.nan or other.nan,
+            self.size if same else None,
+            self.below if same else None,
+        )
 
     def with_nan(self, nan: bool) -> Interval:
         """The same numbers, with NaN as given."""

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.lexer import Token, tokenize_type
+from specgen.expr.sizes import Dim, Sym
 from specgen.expr.types import SourceText
 
 _NAMED: Final = {"pi": math.pi, "inf": math.inf}
@@ -22,7 +23,7 @@ class NotANumber(Exception):  # noqa: N818 - control flow: the mistake is alread
 class Cursor:
     """Reads the tokens of a short form one by one."""
 
-    def __init__(self, tokens: list[Token], source: SourceText, sink: Sink, dims: Mapping[str, int]) -> None:
+    def __init__(self, tokens: list[Token], source: SourceText, sink: Sink, dims: Mapping[str, Dim]) -> None:
         self._tokens = tokens
         self._source = source
         self._sink = sink
@@ -31,7 +32,7 @@ class Cursor:
         self.dims = dims
 
     @classmethod
-    def of(cls, source: SourceText, sink: Sink, dims: Mapping[str, int]) -> Cursor | None:
+    def of(cls, source: SourceText, sink: Sink, dims: Mapping[str, Dim]) -> Cursor | None:
         """A cursor at the first token of `source`, or None when the text has no tokens."""
         tokens = tokenize_type(source, sink)
         return None if tokens is None else cls(tokens, source, sink, dims)
@@ -100,20 +101,48 @@ class Cursor:
 
 
 def number(cursor: Cursor) -> int | float:
-    """The value of the sum at hand: `size - 1`, `2 * pi`, `n // 2`."""
+    """The value of the sum at hand, which is a number: `size - 1`, `2 * pi`, `n // 2`."""
+    start, value = cursor.peek, size(cursor)
+    if isinstance(value, Sym):
+        cursor.fail(start, f"`{value}` is a size that is not known here, and this is a number")
+    return value
+
+
+def size(cursor: Cursor) -> int | float | Sym:
+    """The value of the sum at hand, which a named size may be in."""
     value = _product(cursor)
     while cursor.peek.kind == "op" and cursor.peek.text in ("+", "-"):
         sign = cursor.take().text
         other = _product(cursor)
-        value = _limited(cursor, value + other if sign == "+" else value - other, value, other)
+        value = _sum(cursor, value, other if sign == "+" else -other)
     return value
 
 
-def _product(cursor: Cursor) -> int | float:
+def _sum(cursor: Cursor, a: int | float | Sym, b: int | float | Sym) -> int | float | Sym:
+    if isinstance(a, float) or isinstance(b, float):
+        return _limited(
+            cursor, _number(cursor, a) + _number(cursor, b), _number(cursor, a), _number(cursor, b)
+        )
+    total = a + b
+    return total if isinstance(total, Sym) else _limited(cursor, total)
+
+
+def _number(cursor: Cursor, value: int | float | Sym) -> int | float:
+    if isinstance(value, Sym):
+        cursor.fail(cursor.last, f"`{value}` is a size: only whole numbers are added to it, and multiply it")
+    return value
+
+
+def _product(cursor: Cursor) -> int | float | Sym:
     value = _factor(cursor)
     while cursor.peek.kind == "op" and cursor.peek.text in ("*", "/", "//", "%"):
         sign = cursor.take()
         other = _factor(cursor)
+        if isinstance(value, Sym) or isinstance(other, Sym):
+            if sign.text == "*" and not isinstance(value, float) and not isinstance(other, float):
+                value = value * other
+                continue
+            value, other = _number(cursor, value), _number(cursor, other)
         if sign.text != "*" and other == 0:
             cursor.fail(cursor.last, "division by zero")
         if sign.text == "*":
@@ -138,7 +167,7 @@ def _limited(cursor: Cursor, value: int | float, *operands: int | float) -> int 
     return value
 
 
-def _factor(cursor: Cursor) -> int | float:
+def _factor(cursor: Cursor) -> int | float | Sym:
     token = cursor.take()
     cursor.depth += 1
     if cursor.depth > _MAX_DEPTH:
@@ -150,7 +179,7 @@ def _factor(cursor: Cursor) -> int | float:
     return value
 
 
-def _atom(cursor: Cursor, token: Token) -> int | float:
+def _atom(cursor: Cursor, token: Token) -> int | float | Sym:
     if token.kind == "number":
         text = token.text.replace("_", "")
         return _limited(cursor, float(text) if any(char in text for char in ".eE") else int(text[:25]))
@@ -163,7 +192,7 @@ def _atom(cursor: Cursor, token: Token) -> int | float:
             cursor.fail(token, "`nan` is not a number: nothing is above or below it")
         cursor.undefined(token)
     if token.kind == "op" and token.text == "(":
-        value = number(cursor)
+        value = size(cursor)
         cursor.expect(")")
         return value
     if token.kind != "op" or token.text not in ("-", "+"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from specgen.code import value_code
 from specgen.expr.dtypes import is_float
-from specgen.expr.types import Binding, Dims, Static, Typed
+from specgen.expr.sizes import Dim, Dims, Sym
+from specgen.expr.types import Static, Type, Typed
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -107,11 +108,12 @@ class Printer:
 
     """
 
-    def __init__(self, root: Typed, like: Binding | None = None, texts: FunctionTexts | None = None) -> None:
+    def __init__(self, root: Typed, like: Typed | None = None, texts: FunctionTexts | None = None) -> None:
         self.texts = texts or FunctionTexts()
-        self._leaves = [leaf for leaf in _leaves(root) if leaf.type.dims is not None]
+        self._all_leaves = list(_leaves(root))
+        self._leaves = [leaf for leaf in self._all_leaves if not leaf.type.open and not leaf.type.python]
         if like is not None and self._batch_leaf() is None:
-            self._leaves.append(Typed("name", like.type, like.interval, text=like.text))
+            self._leaves.append(like)
 
     def show(self, node: Typed) -> Printed:
         """The node in its own layout: `(*batch, *dims)`, and a trailing 1 if it is `col`."""
@@ -123,7 +125,10 @@ class Printer:
             case "cast":
                 return self._cast(node)
             case "in_range":
-                return self.call("index_in_range", self.text(node.args[0]), str(node.options["size"]))
+                size = cast("Dim", node.options["size"])
+                return self.call("index_in_range", self.text(node.args[0]), self.size(size))
+            case "spread":
+                return self._spread(node)
             case _:
                 pass
         if node.type.python and isinstance(node.static, bool | int):
@@ -150,7 +155,7 @@ class Printer:
         features of the same environment. Numbers and tensors without batch stay as they are.
         """
         kind = node.type
-        if kind.level != "batch" or kind.dims is None or rank is None:
+        if kind.level != "batch" or kind.open or rank is None:
             return self.show(node)
         if kind.col and kind.rank == rank and not col:
             return self.logical(node)
@@ -193,10 +198,10 @@ class Printer:
             return self.logical(node) if kind.col else method(self.show(node), "unsqueeze", "-1")
         if kind.level == "batch" and kind.col and col and not kind.rank:
             # A flag of each environment for each of its agents: the trailing 1 stays where it is.
-            feature = [*map(str, dims), "1"]
+            feature = [*self.sizes(dims), "1"]
             printed = self.behind(self.show(node), len(dims))
         else:
-            feature = [*map(str, dims)]
+            feature = self.sizes(dims)
             printed = self.aligned(node, len(dims))
             if kind.level == "batch" and kind.col and kind.rank < len(dims):
                 printed = self.behind(self.logical(node), len(dims) - kind.rank)
@@ -239,7 +244,7 @@ class Printer:
             kind = leaf.type
             if batch and kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
                 return self.texts.full_like(leaf.text, value, None if kind.dtype == dtype else dtype)
-        feature = [*map(str, dims), *(["1"] if col else [])]
+        feature = [*self.sizes(dims), *(["1"] if col else [])]
         shape = self.batch_shape() if batch else None
         if shape is not None:
             whole = tuple_text([f"*{shape}", *feature]) if feature else shape
@@ -252,8 +257,61 @@ class Printer:
             return self.constant(_NAMED[value], shape, dtype=dtype)
         return self.constant("full", shape, value, dtype=dtype)
 
+    def size(self, size: Dim) -> str:
+        """A dimension as a number: of a tensor that has it, or the name of an argument that is it.
+
+        Raises:
+            SizeUnknown: If neither is read by the expression.
+        """
+        if isinstance(size, int):
+            return str(size)
+        if (found := self._measured(size)) is not None:
+            return found
+        terms = []
+        for names, count in size.terms:
+            known = [self._measured(Sym.named(name)) for name in names]
+            if None in known:
+                raise SizeUnknown(size)
+            terms.append(
+                " * ".join([*([str(count)] if count != 1 or not names else []), *filter(None, known)])
+            )
+        return " + ".join(terms)
+
+    def end(self, end: Dim, size: Dim) -> str:
+        """The end of a slice in a dimension of `size`; one that lies so many elements before its end counts from there."""
+        behind = end - size
+        return self.size(behind if isinstance(behind, int) and not isinstance(end, int) else end)
+
+    def _measured(self, size: Dim) -> str | None:
+        for leaf in self._all_leaves:
+            if leaf.type.python:
+                if leaf.interval.size == size:
+                    return leaf.text
+                continue
+            back = leaf.type.back
+            for place, own in enumerate(back):
+                if own == size:
+                    return f"{leaf.text}.shape[{place - len(back) - leaf.type.col}]"
+        return None
+
+    def shape(self, dims: Dims) -> str:
+        """Dimensions as a tuple of numbers."""
+        return tuple_text(self.sizes(dims))
+
+    def sizes(self, dims: Dims) -> list[str]:
+        """Dimensions as numbers."""
+        return [self.size(size) for size in Type("any", dims).sizes]
+
+    def _spread(self, node: Typed) -> Printed:
+        rank, more = node.options["rank"], node.options["more"]
+        assert isinstance(rank, Typed)
+        assert isinstance(more, int)
+        count = self.text(rank) if not more else f"({self.text(rank)} {'+' if more > 0 else '-'} {abs(more)})"
+        return Printed(f"{self.logical(node.args[0]).at(ATOM)}[(..., *(None,) * {count})]")
+
     def _leaf(self, node: Typed) -> Printed:
-        if node.op == "name" and node.text.startswith("math."):
+        number = node.op == "name" and node.symbol is None and node.static is not None
+        if number and node.text:
             self.texts.uses.add("math")
         elif node.static is not None and (node.op != "literal" or not node.text):
             return self.texts.static(node.static)
@@ -274,10 +332,14 @@ class Printer:
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:
-    if node.op in ("name", "site") and not node.type.python:
+    if node.op in ("name", "site") and node.static is None:
         yield node
     for part in node.parts:
         yield from _leaves(part)
+
+
+class SizeUnknown(Exception):  # noqa: N818 - it is reported where the expression is checked
+    """A size is needed as a number that nothing in the expression tells."""
 
 
 def cast_to(node: Typed, dtype: str) -> Typed:

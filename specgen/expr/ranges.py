@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from itertools import product
 
 from specgen.expr.builtins.record import IntervalRule
 from specgen.expr.dtypes import FLOAT_RANGES, INT_RANGES, is_int
 from specgen.expr.interval import ANYTHING, BOOLS, Interval, full, loose, monotone, of_values
+from specgen.expr.sizes import Dim, Sym, limits, quotient
 from specgen.expr.types import Typed
 
 Ranges = tuple[Interval, ...]
@@ -39,12 +41,16 @@ def _nan(args: Ranges) -> bool:
 def add(args: Ranges, node: Typed) -> Interval:
     """`a + b`; infinities of opposite sign give NaN."""
     a, b = args
+    if (size := _of_sizes(a, b, operator.add)) is not None:
+        return size
     clash = (a.high == math.inf and b.low == -math.inf) or (a.low == -math.inf and b.high == math.inf)
     return of_values(a.low + b.low, a.high + b.high, _nan(args) or clash)
 
 
 def negate(args: Ranges, node: Typed) -> Interval:
     """`-a`."""
+    if args[0].size is not None:
+        return Interval.of_size(-args[0].size)
     return Interval(-args[0].high, -args[0].low, args[0].nan)
 
 
@@ -53,6 +59,15 @@ def subtract(args: Ranges, node: Typed) -> Interval:
     if len(node.args) == 2 and _alike(*node.args):
         return Interval(0, 0, args[0].nan or not args[0].bounded)
     return add((args[0], negate((args[1],), node)), node)
+
+
+def _of_sizes(a: Interval, b: Interval, combined: Callable[[Dim, Dim], Dim | None]) -> Interval | None:
+    """What two sizes give together, of which one at least has a name; None where that is no size."""
+    if a.size is None and b.size is None:
+        return None
+    one, two = a.known_size, b.known_size
+    size = None if one is None or two is None else combined(one, two)
+    return None if size is None else Interval.of_size(size)
 
 
 def _alike(a: Typed, b: Typed) -> bool:
@@ -72,6 +87,8 @@ def _alike(a: Typed, b: Typed) -> bool:
 def multiply(args: Ranges, node: Typed) -> Interval:
     """`a * b`; zero times infinity gives NaN."""
     a, b = args
+    if (size := _of_sizes(a, b, operator.mul)) is not None:
+        return size
     clash = (a.contains(0) and not b.bounded) or (b.contains(0) and not a.bounded)
     ends = [0 if 0 in (x, y) else x * y for x, y in product((a.low, a.high), (b.low, b.high))]
     return of_values(min(ends), max(ends), _nan(args) or clash)
@@ -95,11 +112,12 @@ def floor_divide(args: Ranges, node: Typed) -> Interval:
     a, b = args
     if b.contains(0):
         return full(node.type.dtype)
+    if (size := _of_sizes(a, b, quotient)) is not None:
+        return size
     if a.bounded and b.bounded and is_int(node.type.dtype):
         ends = [x // y for x, y in product((a.low, a.high), (b.low, b.high))]
         return Interval(min(ends), max(ends))
-    quotient = loose(divide(args, node), node.type.dtype)
-    return monotone(_floor, quotient)
+    return monotone(_floor, loose(divide(args, node), node.type.dtype))
 
 
 def remainder(args: Ranges, node: Typed) -> Interval:
@@ -111,6 +129,8 @@ def remainder(args: Ranges, node: Typed) -> Interval:
     if a.low >= 0 and a.high < b.low:
         return a.with_nan(nan)
     last = 1 if is_int(node.type.dtype) else 0
+    if last and b.size is not None:
+        return Interval.indices(b.size)
     return Interval(0, b.high - last, nan) if b.low > 0 else Interval(b.low + last, 0, nan)
 
 
@@ -154,12 +174,23 @@ def sign(args: Ranges, node: Typed) -> Interval:
 
 def minimum(args: Ranges, node: Typed) -> Interval:
     """The smallest of the operands."""
-    return Interval(min(a.low for a in args), min(a.high for a in args), _nan(args))
+    below = next((one for a in args if (one := _bound(a)) is not None), None)
+    return Interval(min(a.low for a in args), min(a.high for a in args), _nan(args), below=below)
+
+
+def _bound(a: Interval) -> Sym | None:
+    """A named size that all values are less than."""
+    if a.size is None:
+        return a.below
+    more = a.size + 1
+    return more if isinstance(more, Sym) else None
 
 
 def maximum(args: Ranges, node: Typed) -> Interval:
     """The largest of the operands."""
-    return Interval(max(a.low for a in args), max(a.high for a in args), _nan(args))
+    bounds = (_bound(a) for a in args)
+    below = next((one for one in bounds if one is not None and all(a.less_than(one) for a in args)), None)
+    return Interval(max(a.low for a in args), max(a.high for a in args), _nan(args), below=below)
 
 
 def clamp(args: Ranges, node: Typed) -> Interval:
@@ -207,13 +238,14 @@ def _floor(value: float) -> float:
     return value if math.isinf(value) else math.floor(value)
 
 
-def sums(x: Interval, counts: Iterable[int], dtype: str) -> Interval:
+def sums(x: Interval, counts: Iterable[Dim], dtype: str) -> Interval:
     """The sums of as many values of `x` as one of `counts`, added in whatever order.
 
     NaN where partial sums can be infinite in both directions.
     """
-    most = max(counts)
-    ends = [end * count for end in (x.low, x.high) for count in counts]
+    numbers = {number for count in counts for number in limits(count)}
+    most = max(numbers)
+    ends = [end * number for end in (x.low, x.high) for number in numbers]
     total = of_values(min(ends), max(ends), x.nan)
     if is_int(dtype):
         return total
@@ -222,21 +254,21 @@ def sums(x: Interval, counts: Iterable[int], dtype: str) -> Interval:
     return loose(total.with_nan(total.nan or clash), dtype, operations=most)
 
 
-def products(x: Interval, most: int, dtype: str, *, partial: bool) -> Interval:
-    """The products of `most` values of `x`; if `partial`, of any number of them from 1 up to `most`.
+def products(x: Interval, count: Dim, dtype: str, *, partial: bool) -> Interval:
+    """The products of `count` values of `x`; if `partial`, of any number of them from 1 up to `count`.
 
     With one factor at each end of `x`, or all but one, or all: no other product is larger or smaller.
     """
-    counts = {1, 2, most - 1, most} & set(range(1, most + 1)) if partial else {most}
+    least, most = limits(count)
+    if partial or least < most:
+        counts = {one for one in (1, 2, most - 1, most) if 1 <= one <= most}
+    else:
+        counts = {most}
     furthest = max(abs(x.low), abs(x.high))
     limit = INT_RANGES[dtype][1] if is_int(dtype) else FLOAT_RANGES.get(dtype, 0.0)
     overflows = furthest > 1 and most * math.log(furthest) > math.log(limit or 1.0) - 1e-3
     if x.nan or not x.bounded or overflows:
         return full(dtype)  # infinity times zero is NaN
-    ends = [
-        x.low**lows * x.high ** (count - lows)
-        for count in counts
-        for lows in {0, 1, count - 1, count} & set(range(count + 1))
-    ]
+    ends = [x.low**lows * x.high ** (count - lows) for count in counts for lows in {0, 1, count - 1, count}]
     result = Interval(min(ends), max(ends))
     return result if is_int(dtype) else loose(result, dtype, operations=most)

@@ -52,7 +52,7 @@ def _column(expr: Typed, kind: Type, args: tuple[Typed, ...]) -> bool:
         followed = builtin.layout(args)
     else:
         followed = args if builtin.family in _POINTWISE else ()
-    if kind.level != "batch" or kind.dims is None:
+    if kind.level != "batch" or kind.open:
         return False
     # A scalar of each environment meets features without a trailing 1; among scalars the batched ones decide.
     leading = [arg for arg in followed if arg.type.dims != ()] or [

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, NoReturn
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NoReturn, cast
 
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import specs as rules
 from specgen.expr.dtypes import ABSTRACT, CONCRETE, is_float, is_int
 from specgen.expr.interval import ANYTHING, Interval, full, store
-from specgen.expr.numbers import Cursor, NotANumber, number
+from specgen.expr.numbers import Cursor, NotANumber, number, size
+from specgen.expr.parser import parse
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sizes, Sym, limits
 from specgen.expr.spec_limits import (
     MAX_ELEMENTS,
     Bound,
@@ -21,8 +23,9 @@ from specgen.expr.spec_limits import (
     has_shape,
     number_fault,
 )
+from specgen.expr.tree import Expr
 from specgen.expr.type_hints import bounds_in, meant_dtype, meant_type
-from specgen.expr.types import Dims, Level, SourceText, Type
+from specgen.expr.types import Excerpt, Level, SourceText, Type
 
 SpecKind = Literal[
     "bounded", "unbounded", "categorical", "onehot", "multi_categorical", "multi_onehot", "binary", "text",
@@ -48,46 +51,63 @@ class SpecType:
     Attributes:
         kind: The kind of spec; `pattern` for the patterns of transforms, `like` for another key's type.
         dtype: A dtype, or a pattern's `float | number | any`.
-        shape: The shape as written; None for `[...]`. A dimension of 0 stands for a name in a pattern.
+        shape: The shape as written: numbers, and in patterns named sizes and `...`.
         low: The lower bound, a number or nested tuples; None when there is none.
         high: The upper bound.
         n: How many values a `categorical`, `onehot` or `binary` has.
         nvec: How many values each of the `multi_` kinds has.
-        like: The key whose type this is.
-        names: The dimensions of a pattern as written: `float32[3, H, W]` has `("3", "H", "W")`.
+        like: The expression whose type this is, as written; a key is one, too.
+        like_expr: Its tree, whose offsets are those in `like`.
+        bounded: Whether a pattern asks for finite bounds on both sides, `in bounded`.
 
     """
 
     kind: SpecKind
     dtype: str
-    shape: Dims | None = ()
+    shape: Dims = ()
     low: Bound | None = None
     high: Bound | None = None
-    n: int | None = None
-    nvec: Dims = ()
+    n: Dim | None = None
+    nvec: Sizes = ()
     like: str | None = None
-    names: tuple[str, ...] = ()
+    like_expr: Expr | None = None
+    bounded: bool = False
 
     @property
-    def dims(self) -> Dims | None:
+    def dims(self) -> Dims:
         """The feature dimensions of the tensor: what a one-hot or multi kind adds is in them."""
-        if self.shape is None:
-            return None
         if self.kind == "onehot":
             return (*self.shape, self.n or 0)
-        if self.kind == "multi_categorical":
-            return (*self.shape, len(self.nvec))
-        if self.kind == "multi_onehot":
-            return (*self.shape, sum(self.nvec))
+        if self.kind in ("multi_categorical", "multi_onehot"):
+            if any(isinstance(count, Sym) for count in self.nvec):
+                return (*self.shape, Sym.named("_"))  # one count for all choices, however many there are
+            return (*self.shape, len(self.nvec) if self.kind == "multi_categorical" else sum(self.counts))
         return self.shape
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many values each of the `multi_` kinds has, where that is known."""
+        assert all(isinstance(count, int) for count in self.nvec), self
+        return cast("tuple[int, ...]", self.nvec)
+
+    @property
+    def classes(self) -> int:
+        """How many values a `categorical`, `onehot` or `binary` has, where that is known."""
+        assert self.n is None or isinstance(self.n, int), self
+        return self.n or 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape as written, of a spec that says all there is to say."""
+        return Type("any", self.shape).shape
 
     @property
     def interval(self) -> Interval:
         """The values that any element can take."""
         if self.kind == "categorical":
-            return Interval(0, (self.n or 1) - 1)
+            return Interval.indices(self.n or 1)
         if self.kind == "multi_categorical":
-            return Interval(0, max(self.nvec) - 1)
+            return Interval(0, max(limits(count)[1] for count in self.nvec) - 1)
         if self.kind in ("onehot", "multi_onehot", "binary"):
             return Interval(0, 1)
         if self.low is None or self.high is None:
@@ -102,13 +122,11 @@ class SpecType:
     def __str__(self) -> str:
         if self.like is not None:
             return f"like({self.like})"
-        if self.names:
-            return f"{self.dtype}[{', '.join(self.names)}]"
         return str(Type(self.dtype, self.dims))
 
 
 def parse_type(
-    source: SourceText, sink: Sink, dims: Mapping[str, int] | None = None, *, patterns: bool = True
+    source: SourceText, sink: Sink, dims: Mapping[str, Dim] | None = None, *, patterns: bool = True
 ) -> SpecType | None:
     """The type that `source` writes, or None when `sink` got the reasons why there is none.
 
@@ -116,7 +134,8 @@ def parse_type(
         source: The text of the type.
         sink: Takes the mistakes.
         dims: The named dimensions, for shapes and bounds.
-        patterns: Whether what is suggested may be a pattern, such as `float`.
+        patterns: Whether it may be a pattern: names that are no dimension stand for sizes of their own, and `float`
+            may be suggested.
 
     """
     cursor = Cursor.of(source, sink, dims or {})
@@ -134,7 +153,6 @@ class _Parser:
         self._source = source
         self._sink = sink
         self._patterns = patterns
-        self._names: tuple[str, ...] = ()
 
     def whole(self) -> SpecType:
         cursor = self._cursor
@@ -155,7 +173,7 @@ class _Parser:
         if name == "like":
             return self._like()
         dtype = _DEFAULT_DTYPE.get(name, name)
-        counts: Dims = ()
+        counts: Sizes = ()
         if cursor.peek.text == "(":
             counts, dtype = self._counts(name, dtype)
         elif name in _COUNTED:
@@ -165,7 +183,10 @@ class _Parser:
         shape = self._shape() if cursor.peek.text == "[" else ()
         low: Bound | None = None
         high: Bound | None = None
-        if cursor.peek.text == "in":
+        bounded = self._patterns and cursor.peek.text == "in" and cursor.after.text == "bounded"
+        if bounded:
+            cursor.take(), cursor.take()
+        elif cursor.peek.text == "in":
             low, high = self._domain(name, dtype, shape)
         rest = cursor.peek
         if rest.kind != "end":
@@ -173,13 +194,16 @@ class _Parser:
             bounds = bounds_in(self._source.text, rest.start, name)
             self._stop(rules.NOT_A_TYPE, rest.start, rest.end, message, bounds)
         made = self._made(name, dtype, counts, shape, low, high)
-        if math.prod(made.dims or ()) > MAX_ELEMENTS:
-            message = f"one value would have {math.prod(made.dims or ())} elements"
+        if bounded:
+            made = replace(made, kind="pattern", bounded=True)
+        count = math.prod(size for size in made.dims if isinstance(size, int))
+        if count > MAX_ELEMENTS:
+            message = f"one value would have {count} elements"
             self._stop(rules.BAD_SHAPE, token.start, cursor.last.end, message)
         return made
 
     def _made(
-        self, name: str, dtype: str, counts: Dims, shape: Dims | None, low: Bound | None, high: Bound | None
+        self, name: str, dtype: str, counts: Sizes, shape: Dims, low: Bound | None, high: Bound | None
     ) -> SpecType:
         if name == "categorical":
             return SpecType("categorical", dtype, shape, n=counts[0])
@@ -190,34 +214,40 @@ class _Parser:
         if name == "multi_onehot":
             return SpecType("multi_onehot", dtype, shape, nvec=counts)
         if name == "binary":
-            return SpecType("binary", dtype, shape, n=(shape or (None,))[-1])
+            return SpecType("binary", dtype, shape, n=_last(shape))
         if name == "text":
             return SpecType("text", dtype, shape)
-        if name in ABSTRACT or shape is None or 0 in shape:
-            return SpecType("pattern", dtype, shape, low, high, names=self._names)
+        if name in ABSTRACT or not all(isinstance(size, int) for size in shape):
+            return SpecType("pattern", dtype, shape, low, high)
         kind: SpecKind = "unbounded" if low is None else "bounded"
         if name == "bool":
-            return SpecType("binary", dtype, shape, n=(shape or (None,))[-1])
+            return SpecType("binary", dtype, shape, n=_last(shape))
         return SpecType(kind, dtype, shape, low, high)
 
     def _like(self) -> SpecType:
         cursor = self._cursor
-        cursor.expect("(")
-        path = [cursor.expect_name()]
-        while cursor.accept("."):
-            path.append(cursor.expect_name())
-        cursor.expect(")")
+        opening = cursor.expect("(")
+        depth = 1
+        while depth and cursor.peek.kind != "end":
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(cursor.take().text, 0)
+        if depth:
+            cursor.fail(opening, "`(` is not closed", "add the missing `)`")
+        closing = cursor.last
+        inside = Excerpt(self._source, opening.end, closing.start)
+        expr = parse(inside, self._sink)
+        if expr is None:
+            raise NotANumber
         if cursor.peek.kind != "end":
             rest = cursor.peek
             self._stop(
                 rules.NOT_A_TYPE, rest.start, rest.end, f"expected the end of the type before `{rest.text}`"
             )
-        return SpecType("like", "any", None, like=".".join(path))
+        return SpecType("like", "any", ANY_DIMS, like=inside.text, like_expr=expr)
 
-    def _counts(self, name: str, dtype: str) -> tuple[Dims, str]:
+    def _counts(self, name: str, dtype: str) -> tuple[Sizes, str]:
         cursor = self._cursor
         opening = cursor.take()
-        counts: list[int] = []
+        counts: list[Dim] = []
         if name not in (*_COUNTED, "binary"):
             message = f"`{name}` takes nothing in parentheses"
             self._stop(rules.NOT_A_TYPE, opening.start, opening.end, message, f"a shape is written {name}[3]")
@@ -247,52 +277,52 @@ class _Parser:
                 message = f"`{name}` takes one number"
             help = f"did you mean multi_{name}?" if counts else None
             self._stop(rules.NOT_A_TYPE, opening.start, closing.end, message, help)
-        elif name.endswith("categorical") and (why := classes_fault(counts, dtype)):
+        elif name.endswith("categorical") and (why := classes_fault(_numbers(counts), dtype)):
             self._stop(rules.CLASSES_OUTSIDE_DTYPE, opening.start, closing.end, why)
         return tuple(counts), dtype
 
-    def _shape(self) -> Dims | None:
+    def _shape(self) -> Dims:
         cursor = self._cursor
         opening = cursor.expect("[")
-        if cursor.accept("..."):
-            cursor.expect("]")
-            return None
-        dims: list[int] = []
-        names: list[str] = []
+        dims: list[Dim | Rest] = []
         while cursor.peek.text != "]":
-            start = cursor.peek.start
-            if self._is_pattern_dim():
-                # A capital is a dimension of a pattern that any size matches.
-                dims.append(0)
-                names.append(cursor.take().text)
-                if not cursor.accept(","):
-                    break
-                continue
-            dims.append(self._size("a dimension", bounds_in(self._source.text, opening.start)))
-            names.append(self._source.text[start : cursor.last.end])
+            if cursor.peek.text == "...":
+                dims.append(self._rest(first=not dims))
+            else:
+                dims.append(self._size("a dimension", bounds_in(self._source.text, opening.start)))
             if not cursor.accept(","):
                 break
         cursor.expect("]")
-        self._names = tuple(names)
         return tuple(dims)
 
-    def _is_pattern_dim(self) -> bool:
-        token, after = self._cursor.peek, self._cursor.after
-        named = token.kind == "name" and token.text not in self._cursor.dims
-        return named and token.text[:1].isupper() and after.text in (",", "]")
-
-    def _size(self, what: str, bounds: str | None = None) -> int:
+    def _rest(self, *, first: bool) -> Rest:
         cursor = self._cursor
-        start = cursor.peek.start
-        value = number(cursor)
-        if isinstance(value, float) or value < 1:
+        dots = cursor.take()
+        if not first:
+            message = "`...` stands in front of the dimensions that are named"
+            self._stop(rules.BAD_SHAPE, dots.start, dots.end, message)
+        token = cursor.peek
+        if token.kind == "name" and token.start == dots.end:
+            return Rest(cursor.take().text)
+        return Rest()
+
+    def _size(self, what: str, bounds: str | None = None) -> Dim:
+        cursor = self._cursor
+        start, token = cursor.peek.start, cursor.peek
+        new = self._patterns and token.kind == "name" and token.text not in cursor.dims
+        if new and cursor.after.text in (",", "]", ")"):
+            made = Sym.named(cursor.take().text)
+            cursor.dims = {**cursor.dims, token.text: made}
+            return made
+        value = size(cursor)
+        if isinstance(value, float) or limits(value)[1] < 1:
             message = f"{what} is a positive whole number, not {value}"
             quotient = isinstance(value, float) and "/" in self._source.text[start : cursor.last.end]
             help = "write `//` for a whole quotient" if quotient else bounds
             self._stop(rules.BAD_SHAPE, start, cursor.last.end, message, help)
-        return int(value)
+        return value
 
-    def _domain(self, name: str, dtype: str, shape: Dims | None) -> tuple[Bound, Bound]:
+    def _domain(self, name: str, dtype: str, shape: Dims) -> tuple[Bound, Bound]:
         cursor = self._cursor
         word = cursor.take()
         if name in _DEFAULT_DTYPE or dtype in ("bool", "any"):
@@ -300,9 +330,9 @@ class _Parser:
         if cursor.peek.text == "(":
             cursor.fail(cursor.peek, "expected `[` before `(`", "bounds are written in brackets: in [-1, 1]")
         cursor.expect("[")
-        low, low_at = self._bound(dtype, shape or ())
+        low, low_at = self._bound(dtype, shape)
         cursor.expect(",")
-        high, high_at = self._bound(dtype, shape or ())
+        high, high_at = self._bound(dtype, shape)
         cursor.expect("]")
         if fault := domain_fault(low, high):
             message, help = fault
@@ -314,7 +344,7 @@ class _Parser:
         start = cursor.peek.start
         bound = self._nested(dtype)
         end = cursor.last.end
-        if isinstance(bound, tuple) and not has_shape(bound, shape):
+        if isinstance(bound, tuple) and not has_shape(bound, _numbers(shape)):
             self._stop(rules.BOUND_SHAPE, start, end, f"this bound does not have the shape {list(shape)}")
         return bound, (start, end)
 
@@ -336,6 +366,15 @@ class _Parser:
         span = self._source.span_of(start, max(end, start + 1))
         self._sink.add(rule.at(span, message, help=help))
         raise NotANumber
+
+
+def _last(shape: Dims) -> Dim | None:
+    last = shape[-1] if shape else None
+    return None if isinstance(last, Rest) else last
+
+
+def _numbers(sizes: Iterable[Dim | Rest]) -> tuple[int, ...]:
+    return tuple(size for size in sizes if isinstance(size, int))
 
 
 __all__ = ["Bound", "SpecKind", "SpecType", "flatten", "parse_type"]

@@ -7,7 +7,8 @@ from typing import Final
 from specgen.expr.builtins.site import convert
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, Printed, Printer, method
-from specgen.expr.types import Binding, Dims, Typed
+from specgen.expr.sizes import Dims
+from specgen.expr.types import Typed
 
 
 def to_torch(
@@ -16,7 +17,7 @@ def to_torch(
     cast: str | None = None,
     dims: Dims | None = None,
     col: bool = False,
-    like: Binding | None = None,
+    like: Typed | None = None,
     texts: FunctionTexts | None = None,
 ) -> str:
     """The expression as torch code that is right for any leading batch dimensions.
@@ -29,7 +30,7 @@ def to_torch(
             for each row. Without them the
             expression keeps its shape and layout, and a number stays a number of Python.
         col: Whether the target is stored with an extra trailing 1; without `dims` it only adds one.
-        like: A batched tensor in whose shape and on whose device numbers become tensors, for
+        like: The name of a batched tensor in whose shape and on whose device numbers become tensors, for
             expressions that read no batched name.
         texts: What it shares with the other expressions of its function; the names that it reads are added.
 
@@ -44,7 +45,7 @@ def to_torch(
 
 def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: bool) -> Printed:
     kind = node.type
-    if kind.dims is None:
+    if kind.open:
         return printer.show(node)
     if dims is not None:
         return printer.filled(node, dtype, dims, col)

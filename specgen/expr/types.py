@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from specgen.diagnostics import Span
 from specgen.expr.interval import Interval
+from specgen.expr.sizes import Dim, Dims, Rest, Sizes, quotient
 from specgen.expr.symbols import Symbol
 
 if TYPE_CHECKING:
     from specgen.expr.builtins.record import Builtin
 
 Level = Literal["lit", "ctor", "const", "batch"]
-Dims = tuple[int, ...]
 Static = bool | int | float | str
 DrawKind = Literal["uniform", "normal", "randint"]
 
@@ -34,52 +34,22 @@ class SourceText(Protocol):
         ...
 
 
-class Size(int):
-    """A dimension whose size only the networks of the user know: an integer that is called by its name.
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a source text."""
 
-    Inference compares sizes and proves indices with them; a number that no schema writes stands in. Sums and
-    products of sizes are sizes, too, so that no message and no generated text takes the number for real.
-    """
+    whole: SourceText
+    start: int
+    end: int
 
-    name: str
+    @property
+    def text(self) -> str:
+        """The decoded text."""
+        return self.whole.text[self.start : self.end]
 
-    def __new__(cls, name: str, number: int) -> Size:
-        """The size called ``name``; equal only to itself."""
-        size = super().__new__(cls, number)
-        size.name = name
-        return size
-
-    def __add__(self, other: int) -> int:
-        """The size of both together, ``n + 1``."""
-        return _of_sizes(f"{self} + {other}", int(self) + other)
-
-    def __radd__(self, other: int) -> int:
-        """The size of both together, ``1 + n``."""
-        return self if other == 0 else _of_sizes(f"{other} + {self}", other + int(self))
-
-    def __sub__(self, other: int) -> int:
-        """What is left, ``n - 1``."""
-        return _of_sizes(f"{self} - {other}", int(self) - other)
-
-    def __mul__(self, other: int) -> int:
-        """That many times, ``n * 2``."""
-        return _of_sizes(f"{self} * {other}", int(self) * other)
-
-    def __rmul__(self, other: int) -> int:
-        """That many times, ``2 * n``."""
-        return self if other == 1 else _of_sizes(f"{other} * {self}", other * int(self))
-
-    def __str__(self) -> str:
-        return self.name
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        return self.name
-
-
-def _of_sizes(name: str, number: int) -> int:
-    return Size(name, number) if isinstance(number, int) else number
+    def span_of(self, start: int, end: int) -> Span:
+        """The file span of the characters from `start` up to `end`."""
+        return self.whole.span_of(self.start + start, self.start + end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +59,7 @@ class Type:
     Attributes:
         dtype: A concrete dtype, `str` for the name of an enum member, or a pattern's
             `float | number | any`.
-        dims: Feature dimensions; None when the rank is unknown (`float[...]`).
+        dims: Feature dimensions: numbers, named sizes, and at most one `...` where their number is not known.
         level: `lit` a number known at build; `ctor` a Python number of the constructor; `const` a
             tensor without batch dimensions; `batch` a tensor with them in front.
         col: Stored with an extra trailing 1, as rewards and dones are.
@@ -98,15 +68,56 @@ class Type:
     """
 
     dtype: str
-    dims: Dims | None = ()
+    dims: Dims = ()
     level: Level = "batch"
     col: bool = False
     stretch: frozenset[int] = field(default=frozenset(), compare=False)
 
     @property
+    def open(self) -> bool:
+        """Whether nobody knows how many feature dimensions there are."""
+        return any(isinstance(size, Rest) for size in self.dims)
+
+    @property
+    def rest(self) -> Rest | None:
+        """The dimensions of which nobody knows how many there are; None where that is known."""
+        return next((size for size in self.dims if isinstance(size, Rest)), None)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The feature dimensions, of a type that is not open."""
+        assert not self.open, self
+        return cast("Sizes", self.dims)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The feature dimensions of what an environment has: numbers that are known at build."""
+        assert all(isinstance(size, int) for size in self.dims), self
+        return cast("tuple[int, ...]", self.dims)
+
+    @property
+    def front(self) -> Sizes:
+        """The dimensions in front of the rest; all where there is none."""
+        return self._known(self.dims)
+
+    @property
+    def back(self) -> Sizes:
+        """The dimensions behind the rest; all where there is none."""
+        return self._known(self.dims[::-1])[::-1]
+
+    @staticmethod
+    def _known(dims: Dims) -> Sizes:
+        found = []
+        for size in dims:
+            if isinstance(size, Rest):
+                break
+            found.append(size)
+        return tuple(found)
+
+    @property
     def rank(self) -> int:
-        """How many feature dimensions there are; 0 when the rank is unknown."""
-        return 0 if self.dims is None else len(self.dims)
+        """How many feature dimensions there are; of an open type how many there are at least."""
+        return len(self.dims) - self.open
 
     @property
     def python(self) -> bool:
@@ -114,8 +125,6 @@ class Type:
         return self.level in ("lit", "ctor")
 
     def __str__(self) -> str:
-        if self.dims is None:
-            return f"{self.dtype}[...]"
         return self.dtype + (f"[{', '.join(map(str, self.dims))}]" if self.dims else "")
 
 
@@ -176,19 +185,17 @@ class Procedure(Type):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a name stands for: the Python text that reads it, its type and its values.
+    """What a name stands for: its type, its values, and the value that it is in a program.
 
     Attributes:
-        text: What is printed where the name is read, `params.g`.
         type: Its type.
         interval: Its values.
-        static: The value, when it is known at build; it is printed in place of `text`.
+        static: The value, when it is known at build; it is printed in place of the name.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
 
     """
 
-    text: str
     type: Type
     interval: Interval
     static: Static | None = None
@@ -245,11 +252,17 @@ class At:
 class Cut:
     """An index item `start:stop:step`, with ends within the dimension; `whole` prints as `:`."""
 
-    start: int
-    stop: int
+    start: Dim
+    stop: Dim
     step: int
 
-    def whole(self, size: int) -> bool:
+    @property
+    def length(self) -> Dim:
+        """How many elements are kept."""
+        length = self.stop - self.start
+        return quotient(length + (self.step - 1), self.step)
+
+    def whole(self, size: Dim) -> bool:
         """Whether it keeps all of a dimension of `size`."""
         return (self.start, self.stop, self.step) == (0, size, 1)
 
@@ -260,6 +273,15 @@ class NewAxis:
 
 
 IndexItem = At | Cut | NewAxis
+
+
+def settings(options: Iterable[object]) -> Iterator[Typed]:
+    """The expressions among settings, also those in a tuple of several."""
+    for value in options:
+        if isinstance(value, Typed):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (one for one in value if isinstance(one, Typed))
 
 
 NO_OPTIONS: dict[str, object] = {}
@@ -308,8 +330,11 @@ class Typed:
 
     @property
     def parts(self) -> tuple[Typed, ...]:
-        """The operands and the computed indices, from left to right."""
-        return self.args + tuple(item.index for item in self.items if isinstance(item, At))
+        """The operands, the computed indices, and the settings that are expressions, from left to right."""
+        if not self.items and not self.options:
+            return self.args
+        indices = tuple(item.index for item in self.items if isinstance(item, At))
+        return self.args + indices + tuple(settings(self.options.values()))
 
     def nodes(self) -> Iterator[Typed]:
         """This node and every node below it, each before those below it."""

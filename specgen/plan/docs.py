@@ -144,4 +144,4 @@ def items_doc(texts: Iterable[str]) -> list[str]:
 
 def stored(type: Type) -> tuple[int, ...]:
     """The feature shape in the tensordict: a column has a trailing 1."""
-    return (*(type.dims or ()), 1) if type.col else type.dims or ()
+    return (*type.shape, 1) if type.col else type.shape

@@ -136,10 +136,11 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
-    if plan.around is None:
-        yield "GeneratedTransform"
-    elif plan.around.methods:
+    yield plan.base
+    if plan.around is not None and plan.around.methods:
         yield "TensorDictBase"
+    if plan.recursion is not None:
+        yield from ("Recorded", "Tensor")
     if plan.names:
         yield "leaf_name"
     if any(param.tensor for param in plan.params):

@@ -49,7 +49,7 @@ def param_plan(param: Parameter) -> ParamPlan:
         param_annotation(param),
         param.default,
         limits,
-        param.entry.spec.dims or (),
+        param.entry.spec.type().shape,
         TORCH_DTYPES[param.entry.spec.dtype],
         param.draw is not None,
     )
@@ -63,7 +63,7 @@ def param_doc(param: Parameter) -> str:
             f"{param.name}: {param.doc or param_annotation(param)} (default {literal(param.default)}{limits})"
         )
     what = "a number, or a tensor that broadcasts to (*batch"
-    dims = "".join(f", {size}" for size in param.entry.spec.dims or ())
+    dims = "".join(f", {size}" for size in param.entry.spec.dims)
     start = (
         f"drawn at each reset from {' '.join(param.draw.source.text.split())}"
         if param.draw is not None

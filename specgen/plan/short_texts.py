@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specgen.code import Code, using
 from specgen.expr import DrawSite, SpecType
 
@@ -26,7 +28,7 @@ def draw_text(site: DrawSite) -> Code:
     return using(f"self._{site.kind}({dims}, {dtype})", "torch")
 
 
-def shape_text(batch: str, dims: tuple[int, ...]) -> str:
+def shape_text(batch: str, dims: Sequence[object]) -> str:
     """A shape for a docstring: `[*batch, 3]`."""
     return f"[{', '.join([batch, *map(str, dims)])}]"
 
@@ -34,11 +36,11 @@ def shape_text(batch: str, dims: tuple[int, ...]) -> str:
 def domain_text(spec: SpecType) -> str:
     """The domain of a spec in words, or nothing when it is everything."""
     if spec.kind == "categorical":
-        return f" in 0..{(spec.n or 0) - 1}"
+        return f" in 0..{spec.classes - 1}"
     if spec.kind == "onehot":
         return " one-hot"
     if spec.kind == "multi_categorical":
-        return " in " + ", ".join(f"0..{count - 1}" for count in spec.nvec)
+        return " in " + ", ".join(f"0..{count - 1}" for count in spec.counts)
     if spec.kind == "multi_onehot":
         return f" one-hot {' + '.join(map(str, spec.nvec))}"
     if spec.kind == "bounded":

@@ -65,13 +65,13 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str | None = None) -
             infinite = needs_math((spec.low, spec.high))
             return _made("Bounded", bounds, rest, uses=("math",) if infinite else ())
         case "categorical":
-            return _made("Categorical", f"{spec.n}", rest)
+            return _made("Categorical", f"{spec.classes}", rest)
         case "onehot":
-            return _made("OneHot", f"{spec.n}", rest)
+            return _made("OneHot", f"{spec.classes}", rest)
         case "multi_categorical":
-            return _made("MultiCategorical", literal(list(spec.nvec)), rest)
+            return _made("MultiCategorical", literal(list(spec.counts)), rest)
         case "multi_onehot":
-            return _made("MultiOneHot", literal(list(spec.nvec)), rest)
+            return _made("MultiOneHot", literal(list(spec.counts)), rest)
         case "binary" | "unbounded" if spec.dtype == "bool" and (col or not shape):
             return _made("Categorical", "2", rest)  # one truth value, as done flags are
         case "binary":

@@ -70,7 +70,7 @@ def _kind(role: Role) -> str:
 
 
 def _shape(role: Role) -> str:
-    return "[*batch, ...]" if role.dims is None else f"[{', '.join(['*batch', *map(str, role.dims)])}]"
+    return f"[{', '.join(['*batch', *map(str, role.dims)])}]"
 
 
 def _output(output: Output) -> str:
@@ -104,6 +104,10 @@ def _argument(transform: CheckedTransform, name: str) -> str:
             else f"`{output.key}`, after the input's key"
         )
         return f"the keys of `{output.name}`, one for each input (default: {default})."
+    if name == "done_key" and transform.recursion is not None:
+        return (
+            "the flag that ends an episode; a plain name is looked up at the level of each key and above it."
+        )
     for output in transform.outputs:
         if output.keyword == name:
             return f"the name of `{output.name}`."

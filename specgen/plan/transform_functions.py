@@ -88,7 +88,7 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
         if not is_abstract(type_.dtype)
         else {"float": "floats", "number": "numbers"}.get(type_.dtype, "any dtype")
     )
-    dims = "[*batch, ...]" if type_.dims is None else f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
+    dims = f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
     if output is not None and phase == "reset":
         moment = ", read for its shape and dtype only"
     elif name.startswith("acc."):

@@ -135,6 +135,27 @@ class MapPlan:
 
 
 @dataclass(frozen=True)
+class RecursionPlan:
+    """A recursion over recorded data.
+
+    Attributes:
+        at: where its outputs are written; None for the default, under `next`.
+        backward: whether it begins at the end.
+        open: whether data may end without `done`.
+        fetched: what is read first: names with expressions.
+        calls: the names of what is returned, with the calls.
+        results: the names of the outputs.
+    """
+
+    at: str | None
+    backward: bool
+    open: bool
+    fetched: tuple[tuple[str, str], ...]
+    calls: tuple[tuple[tuple[str, ...], CallPlan], ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TransformPlan:
     """The class of a transform.
 
@@ -159,6 +180,8 @@ class TransformPlan:
         map: what happens at any moment.
         inverse: what happens to what the environment takes.
         around: how it steps the environment before it.
+        recursion: what is computed of recorded data, and nowhere else.
+        refuses_offline: whether recorded data are refused.
     """
 
     name: str
@@ -181,3 +204,12 @@ class TransformPlan:
     map: MapPlan | None
     inverse: MapPlan | None
     around: AroundPlan | None = None
+    recursion: RecursionPlan | None = None
+    refuses_offline: bool = False
+
+    @property
+    def base(self) -> str:
+        """The class that it stands on."""
+        if self.around is not None:
+            return str(self.around.base)
+        return "GeneratedTransform" if self.recursion is None else "RecursionTransform"

@@ -27,6 +27,7 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import by_condition, dtype_code, key_literal, limits, spec_like
 
 
@@ -44,6 +45,7 @@ class _Planner:
         self.functions = {
             phase: phase_functions(transform, phase) for phase in ("reset", "step", "map", "inverse")
         }
+        self.recursion = recursion_functions(transform)
         self.sequential = bool(transform.step)
         self.around = plan_around(transform)
 
@@ -59,6 +61,7 @@ class _Planner:
             )
         items += [function.plan for functions in self.functions.values() for function in functions]
         items += [] if self.around is None else self.around.functions
+        items += [function.plan for function in self.recursion]
         items.append(self._class())
         return items
 
@@ -92,7 +95,7 @@ class _Planner:
             sequential=self.sequential,
             invertible=bool(transform.inverse),
             args=tuple(self._argument(name) for name in transform.signature),
-            keys=tuple(name for name in transform.signature if _names_keys(name)),
+            keys=tuple(name for name in transform.signature if name == "done_key" or _names_keys(name)),
             names=tuple(output.keyword for output in transform.outputs if output.keyword is not None),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(self._binding(role) for role in (self.forward, self.backward) if role is not None),
@@ -102,6 +105,8 @@ class _Planner:
             step=self._phase("step", "next_tensordict") if self.sequential else None,
             map=self._map() if transform.map and not self.sequential else None,
             inverse=self._inverse(self.backward) if self.backward is not None and transform.inverse else None,
+            recursion=plan_recursion(transform, self.recursion),
+            refuses_offline=transform.refuses_offline,
             around=self.around,
         )
 
@@ -149,6 +154,8 @@ class _Planner:
             if name == "in_keys" and role is not None and role.required:
                 return Argument(name, using("Sequence[NestedKey]", "Sequence", "NestedKey"))
             return Argument(name, using("Sequence[NestedKey] | None", "Sequence", "NestedKey"), "None")
+        if name == "done_key":
+            return Argument(name, using("NestedKey", "NestedKey"), literal("done"))
         for output in self.transform.outputs:
             if output.keyword == name:
                 return Argument(name, "str", literal(output.key))

@@ -148,7 +148,7 @@ def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:
 
 def _numbers_read(node: Typed) -> int:
     """How many numbers of one environment an operation reads."""
-    return sum(prod(arg.type.dims or ()) for arg in node.args)
+    return sum(prod(size for size in arg.type.dims if isinstance(size, int)) for arg in node.args)
 
 
 def _reward(step: Program, cold: list[Output], after: list[Symbol], raw: dict[str, Output]) -> Program:

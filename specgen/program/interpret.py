@@ -84,11 +84,11 @@ class _Run(Interpreter):
             dtype = value.dtype if len(node.args) == 1 else self.np.asarray(self.value(node.args[1])).dtype
         with self.np.errstate(all="ignore"):
             value = value.astype(dtype)
-        if kind.dims is None:
+        if kind.open:
             like = () if len(node.args) == 1 else self.np.shape(self.value(node.args[1]))
             return self.np.broadcast_to(value, self.np.broadcast_shapes(value.shape, like)).copy()
         leading = value.shape[: max(0, value.ndim - kind.rank)]  # times, where the value is of several
-        return self.np.broadcast_to(value, leading + tuple(map(int, kind.dims))).copy()
+        return self.np.broadcast_to(value, leading + kind.shape).copy()
 
     def function(self, node: Typed) -> Callable[..., Any]:
         assert node.function is not None

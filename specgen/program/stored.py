@@ -131,7 +131,7 @@ def witnessed(program: Program) -> Program:
     makers = defined(program.body)
     seen = [one.symbol for one in program.inputs]
     seen += [target for one in program.body for target in targets(one) if target not in wanting | placeless]
-    seen = [symbol for symbol in seen if not symbol.type.python and symbol.type.dims is not None]
+    seen = [symbol for symbol in seen if not symbol.type.python and not symbol.type.open]
     # Where nothing has rows, as in a declared function without arguments, a table still tells the device.
     seen = [symbol for symbol in seen if symbol.type.level == "batch"] or seen
     body: list[Statement] = []
@@ -157,7 +157,7 @@ def tidy(program: Program) -> Program:
 
 
 def _wants_rows(value: Typed) -> bool:
-    if value.op != "store" or len(value.args) > 1 or value.type.dims is None or value.type.level != "batch":
+    if value.op != "store" or len(value.args) > 1 or value.type.open or value.type.level != "batch":
         return False
     return value.args[0].type.level != "batch" and not _reads(value, "batch")
 

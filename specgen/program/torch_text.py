@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeGuard, cast
 
 from specgen.code import Code, named, using
-from specgen.expr import Binding, Symbol, Type, Typed, to_torch
+from specgen.expr import Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts
 from specgen.program.names import numbered
@@ -302,7 +302,7 @@ class _Printer:
             return self._stored(expr)
         if expr.op == "place":
             value, like = expr.args
-            return to_torch(self._named(value), like=self._binding(like), texts=self.texts)
+            return to_torch(self._named(value), like=self._named(like), texts=self.texts)
         if expr.op == "record":
             names = cast("tuple[str, ...]", expr.options["fields"])
             pairs = (f"{name}={self._expr(arg)}" for name, arg in zip(names, expr.args, strict=True))
@@ -320,13 +320,13 @@ class _Printer:
     def _stored(self, expr: Typed) -> str:
         value, *rest = expr.args
         kind = expr.type
-        like = self._binding(rest[0]) if rest else None
+        like = self._named(rest[0]) if rest else None
         inner = self._named(value)
-        if kind.dims is None:
+        if kind.open:
             return self._stored_like_key(value, inner, kind, like)
         return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, texts=self.texts)
 
-    def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Binding | None) -> str:
+    def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Typed | None) -> str:
         """A value for whatever shape its key will have: its own, or that of the tensor that stands for the key."""
         if value.type.level == "batch":
             return to_torch(inner, cast=kind.dtype, texts=self.texts)
@@ -339,10 +339,6 @@ class _Printer:
 
     def _named(self, expr: Typed) -> Typed:
         return _with_names(expr, self.names.__getitem__)
-
-    def _binding(self, like: Typed) -> Binding:
-        assert like.symbol is not None
-        return Binding(self.names[like.symbol], like.type, like.interval)
 
 
 def _alike(one: Type, other: Type) -> bool:

@@ -292,7 +292,7 @@ class _Verifier:
         for one in region.carried:
             self.ends(one.after, inside, own)
             types = [one.init.type, one.after.type, *([one.result.type] if one.result is not None else [])]
-            if not all(fits(type, one.inner.type) for type in types):
+            if not all(fits(type, one.inner.type) and type.dtype == one.inner.type.dtype for type in types):
                 texts = " to ".join(map(described, types))
                 self.fail(f"{one.inner!r} is {described(one.inner.type)}, carried from {texts}")
         if region.mask is not None and not _only_rises(region):

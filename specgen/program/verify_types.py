@@ -20,7 +20,7 @@ def matches(one: Type, other: Type) -> bool:
 
 def fits(value: Type, wanted: Type) -> bool:
     """Whether a value can be called, or handed over as, a symbol: a number known at build is one of Python, too."""
-    if is_abstract(wanted.dtype) or wanted.dims is None:
+    if is_abstract(wanted.dtype) or wanted.open:
         return True
     same = (value.dtype, value.dims, value.col) == (wanted.dtype, wanted.dims, wanted.col)
     return same and (value.level == wanted.level or (value.python and wanted.python))
@@ -46,7 +46,7 @@ def fault_of(node: Typed, *, witnesses: bool = False) -> str | None:
             kinds = [(one.type.dtype, one.type.dims) for one in node.args]
             same = all(kind == (node.type.dtype, node.type.dims) for kind in kinds)
             return None if same and kinds else "it is not of the type of its operands"
-        case "record":
+        case "record" | "spread":
             return None
         case "place":
             return None if _is_witness(node.args[1:]) else "no tensor tells the device"
@@ -70,7 +70,7 @@ def _store(node: Typed, witnesses: bool) -> str | None:
     if not is_abstract(kind.dtype) and (value.type.dtype == "bool") != (kind.dtype == "bool"):
         return f"{value.type} is stored as {kind}"
     rows = any(one.type.level == "batch" for one in value.nodes())
-    if witnesses and kind.level == "batch" and kind.dims is not None and not rows and not like:
+    if witnesses and kind.level == "batch" and not kind.open and not rows and not like:
         return "nothing tells the rows of what is stored"
     return None
 
@@ -130,7 +130,7 @@ def _pointwise(node: Typed) -> str | None:
         return f"it is {kind.level}, its operands {level}"
     for value in node.args:
         dims = value.type.dims
-        if dims in ((), None) or kind.dims is None:
+        if dims in ((), None) or kind.open:
             continue
         if len(dims) != len(kind.dims) or any(
             here not in (there, 1) for here, there in zip(dims, kind.dims, strict=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 
 from specgen.expr import Symbol, Type, Typed, point
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.relayout import relayout
-from specgen.expr.types import At, IndexItem
+from specgen.expr.types import At, IndexItem, settings
 from specgen.literals import literal
 from specgen.program.program import Assign, Call, Carried, Program, Region, Statement
 
@@ -108,14 +108,20 @@ def reads(statement: Statement) -> list[Symbol]:
     return list(found)
 
 
-def rebuilt(expr: Typed, args: tuple[Typed, ...], items: tuple[IndexItem, ...], type: Type) -> Typed:
+def rebuilt(
+    expr: Typed,
+    args: tuple[Typed, ...],
+    items: tuple[IndexItem, ...],
+    type: Type,
+    options: Mapping[str, object],
+) -> Typed:
     """`expr` with other operands; `dataclasses.replace`, four times as fast."""
     return Typed(
         expr.op,
         type,
         expr.interval,
         args,
-        expr.options,
+        options,
         expr.start,
         expr.end,
         expr.text,
@@ -139,7 +145,17 @@ def with_parts(expr: Typed, change: Callable[[Typed], Typed]) -> Typed:
         not isinstance(new, At) or not isinstance(old, At) or new.index is old.index
         for new, old in zip(items, expr.items, strict=True)
     )
-    return expr if same else rebuilt(expr, args, items, expr.type)
+    options = expr.options
+    if any(True for _ in settings(options.values())):
+        options = {name: _changed_setting(value, change) for name, value in options.items()}
+        same = same and all(map(is_, settings(options.values()), settings(expr.options.values())))
+    return expr if same else rebuilt(expr, args, items, expr.type, options)
+
+
+def _changed_setting(value: object, change: Callable[[Typed], Typed]) -> object:
+    if isinstance(value, tuple):
+        return tuple([change(one) if isinstance(one, Typed) else one for one in value])
+    return change(value) if isinstance(value, Typed) else value
 
 
 def substituted(expr: Typed, substitution: Substitution) -> Typed:

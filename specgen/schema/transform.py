@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
+from specgen.schema.transform_offline import Offline
 
 
 def _list_form(value: object) -> str:
@@ -116,7 +117,8 @@ class Transform(DeclaredClass):
             of a parameter.
         around: how it steps the environment before it.
         signature: the order of the constructor's arguments, where the usual one will not do.
-        buffers, update, offline, moves, drops, masks, python: reserved.
+        offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
+        buffers, update, moves, drops, masks, python: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -131,7 +133,7 @@ class Transform(DeclaredClass):
     signature: list[str] = Field(default_factory=list)
     buffers: dict[str, Any] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
-    offline: dict[str, Any] = Field(default_factory=dict)
+    offline: Offline | None = None
     around: Around | None = None
     moves: dict[str, str] = Field(default_factory=dict)
     drops: list[str] = Field(default_factory=list)

@@ -18,7 +18,7 @@ from specgen_runtime.functional import index_in_range
 from specgen.check.env import check_env
 from specgen.check.model import CheckedEnv, Statement, identifier
 from specgen.diagnostics import Diagnostic, Sink, Span
-from specgen.expr import Binding, Interval, Type, Typed, infer, store, to_torch
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, infer, store, to_torch
 from specgen.expr.interpret import interpret
 from specgen.schema.load import load
 from specgen.settings import Config
@@ -138,23 +138,27 @@ def parts(node: Typed) -> Iterator[Typed]:
         yield from parts(part)
 
 
+def _value(text: str, type_: Type, values: Interval) -> Binding:
+    return Binding(type_, values, symbol=Symbol(text, text, type_, values))
+
+
 def fixed_names(env: CheckedEnv) -> dict[str, Binding]:
     """What every expression of an environment reads: sizes, parameters and constants."""
     scope = {
-        name: Binding("", Type("int64", (), "lit"), Interval(size, size), static=size)
+        name: Binding(Type("int64", (), "lit"), Interval(size, size), static=size)
         for name, size in env.dims.items()
     }
     for param in env.params:
-        scope[param.name] = Binding(f"params.{param.name}", param.type, param.interval)
+        scope[param.name] = _value(f"params.{param.name}", param.type, param.interval)
     for const in env.consts:
-        scope[const.name] = Binding(f"consts.{const.name}", const.type, const.interval)
+        scope[const.name] = _value(f"consts.{const.name}", const.type, const.interval)
     return scope
 
 
 def names_before_a_step(env: CheckedEnv) -> dict[str, Binding]:
     """State and actions, with the values that are proved of them."""
     return {
-        entry.dotted: Binding(entry.name, entry.type, env.values.get(entry.dotted, entry.spec.interval))
+        entry.dotted: _value(entry.name, entry.type, env.values.get(entry.dotted, entry.spec.interval))
         for entry in (*env.state, *env.action)
     }
 
@@ -225,7 +229,7 @@ class Walk:
                 else store(node.interval, kind.dtype)
             )
             inside(stored, Typed("name", kind, values), statement.source.text)
-            scope[statement.target] = Binding(identifier(statement.target), kind, values, static=None)
+            scope[statement.target] = _value(identifier(statement.target), kind, values)
         return made
 
     def draw(self, site: object) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.expr import Binding, Function, Interval, Type
+from tests.expr.scopes import binding
 
 Dims = tuple[int, ...]
 DIMS: tuple[Dims, ...] = ((), (1,), (3,), (4,), (3, 1), (1, 3), (3, 4), (3, 3))
@@ -25,9 +26,9 @@ def names() -> dict[str, Binding]:
             tail = "x".join(map(str, dims)) or "0"
             for prefix, level, col in (("", "batch", False), ("k_", "const", False), ("c_", "batch", True)):
                 name = f"{prefix}{kind}_{tail}"
-                scope[name] = Binding(name, Type(dtype, dims, level, col), values)  # type: ignore[arg-type]
+                scope[name] = binding(name, Type(dtype, dims, level, col), values)  # type: ignore[arg-type]
         if kind in "fib":
-            scope[f"p_{kind}"] = Binding(f"params.{kind}", Type(dtype, (), "ctor"), values)
+            scope[f"p_{kind}"] = binding(f"params.{kind}", Type(dtype, (), "ctor"), values)
     return scope
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from specgen.expr import ANYTHING, Binding, Interval, Level, Static, Type, full, point
+from specgen.expr import ANYTHING, Binding, Interval, Level, Static, Symbol, Type, full, point
+from specgen.expr.sizes import ANY_DIMS
+
+
+def binding(
+    text: str, type_: Type, values: Interval, static: Static | None = None, what: str = ""
+) -> Binding:
+    """A value that is printed as `text`."""
+    return Binding(
+        type_, values, static, what, None if static is not None else Symbol(text, text, type_, values)
+    )
 
 
 def bound(
@@ -15,7 +25,7 @@ def bound(
     col: bool = False,
     what: str = "",
 ) -> Binding:
-    return Binding(text, Type(dtype, dims, level, col), values or full(dtype), static, what)
+    return binding(text, Type(dtype, dims, level, col), values or full(dtype), static, what)
 
 
 def param(name: str, dtype: str = "float32") -> Binding:
@@ -23,11 +33,11 @@ def param(name: str, dtype: str = "float32") -> Binding:
 
 
 def dim(value: int) -> Binding:
-    return Binding(str(value), Type("int64", (), "lit"), point(value), value, "dim")
+    return Binding(Type("int64", (), "lit"), point(value), value, "dim")
 
 
 def pattern(text: str, dtype: str = "any", level: Level = "batch") -> Binding:
-    return Binding(text, Type(dtype, None, level), ANYTHING)
+    return binding(text, Type(dtype, ANY_DIMS, level), ANYTHING)
 
 
 PENDULUM = {

@@ -83,7 +83,7 @@ def _check(text: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     like = SCOPE["f_0"]
     texts = FunctionTexts()
-    printed = to_torch(node, cast=kind.dtype, dims=kind.dims, like=like, texts=texts)
+    printed = to_torch(node, cast=kind.dtype, dims=kind.dims, like=typed("f_0", SCOPE), texts=texts)
     read = {part.id for part in ast.walk(ast.parse(printed)) if isinstance(part, ast.Name)}
     own = {leaf.text for leaf in _leaves(node)} | {site.name for site in node.draws} | {"f_0", "params"}
     assert read - own - set(dir(builtins)) == texts.uses - set(dir(builtins)), printed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specgen.expr import ANYTHING, Binding, Function, Interval, Type, to_torch
-from tests.expr.scopes import FRAMES, GRID, NORM, PENDULUM, bound, dim
+from specgen.expr import ANYTHING, Function, Interval, Type, to_torch
+from tests.expr.scopes import FRAMES, GRID, NORM, PENDULUM, binding, bound, dim
 from tests.expr.texts import typed
 
 PENDULUM_TEXTS = {
@@ -178,7 +178,7 @@ def test_grid_world() -> None:
     for name, text, printed in GRID_STEPS:
         node = typed(text, scope)
         assert to_torch(node) == printed
-        scope[name] = Binding(name.replace(".", "_"), node.type, node.interval)
+        scope[name] = binding(name.replace(".", "_"), node.type, node.interval)
     assert scope["agents.observation"].type == Type("float32", (3, 4))
     assert scope["agents.observation"].interval == Interval(0.0, 1.0)
     assert scope["agents.action_mask"].type == Type("bool", (3, 5))
@@ -284,7 +284,7 @@ def test_a_looked_up_value_does_not_share_the_table() -> None:
 
 
 def test_numbers_become_tensors_of_the_target() -> None:
-    like = PENDULUM["th"]
+    like = typed("th", PENDULUM)
     one = typed("1.0", PENDULUM)
     assert to_torch(one) == "1.0"
     assert to_torch(one, cast="float32", dims=(), like=like) == "torch.ones_like(th)"

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from specgen.expr import ANYTHING, NUMBERS, Binding, Interval, Type, full, point
+from specgen.expr import ANYTHING, NUMBERS, Interval, Type, full, point
 from specgen.expr.interval import store
-from tests.expr.scopes import bound
+from tests.expr.scopes import binding, bound
 from tests.expr.texts import typed
 
 INF = math.inf
@@ -34,7 +34,7 @@ SCOPE = {
     "v": bound("v", "float32", 3, values=Interval(-1, 2)),
     "k": bound("k", "int64", 4, values=Interval(0, 2)),
     "anys": bound("anys", "float32", 3),
-    "free": Binding("free", Type("float32"), NUMBERS),
+    "free": binding("free", Type("float32"), NUMBERS),
 }
 
 

@@ -7,13 +7,14 @@ import pytest
 from specgen.diagnostics import Sink
 from specgen.expr import Binding, Interval, Type, infer, parse
 from specgen.expr.types import Level
+from tests.expr.scopes import binding
 from tests.expr.texts import Text
 
 
 def bound(
     name: str, dtype: str, low: float, high: float, nan: bool = False, level: Level = "batch"
 ) -> Binding:
-    return Binding(name, Type(dtype, (), level), Interval(low, high, nan))
+    return binding(name, Type(dtype, (), level), Interval(low, high, nan))
 
 
 SCOPE = {
@@ -22,7 +23,7 @@ SCOPE = {
     "maybe": bound("maybe", "float32", -10, 10, nan=True),
     "k": bound("k", "int64", 0, 3),
     "dt": bound("params.dt", "float32", -2, -1, level="ctor"),
-    "n": Binding("3", Type("int64", (), "lit"), Interval(3, 3), static=3),
+    "n": Binding(Type("int64", (), "lit"), Interval(3, 3), static=3),
 }
 
 FOUND = {

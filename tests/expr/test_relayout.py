@@ -28,9 +28,9 @@ def scope(*, col: bool) -> dict[str, Binding]:
 
 
 def read_in(node: Typed, scope: dict[str, Binding]) -> Typed:
-    texts = {binding.text: binding for binding in scope.values()}
-    if node.op == "name" and node.text in texts:
-        return replace(node, type=texts[node.text].type)
+    found = {binding.symbol: binding for binding in scope.values()}
+    if node.symbol in found:
+        return replace(node, type=found[node.symbol].type)
     return with_parts(node, lambda part: read_in(part, scope))
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from specgen_runtime.functional import categorical_quantile, expit, poisson_quantile
 
-from specgen.expr import Binding, Interval, Type, full, to_torch
+from specgen.expr import Interval, Type, full, to_torch
 from specgen.expr.interpret import interpret
-from tests.expr.scopes import bound
+from tests.expr.scopes import binding, bound
 from tests.expr.texts import typed
 
 SPECIAL = np.array([math.nan, math.inf, -math.inf, -0.0, 1e-45, 3.4e38, -1e-9, 2.5, -3.5], dtype=np.float32)
@@ -68,7 +68,7 @@ def test_special_vectors(text: str, bounded: bool) -> None:
         value = np.array(row, dtype=np.float32)
         numbers = [float(one) for one in value if not math.isnan(one)]
         given = Interval(min(numbers), max(numbers), len(numbers) < 3) if bounded else full("float32")
-        node = typed(text, {"w": Binding("w", Type("float32", (3,)), given)})
+        node = typed(text, {"w": binding("w", Type("float32", (3,)), given)})
         env = {"torch": torch, "expit": expit, "w": torch.from_numpy(value)}
         got = eval(to_torch(node), env).numpy()
         expected = np.asarray(interpret(node, {"w": value}))
@@ -99,7 +99,7 @@ def test_rounding_stays_in_the_interval(text: str, count: int) -> None:
         (0.0, 1e-30),
     ):
         given = Interval(*(float(np.float32(end)) for end in (low, high)))
-        node = typed(text, {"w": Binding("w", Type("float32", (count,)), given)})
+        node = typed(text, {"w": binding("w", Type("float32", (count,)), given)})
         ends = np.array([given.low, given.high], dtype=np.float32)
         rows = [
             ends[np.arange(count) % 2],

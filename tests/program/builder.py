@@ -148,7 +148,7 @@ class Builder:
 
     def bind(self, name: str, symbol: Symbol) -> Symbol:
         """Let a name stand for a symbol from here on."""
-        self.scope[name] = Binding("", symbol.type, symbol.interval, symbol=symbol)
+        self.scope[name] = Binding(symbol.type, symbol.interval, symbol=symbol)
         return symbol
 
     def input(

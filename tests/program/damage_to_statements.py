@@ -112,7 +112,7 @@ def flag_that_is_none(program: Program) -> Damage:
 
 def layout_that_is_not_the_operands(program: Program) -> Damage:
     def flipped(node: Typed) -> Typed | None:
-        known = "operand_dtype" in node.options and node.type.level == "batch" and node.type.dims is not None
+        known = "operand_dtype" in node.options and node.type.level == "batch" and not node.type.open
         drawn = node.builtin is not None and node.builtin.family == "draw"
         if not known or drawn or (node.op == "where" and node.args[0].static is not None):
             return None
@@ -135,7 +135,7 @@ def stored_without_a_witness(program: Program) -> Damage:
 
     def bare(node: Typed) -> Typed | None:
         rows = any(one.type.level == "batch" for one in node.args[0].nodes()) if node.args else True
-        if node.op != "store" or rows or node.type.dims is None or node.type.level != "batch":
+        if node.op != "store" or rows or node.type.open or node.type.level != "batch":
             return None
         return replace(node, args=node.args[:1])
 

@@ -48,7 +48,7 @@ def changed_targets(
             if not isinstance(statement, Assign):
                 continue
             kind = statement.target.type
-            if (tensors and kind.python) or (rows and kind.level != "batch") or kind.dims is None:
+            if (tensors and kind.python) or (rows and kind.level != "batch") or kind.open:
                 continue
             other = replace(statement, target=replace(statement.target, type=change(kind)))
             yield put([*body[:at], other, *body[at + 1 :]])

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from specgen.expr import Interval, Symbol, Type
-from specgen.expr.types import Distribution, Procedure, Record, Size
+from specgen.expr.sizes import Sym
+from specgen.expr.types import Distribution, Procedure, Record
 from specgen.program.program import Carried, Program, Region
 from specgen.program.walk import read, store
 from tests.program.builder import COLUMN, FLAG, FLOAT, Builder, literal
@@ -138,7 +139,7 @@ def clip_ppo() -> Program:
 
 def sac() -> Program:
     """Soft actor-critic: an ensemble of critics, copies of networks, replaced inputs, a learnable temperature."""
-    ensemble = Size("ensemble", 1009)
+    ensemble = Sym.named("ensemble")
     critics, actions = Type("float32", (ensemble,)), Type("float32", (2,))
     policy = Distribution(family="tanh_normal", event=actions)
     network = Procedure(params=(("data", Record()),), returns=(("action_value", critics),))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d7434f5d7f340f754da6ece0805aa390767fff820e4531e4ae9537a39effdf6
+# specgen: sha256=a1187668ad4c58dac3ddd69464e3cc8c053d81636ddb0048d2980364c0f7d9d3
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -10,11 +10,13 @@ from .init_tracker import InitTracker, InitTrackerKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
+from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys
 
 __all__ = [
     "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "FrameSkipTransform",
     "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "ObservationNorm", "ObservationNormKeys",
-    "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
+    "RewardSumKeys", "StepCounter", "StepCounterKeys",
 ]

@@ -5,5 +5,16 @@ from specgen_runtime.transforms.compose import Compose
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
+from specgen_runtime.transforms.primer import TensorDictPrimer
 
-__all__ = ["Compose", "FunctionTransform", "GeneratedTransform", "Transform", "TransformedEnv"]
+__all__ = [
+    "Compose",
+    "FunctionTransform",
+    "GeneratedTransform",
+    "ModuleTransform",
+    "RayModuleTransform",
+    "TensorDictPrimer",
+    "Transform",
+    "TransformedEnv",
+]

@@ -29,6 +29,8 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     transform reads.
     """
 
+    _refuses_offline: bool = False
+
     # ----------------------------------------------------------------- specs
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
@@ -152,6 +154,10 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             tensordict.set(self._private[key], value)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self._refuses_offline:
+            raise NotImplementedError(
+                f"{type(self).__name__} works in environments only, not on recorded data"
+            )
         if self._sequential:
             return replay(self, tensordict)
         return super(GeneratedTransform, self._bound_to(tensordict))._offline(tensordict)

@@ -8,6 +8,7 @@ from specgen.check.model import Statement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expression_lints as rules
 from specgen.expr import Symbol, Typed
+from specgen.expr.sizes import product
 
 _SUMS = ("+", "-")
 _PASSED_ON = ("+", "-", "*", "/", "neg", "cast", "clip", "sqrt", "exp", "tanh", "uniform", "normal", "site")
@@ -50,7 +51,7 @@ def _noise_on_vector(node: Typed, noises: Mapping[Symbol, str]) -> tuple[Typed, 
     for noise, vector in (node.args, node.args[::-1]):
         dims = vector.type.dims
         kind = _kind(noise, noises) if noise.type.dims == () else None
-        if kind is None or not dims or max(dims) < 2 or _kind(vector, noises) is not None:
+        if kind is None or not dims or product(vector.type.sizes) == 1 or _kind(vector, noises) is not None:
             continue
         if vector.type.level == "batch" or kind == "normal":
             return vector, noise

@@ -24,6 +24,7 @@ from specgen.diagnostics.rules import (
     schema,
     specs,
     transforms,
+    transforms_offline,
     unread,
     yaml,
 )
@@ -37,6 +38,7 @@ MODULES: tuple[ModuleType, ...] = (
     specs,
     transforms,
     around,
+    transforms_offline,
     flow,
     env_lints,
     losses,

@@ -8,12 +8,14 @@ from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
+from specgen.expr.builtins.axes import written_dims
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import CONCRETE, INT_RANGES, holds, is_abstract, is_float, is_int
 from specgen.expr.interval import Interval, full, monotone, store
-from specgen.expr.printer import Printed, Printer, method, tuple_text
-from specgen.expr.types import Dims, Static, Type, Typed
+from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.sizes import Dims, limits
+from specgen.expr.types import Static, Type, Typed
 
 
 def number(site: Site, value: Static, dtype: str) -> Typed:
@@ -23,23 +25,17 @@ def number(site: Site, value: Static, dtype: str) -> Typed:
     return Typed("literal", kind, Interval(value, value), start=site.start, end=site.end, static=value)
 
 
-def _shape(site: Site) -> Dims:
-    shape = site.options["shape"]
-    assert isinstance(shape, tuple)
-    return shape
-
-
 def _filled(name: str, value: float) -> Builtin:
     def infer(site: Site) -> Typed | None:
-        dims, dtype = _shape(site), str(site.options["dtype"] or "float32")
+        dims, dtype = written_dims(site.options["shape"]), str(site.options["dtype"] or "float32")
         if not dims:
             return number(
                 site, value if is_float(dtype) else bool(value) if dtype == "bool" else int(value), dtype
             )
-        return site.node(Type(dtype, dims, "const"), shape=dims)
+        return site.node(Type(dtype, dims, "const"), shape=site.options["shape"])
 
     def show(node: Typed, printer: Printer) -> Printed:
-        return printer.constant(name, tuple_text(map(str, node.type.dims or ())), dtype=node.type.dtype)
+        return printer.constant(name, printer.shape(node.type.dims), dtype=node.type.dtype)
 
     def reference(np: Any, shape: Dims, **_: Any) -> Any:
         return np.full(shape, value)
@@ -66,8 +62,10 @@ def _infer_full(site: Site) -> Typed | None:
     dtype = str(site.options["dtype"] or value.type.dtype)
     if not _takes(site, value, dtype):
         return None
-    dims = _shape(site)
-    return site.node(Type(dtype, dims, "const" if dims else value.type.level), shape=dims) if dims else value
+    dims = written_dims(site.options["shape"])
+    if not dims:
+        return value
+    return site.node(Type(dtype, dims, "const"), shape=site.options["shape"])
 
 
 def _takes(site: Site, value: Typed, dtype: str) -> bool:
@@ -84,7 +82,7 @@ def _takes(site: Site, value: Typed, dtype: str) -> bool:
 
 
 def _show_full(node: Typed, printer: Printer) -> Printed:
-    shape = tuple_text(map(str, node.type.dims or ()))
+    shape = printer.shape(node.type.dims)
     value = printer.number(node.args[0], node.type.dtype).text
     return printer.constant("full", shape, value, dtype=node.type.dtype)
 
@@ -135,18 +133,16 @@ def _show_full_like(node: Typed, printer: Printer) -> Printed:
 def _infer_arange(site: Site) -> Typed | None:
     count = site.options["n"]
     assert isinstance(count, Typed)
-    if not isinstance(count.static, int) or count.static < 1:
-        site.fail(
-            rules.WRONG_ARGUMENTS,
-            "the number of values must be a whole number from 1, known at build",
-            at=count,
-        )
+    size = count.interval.known_size
+    if size is None or limits(size)[0] < 1:
+        message = "the number of values must be a whole number from 1, known at build"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=count)
         return None
-    return site.node(Type("int64", (count.static,), "const"), n=count)
+    return site.node(Type("int64", (size,), "const"), n=count)
 
 
 def _show_arange(node: Typed, printer: Printer) -> Printed:
-    return printer.constant("arange", str((node.type.dims or ())[0]), dtype="int64")
+    return printer.constant("arange", printer.size(node.type.sizes[0]), dtype="int64")
 
 
 def _infer_cast(dtype: str) -> Callable[[Site], Typed | None]:
@@ -245,7 +241,7 @@ CONSTANTS: tuple[Builtin, ...] = (
         doc="The int64 vector 0, 1, …, n - 1.",
         params=(Param("n", "int"),),
         infer=_infer_arange,
-        interval=lambda args, node: Interval(0, (node.type.dims or (1,))[0] - 1),
+        interval=lambda args, node: Interval.indices(node.type.sizes[0]),
         torch=_show_arange,
         reference=lambda np, n: np.arange(n),
     ),

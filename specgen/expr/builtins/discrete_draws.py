@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.axes import written_dims
 from specgen.expr.builtins.draws import SHAPE, drawn_dims, drawn_site
 from specgen.expr.builtins.outcome import values_of
 from specgen.expr.builtins.record import Builtin, Param
@@ -13,6 +14,7 @@ from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_number
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, Printed, Printer, method
+from specgen.expr.sizes import Dim, limits
 from specgen.expr.types import Type, Typed
 
 LARGEST_COUNT = 2**53
@@ -39,7 +41,7 @@ def _infer_categorical(site: Site) -> Typed | None:
     (weights,) = site.values
     text = site.written(weights)
     if not weights.type.dims:
-        kind = "of unknown rank" if weights.type.dims is None else "one number"
+        kind = "of unknown rank" if weights.type.open else "one number"
         message = f"`{text}` is {kind}; `categorical` takes a vector with a weight for each class"
         help = "one of n classes, all as likely, is randint(0, n)"
         site.fail(rules.SHAPE_MISMATCH, message, at=weights, help=help)
@@ -51,8 +53,7 @@ def _infer_categorical(site: Site) -> Typed | None:
         site.fail(rules.WRONG_ARGUMENTS, f"no weight of `{text}` is above 0", at=weights)
         return None
     rows, given = weights.type.dims[:-1], site.options["shape"]
-    dims = rows if given is None else given
-    assert isinstance(dims, tuple)
+    dims = rows if given is None else written_dims(given)
     if rows not in ((), dims):
         message = f"shape={list(dims)} does not fit weights of shape {list(weights.type.dims)}: the last are the classes"
         site.fail(rules.SHAPE_MISMATCH, message)
@@ -62,8 +63,8 @@ def _infer_categorical(site: Site) -> Typed | None:
     return site.node(Type("int64", dims, "batch"), (convert(weights, dtype), drawn))
 
 
-def _classes(node: Typed) -> int:
-    return (node.args[0].type.dims or (1,))[-1]
+def _classes(node: Typed) -> Dim:
+    return node.args[0].type.sizes[-1]
 
 
 def _show_categorical(node: Typed, printer: Printer) -> Printed:
@@ -121,12 +122,12 @@ def _poisson_reference(np: Any, rate: Any, drawn: Any, **_: Any) -> Any:
 def _infer_permutation(site: Site) -> Typed | None:
     count, shape = site.options["n"], site.options["shape"]
     assert isinstance(count, Typed)
-    if not isinstance(count.static, int) or count.static < 1:
+    size = count.interval.known_size
+    if size is None or limits(size)[0] < 1:
         message = "how many are put into an order must be a whole number from 1, known at build"
         site.fail(rules.WRONG_ARGUMENTS, message, at=count)
         return None
-    rows = shape if isinstance(shape, tuple) else ()
-    dims = (*rows, count.static)
+    dims = (*(() if shape is None else written_dims(shape)), size)
     # In float64 no two numbers are the same: every order is as likely.
     drawn = drawn_site(site, "uniform", dims, "float64")
     return site.node(Type("int64", dims, "batch"), (drawn,))
@@ -145,7 +146,7 @@ DISCRETE_DRAWS: tuple[Builtin, ...] = (
         "`weights`. They are proven not to be negative, and need not add up to 1; one at least is above 0.",
         params=(Param("weights"), SHAPE),
         infer=_infer_categorical,
-        interval=lambda args, node: Interval(0, _classes(node) - 1),
+        interval=lambda args, node: Interval.indices(_classes(node)),
         torch=_show_categorical,
         reference=_categorical_reference,
         agreement="ulp",
@@ -171,7 +172,7 @@ DISCRETE_DRAWS: tuple[Builtin, ...] = (
         "the first axis of `x`.",
         params=(Param("n", "int"), SHAPE),
         infer=_infer_permutation,
-        interval=lambda args, node: Interval(0, (node.type.dims or (1,))[-1] - 1),
+        interval=lambda args, node: Interval.indices(node.type.sizes[-1]),
         torch=_show_permutation,
         reference=lambda np, drawn: np.argsort(drawn, axis=-1, kind="stable"),
     ),

@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.axes import written_dims
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import FLOAT_RANGES, is_float, is_int
 from specgen.expr.interval import NUMBERS, Interval
 from specgen.expr.printer import ADD, COMPARE, MUL, UNARY, Printed, Printer
-from specgen.expr.types import Dims, DrawKind, Type, Typed
+from specgen.expr.sizes import Dims
+from specgen.expr.types import DrawKind, Type, Typed
 
 
 def drawn_site(
@@ -46,12 +48,12 @@ def drawn_dims(site: Site, values: Sequence[Typed]) -> Dims | None:
     shape = site.unified(values) if values else Type("bool", (), "lit")
     if shape is None:
         return None
-    if shape.dims is None:
+    if shape.open:
         site.fail(rules.SHAPE_MISMATCH, "a draw needs a known shape", help="say shape=")
         return None
     if given is None:
         return shape.dims
-    assert isinstance(given, tuple)
+    given = written_dims(given)
     if shape.dims not in ((), given):
         message = f"shape={list(given)} does not fit parameters of shape {list(shape.dims)}"
         site.fail(rules.SHAPE_MISMATCH, message)

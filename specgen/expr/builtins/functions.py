@@ -177,7 +177,8 @@ def infer_where(site: Site) -> Typed | None:
         site.fail(rules.WRONG_DTYPE, "`where` does not choose between words")
         return None
     kind = replace(shape, dtype=dtype)
-    return site.node(kind, (condition, *site.cast(branches, dtype)), operand_dtype=dtype)
+    operands = site.spread((condition, *site.cast(branches, dtype)), shape)
+    return site.node(kind, operands, operand_dtype=dtype)
 
 
 def _show_where(node: Typed, printer: Printer) -> Printed:
@@ -188,7 +189,7 @@ def _show_where(node: Typed, printer: Printer) -> Printed:
     if condition.type.python:
         texts = [_branch(branch, node, printer).at(TERNARY + 1) for branch in (then, otherwise)]
         return Printed(f"{texts[0]} if {printer.text(condition, TERNARY + 1)} else {texts[1]}", TERNARY)
-    rank = None if kind.dims is None else kind.rank
+    rank = None if kind.open else kind.rank
     where = printer.aligned(condition, rank, kind.col)
     if then.type.python and otherwise.type.python and dtype in CONCRETE and dtype != "bool":
         return _choice_of_numbers(node, where, printer)
@@ -209,7 +210,7 @@ def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed
         truth = where if then.static else Printed(f"~{where.at(UNARY)}", UNARY)
         return method(truth, "to", printer.texts.dtype(dtype))
     chosen, other = printer.number(then, dtype).text, printer.number(otherwise, dtype).text
-    if kind.dims is None:
+    if kind.open:
         base = printer.texts.full_like(where.text, other, dtype)
         return method(base, "masked_fill", where.text, chosen)
     if dtype != "int64":
@@ -219,7 +220,7 @@ def _choice_of_numbers(node: Typed, where: Printed, printer: Printer) -> Printed
 
 def _branch(branch: Typed, node: Typed, printer: Printer) -> Printed:
     # Python chooses one branch as it is, so each must already be what the type says.
-    if node.type.python or node.type.dims is None:
+    if node.type.python or node.type.open:
         return printer.show(branch)
     batch = node.type.level == "batch"
     return printer.filled(branch, node.type.dtype, node.type.dims, node.type.col, batch=batch)

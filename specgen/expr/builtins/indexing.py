@@ -12,15 +12,16 @@ from specgen.expr.builtins.products import checked_reference, gathered, in_range
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
 from specgen.expr.printer import ADD, ATOM, MUL, Printed, Printer, method, tuple_text
-from specgen.expr.types import At, Cut, Dims, IndexItem, NewAxis, Type, Typed
+from specgen.expr.sizes import Dim, Dims, limits, may_be_at_most
+from specgen.expr.types import At, Cut, IndexItem, NewAxis, Type, Typed
 
 
 @dataclass(frozen=True, slots=True)
 class SliceItem:
     """A slice as written; an end that is left out is None."""
 
-    lower: int | None
-    upper: int | None
+    lower: Dim | None
+    upper: Dim | None
     step: int | None
 
 
@@ -34,8 +35,8 @@ RawItem = At | SliceItem | NewAxis | RestItem
 def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
     """The node of `value[items]`, or None when a mistake was reported."""
     (value,) = site.values
-    if value.type.dims is None or value.type.python:
-        kind = "of unknown rank" if value.type.dims is None else "one number"
+    if value.type.open or value.type.python:
+        kind = "of unknown rank" if value.type.open else "one number"
         site.fail(rules.SHAPE_MISMATCH, f"`{site.written(value)}` is {kind} and cannot be indexed", at=value)
         return None
     items = _completed(site, value, raw)
@@ -48,7 +49,7 @@ def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
 
 def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexItem] | None:
     """The items with every dimension named and every slice brought to its ends."""
-    dims = value.type.dims or ()
+    dims = value.type.sizes
     named = sum(isinstance(item, At | SliceItem) for item in raw)
     if named > len(dims):
         message = f"{named} indices for `{site.written(value)}`, which is {value.type}"
@@ -78,35 +79,37 @@ def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexIt
     return items
 
 
-def _cut(site: Site, item: SliceItem, size: int) -> Cut | None:
+def _cut(site: Site, item: SliceItem, size: Dim) -> Cut | None:
     step = item.step or 1
     if step < 1:
         site.fail(rules.WRONG_ARGUMENTS, "the step of a slice is at least 1")
         return None
-    start, stop, _ = slice(item.lower, item.upper, None).indices(size)
-    beyond = [end for end in (item.lower, item.upper) if end is not None and not -size <= end <= size]
-    if stop <= start or beyond:
+    start, stop = (
+        default if end is None else size + end if limits(end)[1] < 0 else end
+        for end, default in ((item.lower, 0), (item.upper, size))
+    )
+    if not (may_be_at_most(0, start) and may_be_at_most(start + 1, stop) and may_be_at_most(stop, size)):
         site.fail(rules.INDEX_UNPROVEN, f"the slice does not lie in a dimension of {size}")
         return None
     return Cut(start, stop, step)
 
 
-def _checked_index(site: Site, index: Typed, size: int) -> Typed | None:
+def _checked_index(site: Site, index: Typed, size: Dim) -> Typed | None:
     fixed = index.static
     if isinstance(fixed, int) and not isinstance(fixed, bool):
-        if -size <= fixed < size:
+        if -limits(size)[1] <= fixed < limits(size)[1]:
             return index
         message = f"index {fixed} is outside a dimension of {size}"
         site.fail(rules.INDEX_UNPROVEN, message, at=index)
         return None
-    if index.type.dims is None:
+    if index.type.open:
         site.fail(rules.SHAPE_MISMATCH, f"`{site.written(index)}` has an unknown rank", at=index)
         return None
     return in_range(site, index, size, f"a dimension of {size}")
 
 
 def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
-    dims: list[int] = []
+    dims: list[Dim] = []
     stretch: set[int] = set()
     source = iter(range(value.type.rank))
     for item in items:
@@ -118,7 +121,7 @@ def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
         if isinstance(item, Cut):
             if axis in value.type.stretch:
                 stretch.add(len(dims))
-            dims.append(-((item.start - item.stop) // item.step))
+            dims.append(item.length)
     kind = Type(value.type.dtype, tuple(dims), value.type.level, stretch=frozenset(stretch))
     return replace(site.node(kind), items=tuple(items))
 
@@ -132,13 +135,13 @@ def _computed(site: Site, value: Typed, items: list[IndexItem]) -> Typed | None:
         base, axes = value, {axis: item.index for axis, item in enumerate(items) if isinstance(item, At)}
     else:
         base, axes = _base(site, value, items)
-    dims: list[int] = []
+    dims: list[Dim] = []
     stretch: set[int] = set()
     taken: list[IndexItem] = []
-    for axis, size in enumerate(base.type.dims or ()):
+    for axis, size in enumerate(base.type.sizes):
         if axis in axes:
             taken.append(At(axes[axis]))
-            dims += (shape.dims or ()) if axis == min(axes) else ()
+            dims += shape.sizes if axis == min(axes) else ()
             continue
         if axis in base.type.stretch:
             stretch.add(len(dims))
@@ -171,7 +174,7 @@ def _side_by_side(site: Site, value: Typed, items: Sequence[IndexItem]) -> bool:
 def _all_in_front(value: Typed, items: Sequence[IndexItem]) -> bool:
     """Whether all that follows the first indices is whole: then torch takes fixed and computed ones together."""
     count = sum(isinstance(item, At) for item in items)
-    behind = zip(items[count:], (value.type.dims or ())[count:], strict=False)
+    behind = zip(items[count:], value.type.sizes[count:], strict=False)
     return len(items) == value.type.rank and all(
         isinstance(item, Cut) and item.whole(size) for item, size in behind
     )
@@ -181,7 +184,7 @@ def _base(site: Site, value: Typed, items: Sequence[IndexItem]) -> tuple[Typed, 
     """`value` indexed by all but the computed indices, and these by the axes that they have there."""
     fixed: list[IndexItem] = []
     axes: dict[int, Typed] = {}
-    sizes = iter(value.type.dims or ())
+    sizes = iter(value.type.sizes)
     rank, plain = 0, True
     for item in items:
         size = 1 if isinstance(item, NewAxis) else next(sizes)
@@ -241,7 +244,7 @@ def _moved(printed: Printed, axes: Iterable[int], places: Iterable[int], rank: i
 def _show_fixed(node: Typed, printer: Printer) -> Printed:
     (value,) = node.args
     texts: list[str] = []
-    sizes = iter(value.type.dims or ())
+    sizes = iter(value.type.sizes)
     plain = True
     for item in node.items:
         if isinstance(item, NewAxis):
@@ -258,7 +261,8 @@ def _show_fixed(node: Typed, printer: Printer) -> Printed:
             continue
         else:
             step = f":{item.step}" if item.step != 1 else ""
-            texts.append(f"{item.start or ''}:{'' if item.stop == size else item.stop}{step}")
+            start = "" if item.start == 0 else printer.end(item.start, size)
+            texts.append(f"{start}:{'' if item.stop == size else printer.end(item.stop, size)}{step}")
         plain = False
     if texts == ["None"] and node.type.level == "batch":
         return printer.behind(printer.logical(value), 1)
@@ -273,7 +277,7 @@ def _index_rank(indices: Iterable[Typed]) -> int:
 def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> Printed:
     """The indices of each environment into its own table: one position in the axes made one."""
     (value,) = node.args
-    dims, axes = value.type.dims or (), list(indices)
+    dims, axes = value.type.sizes, list(indices)
     first, used, rank = axes[0], len(axes), _index_rank(indices.values())
     left = len(dims) - first - used
     table = _moved(printer.logical(value), axes[1:], range(first + 1, first + used), len(dims))
@@ -291,22 +295,22 @@ def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> 
         index = printer.behind(linear, left if rank else first + 1 + left)
     if first or left:
         # `gather` takes an index for each element
-        kept = [str(size) for axis, size in enumerate(dims) if axis not in indices]
+        kept = [printer.size(size) for axis, size in enumerate(dims) if axis not in indices]
         sizes = (*kept[:first], "-1" if rank else "1", *kept[first:])
         index = method(index, "expand", f"*{printer.batch_shape()}", *sizes)
     taken = gathered(printer, table, dim, index)
     if rank == 0:
         return method(taken, "squeeze", str(dim))
-    shape: Dims = (node.type.dims or ())[first : first + rank]
-    return method(taken, "unflatten", str(dim), tuple_text(map(str, shape))) if rank > 1 else taken
+    shape: Dims = node.type.sizes[first : first + rank]
+    return method(taken, "unflatten", str(dim), printer.shape(shape)) if rank > 1 else taken
 
 
-def _linear(indices: Sequence[Typed], sizes: Sequence[int], rank: int, printer: Printer) -> Printed:
+def _linear(indices: Sequence[Typed], sizes: Sequence[Dim], rank: int, printer: Printer) -> Printed:
     """The position in the flattened dimensions."""
     total = printer.aligned(indices[0], rank)
     for index, size in zip(indices[1:], sizes[1:], strict=True):
         here = printer.aligned(index, rank)
-        total = Printed(f"{total.at(MUL)} * {size} + {here.at(ADD + 1)}", ADD)
+        total = Printed(f"{total.at(MUL)} * {printer.size(size)} + {here.at(ADD + 1)}", ADD)
     return total
 
 

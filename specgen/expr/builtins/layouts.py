@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from typing import cast
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
+from specgen.expr.builtins.axes import node_axis, written_dims
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.scans import ONLY_AXIS, axis_of
-from specgen.expr.builtins.shapes import axis_text
 from specgen.expr.builtins.site import Site
 from specgen.expr.printer import Printed, Printer, method, tuple_text
+from specgen.expr.sizes import divided, product
 from specgen.expr.types import Type, Typed
 
 
 def _has_rank(site: Site, x: Typed, least: int, help: str | None = None) -> bool:
     """Whether `x` is an array of `least` dimensions or more; reports when it is not."""
     text = site.written(x)
-    if x.type.dims is None:
+    if x.type.open:
         site.fail(rules.SHAPE_MISMATCH, f"`{text}` has an unknown rank", at=x)
         return False
     if x.type.python or x.type.rank < least:
@@ -30,25 +31,28 @@ def _has_rank(site: Site, x: Typed, least: int, help: str | None = None) -> bool
 
 def _infer_reshape(site: Site) -> Typed | None:
     (x,) = site.values
-    shape = site.options["shape"]
-    assert isinstance(shape, tuple)
+    written = cast("tuple[int | Typed, ...]", site.options["shape"])
+    shape = written_dims(written)
     if not _has_rank(site, x, 0):
         return None
-    count = math.prod(x.type.dims or ())
-    known = math.prod(size for size in shape if size != -1)
-    if -1 in shape and count % known == 0:
-        shape = tuple(count // known if size == -1 else size for size in shape)
-    if math.prod(shape) != count:
-        left = f"{count} element{'s' if count != 1 else ''}"
-        message = f"`{site.written(x)}` is {x.type}: its {left} do not fit into {list(shape)}"
+    count = product(x.type.sizes)
+    left = divided(count, product(size for size in shape if size != -1))
+    if -1 in shape and left is not None:
+        shape = tuple(left if size == -1 else size for size in shape)
+    if product(shape) != count:
+        held = f"{count} element{'s' if count != 1 else ''}"
+        message = f"`{site.written(x)}` is {x.type}: its {held} do not fit into {list(shape)}"
         site.fail(rules.SHAPE_MISMATCH, message)
         return None
-    return site.node(Type(x.type.dtype, shape, x.type.level), shape=shape)
+    settled = tuple(
+        size if one == -1 and isinstance(size, int) else one for one, size in zip(written, shape, strict=True)
+    )
+    return site.node(Type(x.type.dtype, shape, x.type.level), shape=settled)
 
 
 def _show_reshape(node: Typed, printer: Printer) -> Printed:
     x, rank = printer.logical(node.args[0]), node.args[0].type.rank
-    dims = node.type.dims or ()
+    dims = node.type.sizes
     if dims == node.args[0].type.dims:
         return x
     # By way of one axis: the batch dimensions in front are never named.
@@ -61,9 +65,7 @@ def _show_reshape(node: Typed, printer: Printer) -> Printed:
     )
     if len(dims) == 1:
         return line
-    return (
-        method(line, "unflatten", "-1", tuple_text(map(str, dims))) if dims else method(line, "squeeze", "-1")
-    )
+    return method(line, "unflatten", "-1", printer.shape(dims)) if dims else method(line, "squeeze", "-1")
 
 
 def _infer_transpose(site: Site) -> Typed | None:
@@ -78,7 +80,7 @@ def _infer_transpose(site: Site) -> Typed | None:
         message = f"`axes` names each of the {rank} axes of `{site.written(x)}` once, in their new order"
         site.fail(rules.WRONG_ARGUMENTS, message)
         return None
-    dims = tuple((x.type.dims or ())[axis] for axis in axes)
+    dims = tuple(x.type.sizes[axis] for axis in axes)
     return site.node(Type(x.type.dtype, dims, x.type.level), axes=axes)
 
 
@@ -122,7 +124,7 @@ def _show_roll(node: Typed, printer: Printer) -> Printed:
     shift = node.options["shift"]
     assert isinstance(shift, Typed)
     x = printer.logical(node.args[0])
-    return method(x, "roll", printer.text(shift), f"dims={axis_text(node, printer)}")
+    return method(x, "roll", printer.text(shift), f"dims={node_axis(node, printer)}")
 
 
 _X = Param("x")

@@ -75,7 +75,8 @@ def _finish(site: Site, dtype: str | None, shape: Type | None, result: str | Non
     if not sound:
         return None
     kind = replace(shape, dtype=result or dtype)
-    return site.node(kind, site.cast(site.values, dtype), static=static, operand_dtype=dtype)
+    operands = site.spread(site.cast(site.values, dtype), shape)
+    return site.node(kind, operands, static=static, operand_dtype=dtype)
 
 
 def _fold(site: Site) -> tuple[Static | None, bool]:
@@ -134,7 +135,7 @@ def infix(sign: str, precedence: int, *, chained: bool = True) -> Callable[[Type
 
 def operands(node: Typed, printer: Printer) -> list[Printed]:
     """The operands, ready to broadcast against each other."""
-    rank = None if node.type.dims is None else node.type.rank
+    rank = None if node.type.open else node.type.rank
     return [printer.aligned(arg, rank, node.type.col) for arg in node.args]
 
 
@@ -146,7 +147,7 @@ def function(torch: str, python: str) -> Callable[[Typed, Printer], Printed]:
             return printer.call(python, *(printer.text(arg) for arg in node.args))
         if len(node.args) == 1:
             return printer.call(torch, operands(node, printer)[0].text)
-        rank = None if node.type.dims is None else node.type.rank
+        rank = None if node.type.open else node.type.rank
         dtype = operand_dtype(node)
         return printer.call(
             torch, *(printer.tensor(arg, dtype, rank, node.type.col).text for arg in node.args)
@@ -161,7 +162,7 @@ def extreme(name: str) -> Callable[[Typed, Printer], Printed]:
     def show(node: Typed, printer: Printer) -> Printed:
         if node.type.python:
             return printer.call(name, *(printer.text(arg) for arg in node.args))
-        rank = None if node.type.dims is None else node.type.rank
+        rank = None if node.type.open else node.type.rank
         tensors = [arg for arg in node.args if not arg.type.python]
         text = printer.aligned(tensors[0], rank, node.type.col).text
         for arg in tensors[1:]:
@@ -182,7 +183,7 @@ def clamped(node: Typed, printer: Printer) -> Printed:
     x, low, high = node.args
     if node.type.python:
         return Printed(f"min(max({printer.text(x)}, {printer.text(low)}), {printer.text(high)})")
-    rank = None if node.type.dims is None else node.type.rank
+    rank = None if node.type.open else node.type.rank
     dtype, col = operand_dtype(node), node.type.col
     text = printer.tensor(x, dtype, rank, col).text if x.type.python else printer.aligned(x, rank, col).text
     if low.type.python and high.type.python:

@@ -9,10 +9,11 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, convert, highest
 from specgen.expr.dtypes import is_int
-from specgen.expr.interval import Interval, loose, of_values
+from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, method
-from specgen.expr.ranges import multiply
-from specgen.expr.types import Dims, Size, Type, Typed
+from specgen.expr.ranges import multiply, sums
+from specgen.expr.sizes import Dim, Dims, Sym, limits
+from specgen.expr.types import Type, Typed
 
 
 def _infer_product(site: Site) -> Typed | None:
@@ -20,7 +21,7 @@ def _infer_product(site: Site) -> Typed | None:
     dtype = site.joined(site.values)
     if dtype is None:
         return None
-    left, right = a.type.dims or (), b.type.dims or ()
+    left, right = a.type.sizes, b.type.sizes
     written = f"`{site.written(a)}` is {a.type} and `{site.written(b)}` is {b.type}"
     only_vectors = site.builtin.name == "dot"
     if not (len(left) in (1, 2) and len(right) in (1, 2)) or (
@@ -59,7 +60,7 @@ def _infer_outer(site: Site) -> Typed | None:
         written = f"`{site.written(a)}` is {a.type} and `{site.written(b)}` is {b.type}"
         site.fail(rules.SHAPE_MISMATCH, f"`outer` is for two vectors: {written}")
         return None
-    dims: Dims = (*(a.type.dims or ()), *(b.type.dims or ()))
+    dims: Dims = (*a.type.sizes, *b.type.sizes)
     return site.node(Type(dtype, dims, highest(site.values)), site.cast(site.values, dtype))
 
 
@@ -70,13 +71,11 @@ def _show_outer(node: Typed, printer: Printer) -> Printed:
 
 
 def _product_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    terms = (node.args[0].type.dims or (1,))[-1]
     one = multiply(args, node)
-    total = of_values(one.low * terms, one.high * terms, one.nan or not one.bounded)
-    return total if is_int(node.type.dtype) else loose(total, node.type.dtype)
+    return sums(one.with_nan(one.nan or not one.bounded), node.args[0].type.sizes[-1:], node.type.dtype)
 
 
-def in_range(site: Site, index: Typed, size: int, what: str) -> Typed | None:
+def in_range(site: Site, index: Typed, size: Dim, what: str) -> Typed | None:
     """`index` as int64 in `[0, size)` whatever the values are; None when it was reported that it is not.
 
     Where a section asks for no proof, an index without one is checked when the code runs.
@@ -90,18 +89,18 @@ def in_range(site: Site, index: Typed, size: int, what: str) -> Typed | None:
         return None
     low, high = index.interval.low, index.interval.high
     whole = index if index.type.python else convert(index, "int64")
-    if low >= 0 and high <= size - 1:
+    if index.interval.index_of(size):
         return whole
     if not site.context.prove and not index.type.python:
         return replace(
-            whole, op="in_range", interval=Interval(0, size - 1), args=(whole,), options={"size": size}
+            whole, op="in_range", interval=Interval.indices(size), args=(whole,), options={"size": size}
         )
-    outside = high < 0 or low > size - 1
+    outside = high < 0 or low > limits(size)[1] - 1
     verb = "is" if outside else "can be"
     worst = low if low < 0 else high
     shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
     message = f"`{text}`{shown}, outside 0 to {size - 1} of {what}"
-    known = f"size({site.written(site.values[0])}) - 1" if isinstance(size, Size) else size - 1
+    known = f"size({site.written(site.values[0])}) - 1" if isinstance(size, Sym) else size - 1
     help = f"wrap it: clip({text}, 0, {known})"
     if site.builtin.name == "one_hot" and low >= 0 and high < _MANY:
         help = f"write one_hot({text}, {int(high) + 1}), for all of its classes"
@@ -117,41 +116,36 @@ def _infer_one_hot(site: Site) -> Typed | None:
     (index,) = site.values
     count = site.options["n"]
     assert isinstance(count, Typed)
-    if not isinstance(count.static, int) or count.static < 1:
+    size = count.interval.known_size
+    if size is None or limits(size)[0] < 1:
         site.fail(
             rules.WRONG_ARGUMENTS,
             "the number of classes must be a whole number from 1, known at build",
             at=count,
         )
         return None
-    if index.type.dims is None or index.type.python:
+    if index.type.open or index.type.python:
         text = site.written(index)
-        kind = "of unknown rank" if index.type.dims is None else "a number, not a value of each environment"
-        help = f"write int64(arange({count.static}) == {text})" if index.type.python else None
+        kind = "of unknown rank" if index.type.open else "a number, not a value of each environment"
+        help = f"write int64(arange({site.written(count)}) == {text})" if index.type.python else None
         site.fail(rules.WRONG_ARGUMENTS, f"`{text}` is {kind}", at=index, help=help)
         return None
-    proven = in_range(site, index, count.static, "the classes")
+    proven = in_range(site, index, size, "the classes")
     if proven is None:
         return None
-    dims = (*index.type.dims, count.static)
+    dims = (*index.type.dims, size)
     return site.node(Type("int64", dims, index.type.level), (proven,), n=count)
 
 
 def _show_one_hot(node: Typed, printer: Printer) -> Printed:
     index = printer.logical(node.args[0]).text
-    return printer.call("torch.nn.functional.one_hot", index, str((node.type.dims or ())[-1]))
+    return printer.call("torch.nn.functional.one_hot", index, printer.size(node.type.sizes[-1]))
 
 
 def _infer_gather(site: Site) -> Typed | None:
     x, index = site.values
     axis = site.options["axis"]
-    if (
-        x.type.dims is None
-        or not x.type.dims
-        or index.type.dims is None
-        or index.type.python
-        or x.type.python
-    ):
+    if x.type.open or not x.type.dims or index.type.open or index.type.python or x.type.python:
         message = "`gather` takes an array of known rank and a computed index"
         site.fail(rules.WRONG_ARGUMENTS, message, help="a fixed index is written x[0]")
         return None
@@ -162,7 +156,7 @@ def _infer_gather(site: Site) -> Typed | None:
         message = f"one index is needed for each place off axis {axis}, of shape {list(kept)}: {written}"
         site.fail(rules.SHAPE_MISMATCH, message)
         return None
-    proven = in_range(site, index, x.type.dims[axis], f"axis {axis}")
+    proven = in_range(site, index, x.type.sizes[axis], f"axis {axis}")
     if proven is None:
         return None
     kind = Type(x.type.dtype, kept, highest(site.values))
@@ -175,8 +169,8 @@ def _show_gather(node: Typed, printer: Printer) -> Printed:
     assert isinstance(axis, int)
     dim = axis - x.type.rank
     if node.type.level == "batch":
-        table = printer.filled(x, x.type.dtype, x.type.dims or ())
-        chosen = printer.filled(index, "int64", index.type.dims or ())
+        table = printer.filled(x, x.type.dtype, x.type.sizes)
+        chosen = printer.filled(index, "int64", index.type.sizes)
     else:
         table, chosen = printer.logical(x), printer.logical(index)
     return method(gathered(printer, table, dim, method(chosen, "unsqueeze", str(dim))), "squeeze", str(dim))

@@ -14,6 +14,7 @@ from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
 from specgen.expr.interval import BOOLS, Interval, loose
 from specgen.expr.printer import Printed, Printer, method, tuple_text
+from specgen.expr.sizes import Dim, limits, product
 from specgen.expr.types import Type, Typed
 
 _PARAMS = (Param("x"), Param("axis", "axes", None))
@@ -21,7 +22,7 @@ _PARAMS = (Param("x"), Param("axis", "axes", None))
 
 def reduced(site: Site, x: Typed) -> Type | None:
     """The type of `x` without the axes of this call; puts them, from the end, into its options."""
-    if x.type.dims is None:
+    if x.type.open:
         site.fail(
             rules.SHAPE_MISMATCH, f"`{site.written(x)}` has an unknown rank; its axes cannot be reduced", at=x
         )
@@ -142,12 +143,10 @@ def _show_norm(node: Typed, printer: Printer) -> Printed:
     return printer.call("vector_norm", printer.logical(node.args[0]).text, dims_option(node))
 
 
-def count_of(node: Typed) -> int:
+def count_of(node: Typed) -> Dim:
     """How many values one result is reduced from."""
-    count = 1
-    for axis in cast("tuple[int, ...]", node.options["axis"]):
-        count *= (node.args[0].type.dims or ())[axis]
-    return count
+    axes = cast("tuple[int, ...]", node.options["axis"])
+    return product(node.args[0].type.sizes[axis] for axis in axes)
 
 
 def _sum_range(args: tuple[Interval, ...], node: Typed) -> Interval:
@@ -160,12 +159,14 @@ def _mean_range(args: tuple[Interval, ...], node: Typed) -> Interval:
 
 
 def _index_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    return Interval(0, count_of(node) - 1)
+    return Interval.indices(count_of(node))
 
 
 def _norm_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     furthest = max(abs(args[0].low), abs(args[0].high))
-    return loose(Interval(0, furthest * count_of(node) ** 0.5, args[0].nan), node.type.dtype, floor=0.0)
+    return loose(
+        Interval(0, furthest * limits(count_of(node))[1] ** 0.5, args[0].nan), node.type.dtype, floor=0.0
+    )
 
 
 def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | None]:

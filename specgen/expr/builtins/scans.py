@@ -8,12 +8,13 @@ from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
+from specgen.expr.builtins.axes import node_axis
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.reductions import float_of, mean_dtype, number_dtype, refuse_dtype, sum_dtype
-from specgen.expr.builtins.shapes import axis_text
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.sizes import Dim
 from specgen.expr.types import Typed
 
 LAST_AXIS = Param("axis", "axis", -1)
@@ -25,7 +26,7 @@ def axis_of(site: Site, x: Typed) -> int | None:
     """The axis of this call, or None after reporting that `x` has none, or several to choose from."""
     axis = site.options.get("axis")
     name, text = site.builtin.name, site.written(x)
-    if x.type.dims is None:
+    if x.type.open:
         message = f"`{text}` has an unknown rank; `{name}` needs to know its axes"
         site.fail(rules.SHAPE_MISMATCH, message, at=x)
         return None
@@ -40,11 +41,11 @@ def axis_of(site: Site, x: Typed) -> int | None:
     return axis or 0
 
 
-def length_of(node: Typed) -> int:
+def length_of(node: Typed) -> Dim:
     """How many elements the axis of `node` has."""
     axis = node.options["axis"]
     assert isinstance(axis, int)
-    return (node.type.dims or (1,))[axis]
+    return node.type.sizes[axis]
 
 
 def _rule(
@@ -69,7 +70,7 @@ def _rule(
 def _show(name: str, *options: str, attribute: str = "") -> Callable[[Typed, Printer], Printed]:
     def show(node: Typed, printer: Printer) -> Printed:
         x = printer.logical(node.args[0])
-        printed = method(x, name, f"dim={axis_text(node, printer)}", *options)
+        printed = method(x, name, f"dim={node_axis(node, printer)}", *options)
         return Printed(f"{printed.text}{attribute}")
 
     return show
@@ -158,7 +159,7 @@ SCANS: tuple[Builtin, ...] = (
         "in falling order `argsort(-x)`.",
         LAST_AXIS,
         _rule(lambda dtype: None if number_dtype(dtype) is None else "int64", _same),
-        lambda args, node: Interval(0, length_of(node) - 1),
+        lambda args, node: Interval.indices(length_of(node)),
         _show("argsort", "stable=True"),
         lambda np, x, axis: np.argsort(x, axis=axis, kind="stable"),
     ),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
+from specgen.expr.builtins.axes import Axis, axis_text, inexact, inserted, place_of, resized
+from specgen.expr.builtins.constants import number
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.site import Site, highest
+from specgen.expr.builtins.site import Site, highest, joined_open
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, method, tuple_text
-from specgen.expr.types import Dims, Size, Type, Typed
+from specgen.expr.sizes import LARGEST, Dims, Rest, limits, may_be_at_most
+from specgen.expr.types import Type, Typed
 
 
 def _infer_stack(site: Site) -> Typed | None:
@@ -19,30 +22,33 @@ def _infer_stack(site: Site) -> Typed | None:
     shape = site.unified(site.values)
     if dtype is None or shape is None:
         return None
-    if shape.dims is None:
-        site.fail(
-            rules.SHAPE_MISMATCH, "arrays of unknown rank cannot be stacked", help="concat them along an axis"
-        )
-        return None
-    axis = site.options["axis"]
-    assert isinstance(axis, int)
-    dims = (*shape.dims[:axis], len(site.values), *shape.dims[axis:])
+    axis = cast("Axis", site.options["axis"])
     level = "const" if shape.python else shape.level
-    return site.node(Type(dtype, dims, level), site.cast(site.values, dtype), axis=axis)
+    args = site.spread(site.cast(site.values, dtype), shape)
+    if shape.open:
+        if any(arg.type.level != level for arg in args):
+            site.fail(
+                rules.SHAPE_MISMATCH, "a constant and a value with dimensions of its own cannot be stacked"
+            )
+            return None
+        return site.node(Type(dtype, inserted(shape.dims, axis, len(args)), level), args, axis=axis)
+    assert isinstance(axis, int)
+    return site.node(Type(dtype, inserted(shape.dims, axis, len(args)), level), args, axis=axis)
 
 
 def _show_stack(node: Typed, printer: Printer) -> Printed:
-    axis = node.options["axis"]
-    assert isinstance(axis, int)
-    dims = node.type.dims or ()
-    inner = dims[:axis] + dims[axis + 1 :]
-    dtype = node.type.dtype
+    axis = cast("Axis", node.options["axis"])
+    dims, dtype = node.type.dims, node.type.dtype
     if all(arg.type.python for arg in node.args):
         values = tuple_text(printer.number(arg, dtype).text for arg in node.args)
         return printer.constant("tensor", values, dtype=dtype)
     batch = node.type.level == "batch"
-    texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
-    return printer.call("torch.stack", tuple_text(texts), f"dim={axis - len(dims)}")
+    if isinstance(axis, int):
+        inner = dims[:axis] + dims[axis + 1 :]
+        texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
+    else:
+        texts = [printer.show(arg).text for arg in node.args]
+    return printer.call("torch.stack", tuple_text(texts), f"dim={axis_text(axis, dims, printer)}")
 
 
 def _infer_concat(site: Site) -> Typed | None:
@@ -50,61 +56,59 @@ def _infer_concat(site: Site) -> Typed | None:
     if dtype is None:
         return None
     first = site.values[0]
-    axis = site.options["axis"]
+    axis = cast("Axis", site.options["axis"])
     level = highest(site.values)
-    if any(value.type.dims is None for value in site.values):
-        if any(value.type.dims is not None for value in site.values):
-            site.fail(rules.SHAPE_MISMATCH, "arrays of known and unknown rank cannot be put together")
-            return None
-        return site.node(Type(dtype, None, level), site.cast(site.values, dtype), axis=axis)
-    assert isinstance(axis, int)
-    total = 0
+    total: Dims | None = None
     for value in site.values:
-        dims = value.type.dims or ()
-        if not dims:
+        if not value.type.dims:
             help = "write stack(a, b) for a vector of numbers"
             site.fail(rules.SHAPE_MISMATCH, f"`{site.written(value)}` is one number", at=value, help=help)
             return None
-        if len(dims) != first.type.rank or _without(dims, axis) != _without(first.type.dims or (), axis):
+        total = value.type.dims if total is None else _appended(total, value.type.dims, axis)
+        if total is None:
             one, other = site.written(first), site.written(value)
-            message = f"`{one}` is {first.type} and `{other}` is {value.type}: they differ off axis {axis}"
+            where = f"axis {axis}" if isinstance(axis, int) else "the axis"
+            message = f"`{one}` is {first.type} and `{other}` is {value.type}: they differ off {where}"
             site.fail(rules.SHAPE_MISMATCH, message, at=value)
             return None
-        total += dims[axis]
-    dims = first.type.dims or ()
-    result = (*dims[:axis], total, *dims[axis + 1 :])
-    return site.node(Type(dtype, result, level), site.cast(site.values, dtype), axis=axis)
+    assert total is not None
+    return site.node(Type(dtype, total, level), site.cast(site.values, dtype), axis=axis)
 
 
-def _without(dims: Sequence[int], axis: int) -> Dims:
-    return (*dims[:axis], *dims[axis + 1 :])
-
-
-def axis_text(node: Typed, printer: Printer) -> str:
-    """The axis of `node`, counted from the end; an expression when the rank is unknown."""
-    axis = node.options["axis"]
-    if isinstance(axis, Typed):
-        return printer.text(axis)
-    assert isinstance(axis, int)
-    return str(axis - node.args[0].type.rank)
+def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
+    """The dimensions of two arrays one after the other; None where they differ off the axis."""
+    here, there = Type("any", dims), Type("any", other)
+    if here.open != there.open:
+        return None
+    place, second = place_of(dims, axis), place_of(other, axis)
+    if place is None or second is None:
+        return joined_open(inexact(dims), Type("any", inexact(other)))
+    one, two = dims[place], other[second]
+    assert not isinstance(one, Rest)
+    assert not isinstance(two, Rest)
+    rest, others = (*dims[:place], *dims[place + 1 :]), (*other[:second], *other[second + 1 :])
+    same = joined_open(rest, Type("any", others)) if here.open else rest if rest == others else None
+    if same is None or len(same) != len(rest):
+        return None if same is None else inexact(same, 1)
+    return (*same[:place], one + two, *same[place:])
 
 
 def _show_concat(node: Typed, printer: Printer) -> Printed:
-    axis = axis_text(node, printer)
-    if node.type.dims is None:
+    axis = axis_text(cast("Axis", node.options["axis"]), node.type.dims, printer)
+    if node.type.open:
         parts = [_concat_part(arg, axis, printer) for arg in node.args]
         if any(repeated for _, repeated in parts):
             pieces = [text if repeated else tuple_text([text]) for text, repeated in parts]
             return printer.call("torch.cat", " + ".join(pieces), f"dim={axis}")
         return printer.call("torch.cat", tuple_text(text for text, _ in parts), f"dim={axis}")
     batch = node.type.level == "batch"
-    texts = [printer.filled(arg, node.type.dtype, arg.type.dims or (), batch=batch).text for arg in node.args]
+    texts = [printer.filled(arg, node.type.dtype, arg.type.sizes, batch=batch).text for arg in node.args]
     return printer.call("torch.cat", tuple_text(texts), f"dim={axis}")
 
 
 def _concat_part(arg: Typed, axis: str, printer: Printer) -> tuple[str, bool]:
     # A tile along the same axis is so many more parts; this also holds for none.
-    if arg.op == "tile" and axis_text(arg, printer) == axis:
+    if arg.op == "tile" and axis_text(cast("Axis", arg.options["axis"]), arg.type.dims, printer) == axis:
         count = arg.options["count"]
         assert isinstance(count, Typed)
         return f"({printer.text(arg.args[0])},) * {printer.text(count, MUL + 1)}", True
@@ -113,78 +117,82 @@ def _concat_part(arg: Typed, axis: str, printer: Printer) -> tuple[str, bool]:
 
 def _infer_tile(site: Site) -> Typed | None:
     (x,) = site.values
-    axis, count = site.options["axis"], site.options["count"]
+    axis, count = cast("Axis", site.options["axis"]), site.options["count"]
     assert isinstance(count, Typed)
-    if x.type.dims is None:
-        return site.node(x.type, axis=axis, count=count)
-    assert isinstance(axis, int)
-    if not isinstance(count.static, int) or count.static < 1:
-        site.fail(
-            rules.WRONG_ARGUMENTS,
-            "how often to repeat must be a whole number from 1, known at build",
-            at=count,
-        )
+    size = count.interval.known_size
+    if size is None and x.type.open:
+        dims: Dims | None = inexact(x.type.dims)
+    elif size is None or limits(size)[0] < (0 if x.type.open else 1):
+        message = "how often to repeat must be a whole number from 1, known at build"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=count)
         return None
-    dims = list(x.type.dims)
-    dims[axis] *= count.static
-    return site.node(Type(x.type.dtype, tuple(dims), x.type.level), axis=axis, count=count)
+    else:
+        dims = resized(x.type.dims, axis, lambda here: here * size)
+    assert dims is not None
+    return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, count=count)
 
 
 def _show_tile(node: Typed, printer: Printer) -> Printed:
-    count = node.options["count"]
+    count, axis = node.options["count"], cast("Axis", node.options["axis"])
     assert isinstance(count, Typed)
-    if node.type.dims is None:
+    if not isinstance(axis, int):
         text = f"({printer.text(node.args[0])},) * {printer.text(count, MUL + 1)}"
-        return printer.call("torch.cat", text, f"dim={axis_text(node, printer)}")
-    axis = node.options["axis"]
-    assert isinstance(axis, int)
+        return printer.call("torch.cat", text, f"dim={axis_text(axis, node.type.dims, printer)}")
     repeats = [printer.text(count), *["1"] * (node.type.rank - axis - 1)]
     return method(printer.logical(node.args[0]), "tile", tuple_text(repeats))
 
 
 def _infer_narrow(site: Site) -> Typed | None:
     (x,) = site.values
-    axis, start, length = site.options["axis"], site.options["start"], site.options["length"]
+    axis, start, length = cast("Axis", site.options["axis"]), site.options["start"], site.options["length"]
     assert isinstance(start, Typed)
-    if x.type.dims is None:
-        return site.node(x.type, axis=axis, start=start, length=length)
-    assert isinstance(axis, int)
-    size = x.type.dims[axis]
-    first = start.static
-    count = length.static if isinstance(length, Typed) else size - first if isinstance(first, int) else None
-    if not isinstance(first, int) or not isinstance(count, int):
+    place = place_of(x.type.dims, axis)
+    if place is None:
+        dims = inexact(x.type.dims)
+        return site.node(replace(x.type, dims=dims), axis=axis, start=start, length=length)
+    size = x.type.dims[place]
+    assert not isinstance(size, Rest)
+    first = start.interval.known_size
+    count = (
+        length.interval.known_size if isinstance(length, Typed) else None if first is None else size - first
+    )
+    if first is None or count is None:
         site.fail(rules.WRONG_ARGUMENTS, "`start` and `length` must be known at build", at=start)
         return None
-    if first < 0 or count < 1 or first + count > size:
+    if limits(first)[0] < 0 or not may_be_at_most(1, count) or not may_be_at_most(first + count, size):
         message = f"elements {first} up to {first + count} are not in a dimension of {size}"
         site.fail(rules.INDEX_UNPROVEN, message, at=start)
         return None
-    dims = (*x.type.dims[:axis], count, *x.type.dims[axis + 1 :])
-    return site.node(
-        Type(x.type.dtype, dims, x.type.level), axis=axis, start=start, length=length, stop=first + count
-    )
+    dims = (*x.type.dims[:place], count, *x.type.dims[place + 1 :])
+    kind = Type(x.type.dtype, dims, x.type.level)
+    return site.node(kind, axis=axis, start=start, length=length, last=first + count == size)
 
 
 def _show_narrow(node: Typed, printer: Printer) -> Printed:
     x, start, length = node.args[0], node.options["start"], node.options["length"]
+    axis = cast("Axis", node.options["axis"])
     assert isinstance(start, Typed)
-    if node.type.dims is None:
-        axis = axis_text(node, printer)
-        text = printer.text(x, ATOM)
-        first = printer.text(start)
-        count = (
-            printer.text(length)
-            if isinstance(length, Typed)
-            else f"{text}.shape[{axis}] - {printer.text(start, MUL)}"
-        )
-        return Printed(f"{text}.narrow({axis}, {first}, {count})")
-    axis_at = node.options["axis"]
-    assert isinstance(axis_at, int)
-    stop = node.options["stop"]
-    whole = [":"] * (node.type.rank - axis_at - 1)
-    size = (x.type.dims or ())[axis_at]
-    cut = f"{start.static or ''}:{'' if stop == size else stop}"
-    return Printed(f"{printer.logical(x).at(ATOM)}[{', '.join(['...', cut, *whole])}]")
+    first, dim = printer.text(start), axis_text(axis, x.type.dims, printer)
+    end = start.interval.known_size
+    size = length.interval.known_size if isinstance(length, Typed) else None
+    counted = (
+        isinstance(end, int) and (size is None or isinstance(size, int)) and isinstance(length, Typed | None)
+    )
+    place = place_of(x.type.dims, axis)
+    # A slice: where all that stands behind the axis is known, and its ends are numbers.
+    if place is not None and not any(isinstance(one, Rest) for one in x.type.dims[place:]) and counted:
+        last = node.options["last"] or length is None
+        stop = "" if last or not isinstance(size, int) or not isinstance(end, int) else str(end + size)
+        whole = [":"] * (len(x.type.dims) - place - 1)
+        items = ["...", f"{end or ''}:{stop}", *whole]
+        return Printed(f"{printer.logical(x).at(ATOM)}[{', '.join(items)}]")
+    text = printer.logical(x).at(ATOM)
+    count = (
+        printer.text(length)
+        if isinstance(length, Typed)
+        else f"{text}.shape[{dim}] - {printer.text(start, MUL)}"
+    )
+    return Printed(f"{text}.narrow({dim}, {first}, {count})")
 
 
 def _narrow_reference(np: Any, x: Any, axis: int, start: int, length: int | None = None, **_: Any) -> Any:
@@ -194,32 +202,25 @@ def _narrow_reference(np: Any, x: Any, axis: int, start: int, length: int | None
 
 def _infer_size(site: Site) -> Typed | None:
     (x,) = site.values
-    axis = site.options["axis"]
-    if x.type.dims is None:
+    axis = cast("Axis", site.options["axis"])
+    place = place_of(x.type.dims, axis)
+    size = None if place is None else x.type.dims[place]
+    if not isinstance(size, int):
         return site.node(Type("int64", (), "ctor"), axis=axis)
-    assert isinstance(axis, int)
-    if isinstance(x.type.dims[axis], Size):
-        return site.node(Type("int64", (), "ctor"), axis=axis)
-    return Typed(
-        "literal",
-        Type("int64", (), "lit"),
-        Interval(x.type.dims[axis], x.type.dims[axis]),
-        start=site.start,
-        end=site.end,
-        static=x.type.dims[axis],
-    )
+    return number(site, size, "int64")
 
 
 def _size_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    dims, axis = node.args[0].type.dims, node.options["axis"]
-    if dims is None:
-        return Interval(0, 2**31)
-    assert isinstance(axis, int)
-    return Interval(dims[axis], dims[axis])
+    dims = node.args[0].type.dims
+    place = place_of(dims, cast("Axis", node.options["axis"]))
+    size = None if place is None else dims[place]
+    return Interval(0, LARGEST) if size is None or isinstance(size, Rest) else Interval.of_size(size)
 
 
 def _show_size(node: Typed, printer: Printer) -> Printed:
-    return Printed(f"{printer.text(node.args[0], ATOM)}.shape[{axis_text(node, printer)}]")
+    (x,) = node.args
+    dim = axis_text(cast("Axis", node.options["axis"]), x.type.dims, printer)
+    return Printed(f"{printer.logical(x).at(ATOM)}.shape[{dim}]")
 
 
 _X = Param("x")

@@ -12,10 +12,10 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number, join, weak_join
 from specgen.expr.interval import Interval, full, store
 from specgen.expr.printer import cast_to
+from specgen.expr.sizes import ANY_DIMS, Dims, Rest
 from specgen.expr.types import (
     LEVELS,
     NO_OPTIONS,
-    Dims,
     DrawKind,
     DrawSite,
     Function,
@@ -177,6 +177,18 @@ class Site:
         """`values` with every tensor converted to `dtype`; numbers take the dtype that they meet."""
         return tuple(value if value.type.python else convert(value, dtype) for value in values)
 
+    def spread(self, values: Sequence[Typed], shape: Type) -> tuple[Typed, ...]:
+        """`values` with one number of each environment made ready to meet dimensions that nobody knows."""
+        rest = shape.rest
+        if rest is None:
+            return tuple(values)
+        return tuple(
+            value
+            if rest.rank is None or value.type.dims or value.type.level != "batch"
+            else _spread(value, shape.dims)
+            for value in values
+        )
+
     def unified(self, values: Sequence[Typed]) -> Type | None:
         """The shape and level of an elementwise operation; its dtype is left `bool`.
 
@@ -187,12 +199,12 @@ class Site:
         ranked = [value for value in values if value.type.dims != ()]
         if not ranked:
             return Type("bool", (), level)
-        if any(value.type.dims is None for value in ranked):
-            return self._unified_patterns(ranked, level)
+        if any(value.type.open for value in ranked):
+            return self._unified_open(ranked, level)
         first = ranked[0]
-        dims, stretch = list(first.type.dims or ()), set(first.type.stretch)
+        dims, stretch = list(first.type.sizes), set(first.type.stretch)
         for value in ranked[1:]:
-            other = value.type.dims or ()
+            other = value.type.sizes
             if len(other) != len(dims):
                 self._mismatch(first, value)
                 return None
@@ -208,20 +220,71 @@ class Site:
                     return None
         return Type("bool", tuple(dims), level, stretch=frozenset(stretch))
 
-    def _unified_patterns(self, ranked: Sequence[Typed], level: Level) -> Type | None:
-        known = next((value for value in ranked if value.type.dims is not None), None)
-        if known is not None:
-            unknown = next(value for value in ranked if value.type.dims is None)
-            self._mismatch(unknown, known)
-            return None
-        return Type("bool", None, level)
+    def _unified_open(self, ranked: Sequence[Typed], level: Level) -> Type | None:
+        """The shape of values of which some have dimensions that nobody knows: constants meet their last ones."""
+        first = next(value for value in ranked if value.type.open)
+        dims: Dims = first.type.dims
+        for value in ranked:
+            joined = joined_open(dims, value.type) if value.type.open else met(dims, value.type)
+            if joined is None:
+                self._mismatch(first, value)
+                return None
+            dims = joined
+        for value in self.values:
+            rest = Type("bool", dims).rest
+            if rest and rest.of and not rest.rank and not value.type.dims and value.type.level == "batch":
+                self._mismatch(first, value)
+                return None
+        return Type("bool", dims, level)
 
     def _mismatch(self, a: Typed, b: Typed) -> None:
         shapes = f"`{self.written(a)}` is {a.type} and `{self.written(b)}` is {b.type}"
         help = "make the shapes equal, or say where a dimension is new: x[:, None]"
-        if str(a.type.dims) == str(b.type.dims):
-            help = "a named size is known in its own type only: nothing says that the two are equally long"
+        if a.type.rest is not None and b.type.rest is not None and a.type.rest.of != b.type.rest.of:
+            shapes = f"`{self.written(a)}` and `{self.written(b)}` have dimensions of their own"
+            help = (
+                f"declare one of them with the dimensions of the other: {b.type.dtype}[...{a.type.rest.of}]"
+            )
         self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
+
+
+def _spread(value: Typed, dims: Dims) -> Typed:
+    """One number of each environment, with as many new dimensions behind the batch as `dims` has."""
+    rest = next(size for size in dims if isinstance(size, Rest))
+    assert rest.rank is not None
+    rank = Typed("name", Type("int64", (), "ctor"), Interval(0, 64), text=rest.rank.name, symbol=rest.rank)
+    options = {"rank": rank, "more": len(dims) - 1 - rest.named}
+    kind = Type(value.type.dtype, dims, value.type.level)
+    return Typed("spread", kind, value.interval, (value,), options, value.start, value.end)
+
+
+def joined_open(dims: Dims, other: Type) -> Dims | None:
+    """The dimensions of two values with a rest, where they can be the same; what is not exact is checked later."""
+    here, there = Type("any", dims), other
+    one, two = here.rest, there.rest
+    assert one is not None
+    assert two is not None
+    if not one.of or not two.of:
+        return dims if one.of or (not two.of and dims == there.dims) else there.dims if two.of else ANY_DIMS
+    if one.of != two.of or len(here.dims) - one.named != len(there.dims) - two.named:
+        return None
+    if (here.front, here.back) == (there.front, there.back):
+        return dims if one.exact else there.dims
+    if one.exact and two.exact:
+        return None
+    return (replace(one, exact=False, named=one.named - len(dims) + 1),)
+
+
+def met(dims: Dims, constant: Type) -> Dims | None:
+    """The dimensions of a value with a rest and a constant that its last ones meet; None where it does not fit."""
+    back = Type("any", dims).back
+    sizes = constant.sizes
+    if constant.level == "batch" or len(sizes) > len(back):
+        return None
+    for axis, (here, there) in enumerate(zip(back[len(back) - len(sizes) :], sizes, strict=True)):
+        if here != there and axis not in constant.stretch:
+            return None
+    return dims
 
 
 def convert(value: Typed, dtype: str) -> Typed:

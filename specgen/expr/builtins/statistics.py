@@ -23,6 +23,7 @@ from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import FLOAT_RANGES
 from specgen.expr.interval import Interval, loose, precision
 from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.sizes import limits, product
 from specgen.expr.types import Typed
 
 
@@ -43,7 +44,7 @@ def _infer_spread(site: Site) -> Typed | None:
     said = site.options["correction"]
     correction = said.static if isinstance(said, Typed) else said
     axes = axes_of(site, x)
-    count = math.prod((x.type.dims or ())[axis] for axis in axes)
+    count = limits(product(x.type.sizes[axis] for axis in axes))[1]
     if not isinstance(correction, int) or not 0 <= correction < count:
         message = f"`correction` is a whole number known at build, from 0 to {count - 1}: it is taken from {count} values"
         site.fail(rules.WRONG_ARGUMENTS, message, at=said if isinstance(said, Typed) else None)
@@ -52,15 +53,15 @@ def _infer_spread(site: Site) -> Typed | None:
 
 
 def _var_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    (x,), count = args, count_of(node)
+    (x,), (least, count) = args, limits(count_of(node))
     correction = node.options["correction"]
     assert isinstance(correction, int)
     furthest, dtype = max(abs(x.low), abs(x.high)), node.type.dtype
-    if x.nan or not 4 * count * furthest * furthest < FLOAT_RANGES[dtype]:
+    if least <= correction or x.nan or not 4 * count * furthest * furthest < FLOAT_RANGES[dtype]:
         return Interval(0, math.inf, True)
     # Half of the values at each end spread furthest; the mean they are measured from is rounded.
     width = x.high - x.low + furthest * precision(dtype) * max(1.0, count / 16)
-    largest = width * width / 4 * count / (count - correction)
+    largest = width * width / 4 * least / (least - correction)
     return loose(Interval(0, largest), dtype, operations=count)
 
 
@@ -104,9 +105,9 @@ def _infer_logsumexp(site: Site) -> Typed | None:
 
 
 def _logsumexp_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    (x,), more = args, math.log(count_of(node))
-    slack = precision(node.type.dtype) * max(1.0, count_of(node) / 16)
-    low, high = x.low + more, x.high + more
+    (x,), (least, most) = args, limits(count_of(node))
+    more, slack = math.log(most), precision(node.type.dtype) * max(1.0, most / 16)
+    low, high = x.low + math.log(least), x.high + more
     # The logarithm is added to the largest value: what is lost is measured by these, not by their sum.
     return Interval(low - slack * _size(x.low, more), high + slack * _size(x.high, more), x.nan)
 

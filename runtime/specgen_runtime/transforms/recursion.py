@@ -1,0 +1,182 @@
+"""Recursions over recorded data, from one end of each episode to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.transforms.bound import Row
+from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.keys import as_tuple, normal
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.specs import Composite
+
+__all__ = ["Recorded", "RecursionTransform"]
+
+
+class Recorded:
+    """Recorded data with time in front, and where their episodes end.
+
+    Args:
+        tensordict: transitions.
+        time: the dimension that is time.
+        done_key: the flag that ends an episode. Plain text is looked up from the root to the level of each key.
+        backward: whether the recursion begins at the end.
+    """
+
+    def __init__(self, tensordict: TensorDictBase, time: int, done_key: NestedKey, backward: bool) -> None:
+        self._tensordict = tensordict
+        self._time = time
+        self._done_key = done_key
+        self._backward = backward
+
+    def now(self, key: NestedKey) -> Tensor:
+        """An entry at the root.
+
+        Raises:
+            KeyError: if it is missing.
+        """
+        return self._entry(as_tuple(key))
+
+    def following(self, key: NestedKey) -> Tensor:
+        """An entry under ``"next"``.
+
+        Raises:
+            KeyError: if it is missing.
+        """
+        return self._entry(("next", *as_tuple(key)))
+
+    def done(self, key: NestedKey) -> Tensor:
+        """Where the episode that an entry belongs to ends.
+
+        Raises:
+            KeyError: if no flag says so.
+        """
+        levels = range(len(as_tuple(key))) if isinstance(self._done_key, str) else (0,)
+        for depth in levels:
+            place = ("next", *as_tuple(key)[:depth], *as_tuple(self._done_key))
+            if self._tensordict.get(place, None) is not None:
+                return self._entry(place)
+        return self._entry(("next", *as_tuple(self._done_key)))
+
+    def restarts(self, key: NestedKey, like: Tensor) -> Tensor:
+        """Where the recursion begins anew, with the number of dimensions of `like`, an entry."""
+        done = self.done(key)
+        while done.ndim > like.ndim:
+            done = done.squeeze(-1)
+        while done.ndim < like.ndim:
+            done = done.unsqueeze(-1)
+        if self._backward:
+            return done
+        return torch.cat([torch.ones_like(done[:1]), done[:-1]])
+
+    def _entry(self, place: tuple[str, ...]) -> Tensor:
+        value: Tensor | None = self._tensordict.get(place, None)
+        if value is None:
+            present = ", ".join(sorted(str(normal(key)) for key in self._tensordict.keys(True, True)))
+            raise KeyError(f"{normal(place)!r} is not in the recorded data (they hold {present})")
+        return value.movedim(self._time, 0)
+
+
+class RecursionTransform(GeneratedTransform[Row]):
+    """A transform of recorded data only; it can't be part of an environment.
+
+    Args:
+        in_keys: the keys that it works on, as at one moment; a leading ``"next"`` is dropped.
+        out_keys: where its outputs go, at the root or under ``"next"``; by default beside what they follow, where
+            the declaration says.
+        done_key: the flag that ends an episode.
+
+    Attributes:
+        _at: where outputs are written.
+        _backward: whether it begins at the end.
+        _may_end_open: whether data may end without done.
+    """
+
+    _at: Literal["next", "root", "both"] = "next"
+    _backward: bool = True
+    _may_end_open: bool = False
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        done_key: NestedKey = "done",
+    ) -> None:
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        if self._in_keys is not None:
+            self._in_keys = [_of_a_moment(key) for key in self._in_keys]
+        self.done_key = normal(done_key)
+
+    def _recur(self, recorded: Recorded, key: Row) -> tuple[Tensor, ...]:
+        """The outputs of one repetition, with time in front."""
+        raise NotImplementedError
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        name = type(self).__name__
+        if "time" not in (tensordict.names or ()):
+            raise ValueError(
+                f"{name} looks at several moments: one dimension of the data must be named 'time' (as in a "
+                f"rollout), got names {tensordict.names}"
+            )
+        time = tensordict.names.index("time")
+        bound = self._bound_to(tensordict)
+        recorded = Recorded(tensordict, time, self.done_key, self._backward)
+        places = [moment for moment in ("root", "next") if self._at in (moment, "both")]
+        for row in bound.keys:
+            if not tensordict.shape[time]:
+                break
+            if self._backward and not self._may_end_open:
+                self._refuse_open_ends(recorded, row[0])
+            outputs = zip(self._writes, bound._recur(recorded, row), strict=True)
+            for output, value in outputs:
+                key = as_tuple(getattr(row, output))
+                for place in places if self._out_keys is None else ("root",):
+                    where = ("next", *key) if place == "next" else key
+                    tensordict.set(where, value.movedim(0, time))
+        return tensordict
+
+    def _refuse_open_ends(self, recorded: Recorded, key: NestedKey) -> None:
+        ends = recorded.done(key)[-1]
+        if bool(ends.all()):
+            return
+        first = tuple((~ends).nonzero()[0].tolist())
+        raise ValueError(
+            f"{type(self).__name__} needs the end of each episode, but {int((~ends).sum())} of {ends.numel()} rows "
+            f"end without {self.done_key!r}, the first at {first}: cut the data behind the last end, or collect more"
+        )
+
+    def set_container(self, container: object) -> None:
+        """Say which `Compose` holds this transform.
+
+        Raises:
+            ValueError: if it is an environment, or part of one.
+        """
+        super().set_container(container)  # type: ignore[arg-type]
+        if self.container is not None:
+            self.reset_parent()
+            self._refuse_environment()
+
+    def transform_input_spec(self, input_spec: Composite) -> NoReturn:
+        """Refuse to be part of an environment."""
+        self._refuse_environment()
+
+    def transform_output_spec(self, output_spec: Composite) -> NoReturn:
+        """Refuse to be part of an environment."""
+        self._refuse_environment()
+
+    def _refuse_environment(self) -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__} needs whole episodes, so it can't be part of an environment: call it on recorded data"
+        )
+
+
+def _of_a_moment(key: NestedKey) -> NestedKey:
+    path = as_tuple(key)
+    return normal(path[1:]) if path[0] == "next" and len(path) > 1 else key
