@@ -40,8 +40,9 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
+    "reset_steps": ("ResetStepsTransform",),
     "arguments": ("as_float_tensor",),
-    "around": ("RepeatTransform", "ResetStepsTransform", "SkipTransform"),
+    "around": ("RepeatTransform", "SkipTransform"),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),

@@ -200,7 +200,8 @@ class AroundChecker:
         if expr is None or self._reads_absent(expr, source, absent):
             return None
         typed = infer(expr, scope, source, self.sink, draw_prefix=f"draw_{field}")
-        if typed is None or not may_draw(typed, source, _UNDRAWN, self.sink):
+        undrawn = "" if field == "reset_steps" else _UNDRAWN
+        if typed is None or not may_draw(typed, source, undrawn, self.sink):
             return None
         symbol = Symbol(".".join(here), field, typed.type, typed.interval, span=source.span)
         return made_statement(here, field, expr, source, typed, symbol)

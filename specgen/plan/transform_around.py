@@ -9,6 +9,7 @@ from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Around, CheckedTransform, Phase
 from specgen.code import Code, named, using
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
+from specgen.plan.short_texts import draw_text
 from specgen.plan.transform_functions import PhaseFunction, around_function
 from specgen.program.torch_text import print_expression
 
@@ -122,9 +123,12 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
         args, returns = ("root", NTH, "inner"), _TENSORDICT
     params = {param.name for param in transform.params}
     fetched: list[tuple[str, str]] = []
-    passed: list[str] = []
+    passed: list[Text] = []
+    draws = {site.name: draw_text(site) for site in function.draws}
     for read in function.reads:
-        if read == NTH:
+        if read in draws:
+            passed.append(draws[read])
+        elif read == NTH:
             passed.append(NTH)
         elif read in params:
             passed.append(f"self.{read}")

@@ -9,6 +9,7 @@ from specgen.check.programs.transform import PhaseProgram, output_of, phase_prog
 from specgen.check.programs.transform_around import around_program
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.expr import DrawSite
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -23,12 +24,14 @@ class PhaseFunction:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
         when: the optional parameter that must be given; ``None`` for what always exists.
+        draws: the random numbers among what it takes.
     """
 
     plan: FunctionPlan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     when: str | None = None
+    draws: tuple[DrawSite, ...] = ()
 
     @property
     def name(self) -> str:
@@ -55,7 +58,8 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
-    return PhaseFunction(planned.plan, reads, one.writes, one.when)
+    draws = tuple(given.draw for given in planned.args if given is not None and given.draw is not None)
+    return PhaseFunction(planned.plan, reads, one.writes, one.when, draws)
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:

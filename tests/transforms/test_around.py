@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
-from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.envs import GymEnv, SerialEnv, check_env_specs
+from specgen_runtime.specs import Bounded
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_runtime.transforms.around import SkipTransform
 from specgen_std.transforms import (
     FrameSkipTransform,
     InitTracker,
@@ -21,11 +20,11 @@ from specgen_std.transforms import (
     RewardSum,
     StepCounter,
 )
-from tensordict import TensorDict, TensorDictBase
 
 from tests.compiled_cases import ROOT
 from tests.support import generate, imported
 from tests.transforms.envs import Team, Walk, walk_reset, walk_step
+from tests.transforms.simulators import Counter, flat_rows
 
 BATCHES = [(), (3,), (4, 3)]
 
@@ -36,51 +35,6 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     files = generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, "around_case")
     with imported(files, "around_case", tmp_path_factory.mktemp("generated")):
         yield importlib.import_module("around_case.transforms")
-
-
-class Counter(EnvBase):
-    """A simulator: each row counts its own steps on the object, and ends after a number of its own."""
-
-    def __init__(self, *batch: int, partial: bool = True) -> None:
-        super().__init__(batch_size=batch)
-        self._supports_partial_steps = partial
-        self.observation_spec = Composite(count=Unbounded((*batch, 1), dtype=torch.int64), shape=batch)
-        self.action_spec = Bounded(-1.0, 1.0, (*batch, 1))
-        self.reward_spec = Unbounded((*batch, 1))
-        self.done_spec = Composite(
-            {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool) for key in ("done", "terminated")},
-            shape=batch,
-        )
-        self.counts = torch.zeros((*batch, 1), dtype=torch.int64)
-        self.ends = 5 + torch.arange(self.counts.numel()).reshape(self.counts.shape)
-
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        rows = None if tensordict is None else tensordict.get("_reset", None)
-        self.counts = torch.zeros_like(self.counts) if rows is None else self.counts.masked_fill(rows, 0)
-        return TensorDict({"count": self.counts.clone()}, self.batch_size)
-
-    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        rows = tensordict.get("_step", None)
-        going = torch.ones_like(self.counts, dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
-        assert not (going & (self.counts >= self.ends)).any(), "a row is stepped behind its end"
-        self.counts = self.counts + going
-        over = self.counts >= self.ends
-        entries = {"count": self.counts.clone(), "reward": self.counts.float(), "terminated": over}
-        return TensorDict({**entries, "done": over.clone()}, self.batch_size)
-
-    def _set_seed(self, seed: int | None) -> None:
-        del seed
-
-
-class FreezeCount(SkipTransform):
-    """Rows stay where they are once they have counted far enough; as one writes it by hand."""
-
-    def __init__(self, far: float) -> None:
-        super().__init__()
-        self.far = far
-
-    def _skips(self, tensordict: TensorDictBase) -> Iterator[torch.Tensor]:
-        yield tensordict["count"] > self.far
 
 
 def walk_repeated(position: torch.Tensor, action: torch.Tensor, count: int) -> tuple[Any, ...]:
@@ -223,10 +177,6 @@ def test_recorded_data_are_refused() -> None:
         env.transform(env.rollout(3))
 
 
-def flat_rows(value: torch.Tensor, batch: tuple[int, ...]) -> list[torch.Tensor]:
-    return list(value.reshape(-1, *value.shape[len(batch) :]).unbind(0))
-
-
 @pytest.mark.parametrize("batch", BATCHES)
 def test_rows_stop_where_they_are_told_to(declared: ModuleType, batch: tuple[int, ...]) -> None:
     env = TransformedEnv(Walk(*batch), Compose(declared.SkipFrames(count=2, bright=1.5), StepCounter()))
@@ -289,54 +239,20 @@ def test_what_is_collected(declared: ModuleType, batch: tuple[int, ...]) -> None
     assert stopped
 
 
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("simulated", [False, True])
-def test_rows_that_are_skipped_keep_everything(
-    declared: ModuleType, batch: tuple[int, ...], simulated: bool
-) -> None:
-    key, limit = ("count", 2.0) if simulated else ("position", 1.0)
-    base = Counter(*batch) if simulated else Walk(*batch)
-    freeze = declared.Freeze([key], far=limit) if not simulated else FreezeCount(limit)
-    env = TransformedEnv(base, Compose(StepCounter(), freeze, RewardSum(), InitTracker()))
-    check_env_specs(env)
+@pytest.mark.peers
+def test_a_simulator_that_goes_on_agrees_with_torchrl() -> None:
+    peer_envs = pytest.importorskip("torchrl.envs")
+    env = TransformedEnv(GymEnv("Pendulum-v1"), FrameSkipTransform(3))
+    peer = peer_envs.TransformedEnv(peer_envs.GymEnv("Pendulum-v1"), peer_envs.FrameSkipTransform(3))
+    env.set_seed(0, static_seed=True)
+    peer.set_seed(0, static_seed=True)
+    env.reset()  # TorchRL's set_seed resets; ours seeds the next reset
+    root, other = env.reset(), peer.reset()
     torch.manual_seed(0)
-    root, skipped = env.reset(), 0
-    for _ in range(8):
-        root = env.rand_action(root)
-        before = root.clone()
-        _, following = env.step_and_maybe_reset(root)
-        rows = (before[key].abs() > limit).flatten(len(batch)).any(-1)
-        after = root["next"]
-        skipped += int(rows.sum())
-        for name in (key, "step_count", "episode_reward", "is_init", "done"):
-            assert torch.equal(after[name][rows], before[name][rows]), name
-        assert (after["reward"][rows] == 0).all()
-        assert torch.equal(after["step_count"][~rows], before["step_count"][~rows] + 1)
-        root = following
-    assert skipped
-
-
-def test_skips_are_joined_by_or(declared: ModuleType) -> None:
-    chain = Compose(declared.Freeze(["position"], far=0.5), declared.Freeze(["step_count"], far=1.0))
-    with pytest.raises(TypeError, match="Freeze needs float32 or float64, but 'step_count' is int64"):
-        TransformedEnv(Walk(3), Compose(StepCounter(), chain)).rollout(1)
-    env = TransformedEnv(
-        Walk(3), Compose(declared.Freeze(["position"], far=0.2), declared.Freeze(["position"], far=0.1))
-    )
-    root = env.rand_action(env.reset())
-    after = env.step(root.clone())["next"]
-    rows = (root["position"].abs() > 0.1).any(-1)
-    assert torch.equal(after["position"][rows], root["position"][rows])
-    assert rows.tolist() == [False, True, True]
-
-
-def test_a_skip_before_a_loop_is_asked_at_each_repetition(declared: ModuleType) -> None:
-    env = TransformedEnv(
-        Walk(), Compose(declared.Freeze(["position"], far=1.0), StepCounter(), FrameSkipTransform(4))
-    )
-    root = env.reset().set("action", torch.full((3,), 0.6))
-    after = env.step(root)["next"]
-    assert torch.equal(
-        after["position"], walk_step(walk_step(root["position"], root["action"])[0], root["action"])[0]
-    )
-    assert after["step_count"].item() == 2
+    for _ in range(10):
+        action = torch.rand(1) * 4 - 2
+        after = env.step(root.set("action", action))["next"]
+        expected = peer.step(other.set("action", action))["next"]
+        assert torch.equal(after["observation"], expected["observation"])
+        assert torch.equal(after["reward"], expected["reward"])
+        root, other = env.step_mdp(root), peer.step_mdp(other)

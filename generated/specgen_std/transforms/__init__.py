@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a1187668ad4c58dac3ddd69464e3cc8c053d81636ddb0048d2980364c0f7d9d3
+# specgen: sha256=9ced737a74facf93e17549108682a647088b1b6627fd7b60cc1378ccf02d7aac
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -12,11 +12,11 @@ from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .step_counter import StepCounter, StepCounterKeys
-from .time import FrameSkipTransform, FrameSkipTransformKeys
+from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
 
 __all__ = [
     "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "ObservationNorm", "ObservationNormKeys",
-    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv", "ObservationNorm",
+    "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
 ]

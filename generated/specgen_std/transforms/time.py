@@ -2,21 +2,22 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ae9755b66c183c72163190a121a5051f451c43dce279218fb0bf7c8678906f2e
+# specgen: sha256=5790605106193ea8ec3c77b01bb75865495bb7624d9042d36bc9ed00929b0c97
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.around import RepeatTransform
+from specgen_runtime.transforms.reset_steps import ResetStepsTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = ["FrameSkipTransform", "FrameSkipTransformKeys"]
+__all__ = ["FrameSkipTransform", "FrameSkipTransformKeys", "NoopResetEnv"]
 
 
 class FrameSkipTransformKeys(NamedTuple):
@@ -82,3 +83,46 @@ class FrameSkipTransform(RepeatTransform[FrameSkipTransformKeys]):
             acc_reward = self._require(folded, key.reward)
             reward = frame_skip_transform_fold(next_reward, acc_reward)
             self._write(folded, key.reward, reward)
+
+
+def noop_reset_env_reset_steps(noops: int, random: bool, draw_reset_steps: Tensor) -> Tensor:
+    """How many steps a row takes after a reset.
+
+    Args:
+        noops: how many actions there are; with `random` at most.
+        random: draw the number of actions for each row, from 0 to `noops`.
+        draw_reset_steps: float64 [*batch], uniform in [0, 1).
+    """
+    # transforms.NoopResetEnv.around
+    return (
+        ((noops + 1) * draw_reset_steps).to(torch.int64)
+        if random
+        else torch.full_like(draw_reset_steps, noops, dtype=torch.int64)
+    )
+
+
+class NoopResetEnv(ResetStepsTransform[tuple[NestedKey, ...]]):
+    """Begin episodes with some random actions; a row that ends meanwhile is reset and goes on with its count."""
+
+    def __init__(self, noops: int = 30, random: bool = True) -> None:
+        """Begin episodes with some random actions; a row that ends meanwhile is reset and goes on with its
+        count.
+
+        Args:
+            noops: how many actions there are; with `random` at most; >= 0.
+            random: draw the number of actions for each row, from 0 to `noops`.
+
+        Raises:
+            ValueError: if `noops` is not >= 0.
+        """
+        super().__init__()
+        if not noops >= 0:
+            raise ValueError(f"noops must be >= 0, got {noops}")
+        self.noops = noops
+        self.random = random
+
+    def _at_most(self) -> int:
+        return self.noops
+
+    def _counts(self, tensordict_reset: TensorDictBase) -> Iterator[Tensor | int]:
+        yield noop_reset_env_reset_steps(self.noops, self.random, self._uniform((), torch.float64))

@@ -7,9 +7,11 @@ from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
 from specgen_runtime.transforms.primer import TensorDictPrimer
+from specgen_runtime.transforms.skip import ConditionalSkip
 
 __all__ = [
     "Compose",
+    "ConditionalSkip",
     "FunctionTransform",
     "GeneratedTransform",
     "ModuleTransform",

@@ -1,4 +1,4 @@
-"""Transforms that step the environment before them several times, not at all, or after a reset."""
+"""Transforms that step the environment before them several times, or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.transforms.parts import InnerEnv
 
-__all__ = ["AroundTransform", "RepeatTransform", "ResetStepsTransform", "SkipTransform", "summed_like"]
+__all__ = ["AroundTransform", "RepeatTransform", "SkipTransform", "refuse_rows", "summed_like"]
 
 
 class AroundTransform(GeneratedTransform[Row, InverseRow]):
@@ -182,7 +182,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             return False
         if bool(rows.all()):
             return True
-        _refuse_rows(self, inner, rows)
+        refuse_rows(self, inner, rows)
         root.set("_step", rows)
         return True
 
@@ -285,58 +285,6 @@ class SkipTransform(AroundTransform[Row, InverseRow]):
         return tensordict.set("_step", rows)
 
 
-class ResetStepsTransform(AroundTransform[Row, InverseRow]):
-    """Takes steps after a reset, each row a number of its own; a row that ends is reset, and goes on with its count.
-
-    Environments whose state is in the tensordict compute as many steps and resets as there may be, so that random
-    numbers don't depend on what happens; others step and reset the rows that still count. Rewards are dropped.
-
-    A subclass writes `_counts` and `_at_most`, and `_act` unless actions are random.
-    """
-
-    _steps_inner_env = True
-
-    def _at_most(self) -> int:
-        """How many steps there may be."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how often it steps at most")
-
-    def _counts(self, tensordict_reset: TensorDictBase) -> Iterator[Tensor | int]:
-        """How many steps each row takes, for each record of keys; the largest of them counts."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how often it steps: write `_counts`")
-
-    def _act(self, root: TensorDictBase, nth: int, inner: InnerEnv) -> TensorDictBase:
-        """Write the actions of a step into its root; random ones of the environment if a subclass gives none."""
-        return inner.env.rand_action(root)
-
-    def _around_reset(
-        self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase, inner: InnerEnv
-    ) -> TensorDictBase:
-        fresh = tensordict_reset
-        size = fresh.batch_size
-        counts = torch.zeros(size, dtype=torch.int64, device=fresh.device)
-        for count in self._counts(fresh):
-            rows = count.reshape(*size, -1).amax(-1) if isinstance(count, Tensor) else count
-            counts = torch.clamp(counts, min=rows)
-        chosen = _reset_rows(tensordict, inner, fresh)
-        for nth in range(self._at_most()):
-            rows = chosen & (counts > nth)
-            if not inner.computes and not bool(rows.any()):
-                break
-            root = self._act(fresh.copy(), nth, inner)
-            if not inner.computes and not bool(rows.all()):
-                _refuse_rows(self, inner, rows)
-                root.set("_step", rows)
-            after = inner.next_root(root, inner.step(root)).select(*fresh.keys(True, True), strict=False)
-            over = rows & inner.done_rows(after)
-            inner.write_rows(fresh, after, rows)
-            if inner.computes or bool(over.any()):
-                again = fresh.copy()
-                for s in inner.layout.root_sets:
-                    again.set(s.reset, over.reshape(*size, *(1,) * len(s.shape)).expand(*size, *s.shape))
-                inner.write_rows(fresh, inner.reset(again, again.copy()), over)
-        return fresh
-
-
 def summed_like(spec: TensorSpec, count: int) -> TensorSpec:
     """A spec of the sum of 1 to `count` values of a spec: its bounds are the hull of all of these."""
     if not isinstance(spec, Bounded):
@@ -356,15 +304,7 @@ def _stacked(spec: TensorSpec, dim: int, count: int) -> TensorSpec:
     return spec.unsqueeze(dim).expand(*spec.shape[:dim], count, *spec.shape[dim:]).clone()
 
 
-def _reset_rows(tensordict: TensorDictBase, inner: InnerEnv, fresh: TensorDictBase) -> Tensor:
-    """Which rows are being reset: all, if there is no mask."""
-    masks = [mask for s in inner.layout.root_sets if (mask := tensordict.get(s.reset, None)) is not None]
-    if not masks:
-        return torch.ones(fresh.batch_size, dtype=torch.bool, device=fresh.device)
-    return torch.stack([mask.reshape(*fresh.batch_size, -1).any(-1) for mask in masks]).any(0)
-
-
-def _refuse_rows(transform: AroundTransform[Any, Any], inner: InnerEnv, rows: Tensor) -> None:
+def refuse_rows(transform: AroundTransform[Any, Any], inner: InnerEnv, rows: Tensor) -> None:
     """Refuse an environment that would go on in rows which stay."""
     if not inner.env._steps_rows():
         left_out = torch.nonzero(~rows).squeeze(-1).tolist()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram, phase_inputs
@@ -43,8 +41,8 @@ def around_program(transform: CheckedTransform, phase: Phase) -> PhaseProgram | 
             body.name(statement, read(symbol))
     outputs = tuple(Output(identifier(target), symbol) for target, symbol in made.items())
     name = f"{snake(transform.name)}_{phase}"
-    program = cut(Program(name, inputs, tuple(body.statements), outputs), outputs)
-    return PhaseProgram(replace(program, inputs=(*program.inputs, *body.draws)), tuple(made))
+    program = Program(name, (*inputs, *body.draws), tuple(body.statements), outputs)
+    return PhaseProgram(cut(program, outputs), tuple(made))
 
 
 def _shaped_as(transform: CheckedTransform, phase: Phase, target: str) -> str:
