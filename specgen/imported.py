@@ -19,6 +19,7 @@ class Import:
 
 FUNCTIONAL = (
     "categorical_quantile",
+    "class_indices",
     "euler",
     "expit",
     "index_in_range",

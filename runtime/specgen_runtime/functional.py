@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 __all__ = [
     "categorical_quantile",
+    "class_indices",
     "euler",
     "expit",
     "index_in_range",
@@ -20,7 +21,7 @@ __all__ = [
 
 if TYPE_CHECKING:
 
-    def vector_norm(x: Tensor, *, dim: int | tuple[int, ...]) -> Tensor:
+    def vector_norm(x: Tensor, *, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
         """The Euclidean norm over some dimensions."""
 
 else:
@@ -113,6 +114,25 @@ def categorical_quantile(weights: Tensor, draw: Tensor) -> Tensor:
     bounds = weights.cumsum(dim=-1)
     passed = (draw.unsqueeze(-1) * bounds[..., -1:] >= bounds).sum(dim=-1)
     return passed.clamp(max=weights.shape[-1] - 1)
+
+
+def class_indices(x: Tensor, counts: Sequence[int]) -> Tensor:
+    """The classes of several one-hot vectors that stand one after the other.
+
+    Args:
+        x: One-hot vectors, of any dtype and of shape `(*shape, sum(counts))`.
+        counts: How many classes each has.
+
+    Returns:
+        For each the first place of its largest element, int64 of shape `(*shape, len(counts))`.
+
+    Raises:
+        RuntimeError: If the last dimension is not as long as `counts` say.
+
+    """
+    numbers = x.to(torch.uint8) if x.dtype is torch.bool else x
+    parts = numbers.split_with_sizes(list(counts), dim=-1)
+    return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
 
 
 def poisson_quantile(rate: Tensor, draw: Tensor) -> Tensor:

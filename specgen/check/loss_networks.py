@@ -87,7 +87,7 @@ class NetworkCalls:
                     rules.NETWORK_CALL, source, expr, f"`{expr.path}` is a network, not a value", help
                 )
                 return expr
-            case tree.Literal() | tree.Name():
+            case tree.Literal() | tree.Name() | tree.Spread():
                 return expr
             case tree.Call():
                 return replace(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 
 from specgen.imported import Import
 from specgen.literals import literal
@@ -28,6 +29,29 @@ def bracketed(head: str, parts: Sequence[str], tail: str, indent: int = 0) -> st
     if indent + len(line) <= WIDTH:
         return line
     return "\n".join([head, *(f"    {part}" for part in filled(parts, indent + 4)), tail])
+
+
+def with_filled_calls(text: str, names: Collection[str]) -> str:
+    """Formatted code with definitions, and calls of `names`, laid out anew: several arguments in a line.
+
+    The formatter gives every argument a line of its own where one line is too short for all. Those of functions
+    and the fields of records are many, and read well side by side.
+    """
+
+    def lay_out(found: re.Match[str]) -> str:
+        indent, head, name, arguments, tail = found.groups()
+        if head != "def " and name not in names:
+            return found[0]
+        parts = [line.strip().removesuffix(",") for line in arguments.splitlines()]
+        lines = (f"{indent}    {line}" for line in filled(parts, len(indent) + 4))
+        return "\n".join([f"{indent}{head}{name}(", *lines, f"{indent}){tail}"])
+
+    return _ARGUMENTS.sub(lay_out, text)
+
+
+_ARGUMENTS = re.compile(
+    r"^( *)((?:def |return |\w+(?:: \w+)? = )?)(\w+)\(\n((?:\1    [^ \n].*,\n)+)\1\)(.*)$", re.MULTILINE
+)
 
 
 def import_text(imports: Iterable[Import], indent: int = 0) -> str:

@@ -18,8 +18,9 @@ from specgen.emit.layout import (
     keyed,
     names_type,
     subscripted,
+    with_filled_calls,
 )
-from specgen.imported import Import
+from specgen.imported import IMPORTABLE, Import
 from specgen.literals import comment, docstring, literal
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.items import Item, ModulePlan, TypingPlan
@@ -55,7 +56,7 @@ def render_module(plan: ModulePlan, body: str) -> str:
         imports=import_text(runtime),
         typing_imports=import_text(typing_only, 4),
         exports=_exports((*plan.exports, *plan.functions)),
-        body=body.rstrip("\n"),
+        body=with_filled_calls(body.rstrip("\n"), _functions(plan)),
         typing_classes=[_item(item) for item in typing_classes],
         typing_names="\n".join(f"{line} TensorDict" for line in filled(data, 4 + len(" TensorDict"), " =")),
     )
@@ -66,6 +67,12 @@ def render_package(doc: str, modules: Sequence[tuple[str, Sequence[str]]]) -> st
     imports = "\n".join(from_text(module, sorted(names)) for module, names in sorted(modules) if names)
     exports = _exports({name for _, names in modules for name in names})
     return _template("package").render(doc=docstring([doc], 0), imports=imports, exports=exports)
+
+
+def _functions(plan: ModulePlan) -> set[str]:
+    """The functions and records of a module, and those that it imports from other generated ones."""
+    own = {item.name for item in plan.items if isinstance(item, FunctionPlan | RecordPlan | AliasPlan)}
+    return own | {entry.name for entry in plan.imports if entry.name is not None} - IMPORTABLE.keys()
 
 
 _HOW = "Change that and run `specgen build`; extend by subclassing."

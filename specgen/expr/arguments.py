@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from specgen.diagnostics import Rule, suggestion
 from specgen.diagnostics.rules import expressions as rules
@@ -13,9 +13,10 @@ from specgen.expr.builtins.record import REQUIRED, Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import CONCRETE
+from specgen.expr.interval import point
 from specgen.expr.sizes import Dims, limits
 from specgen.expr.tree import Expr
-from specgen.expr.types import Function, Typed
+from specgen.expr.types import Function, Type, Typed
 
 
 class Visitor(Protocol):
@@ -39,6 +40,10 @@ class Visitor(Protocol):
 
     def next_draw(self) -> str:
         """The name of the next draw."""
+        ...
+
+    def members(self, expr: tree.Spread) -> list[Expr] | None:
+        """What `*xs` stands for."""
         ...
 
 
@@ -91,7 +96,10 @@ def _assigned(
     sound = True
     places = iter(builtin.params)
     here = next(places, None)
-    for arg in call.args:
+    args = _spread_args(visitor, call, name, here)
+    if args is None:
+        return None
+    for arg in args:
         if here is None:
             message = f"too many arguments for `{name}`"
             visitor.error(rules.WRONG_ARGUMENTS, arg.start, arg.end, message, f"it is {shown}")
@@ -118,6 +126,28 @@ def _assigned(
     return found if sound else None
 
 
+_SPREAD: Final = ("concat", "stack", "min", "max", "sum")
+"""The functions that take `*xs`."""
+
+
+def _spread_args(visitor: Visitor, call: tree.Call, name: str, first: Param | None) -> list[Expr] | None:
+    """The arguments with the values that `*xs` stands for."""
+    found: list[Expr] = []
+    for arg in call.args:
+        if not isinstance(arg, tree.Spread):
+            found.append(arg)
+            continue
+        if name not in _SPREAD or first is None:
+            message = f"`{name}` does not take several values"
+            visitor.error(rules.WRONG_ARGUMENTS, arg.start, arg.end, message, f"{', '.join(_SPREAD)} do")
+            return None
+        members = visitor.members(arg)
+        if members is None:
+            return None
+        found += members
+    return found
+
+
 def _function(visitor: Visitor, expr: Expr | None) -> Function | None:
     if isinstance(expr, tree.Name):
         function = visitor.functions.get(expr.path)
@@ -142,17 +172,21 @@ def _option(visitor: Visitor, param: Param, expr: Expr | None, values: list[Type
     match param.kind:
         case "dtype":
             return _dtype(visitor, expr)
-        case "shape" | "new_shape":
+        case "dtype_of":
+            named = isinstance(expr, tree.Name) and expr.path in CONCRETE
+            return _dtype(visitor, expr) if named else _visited(visitor, expr)
+        case "like":
+            return _visited(visitor, expr)
+        case "sizes" if not isinstance(expr, tree.Tuple):
+            return _sizes(visitor, expr, param)
+        case "shape" | "new_shape" | "sizes":
             return _shape(visitor, expr, open=param.kind == "new_shape")
         case "int":
             return _integer(visitor, expr, param)
-        case "axes":
-            items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
-            axes = {_axis(visitor, item, param, values) for item in items}
-            return tuple(sorted(axis for axis in axes if isinstance(axis, int)))
-        case "order":
-            items = expr.items if isinstance(expr, tree.Tuple) else (expr,)
-            return tuple(_axis(visitor, item, param, values) for item in items)
+        case "flag":
+            return _flag(visitor, expr, param)
+        case "axes" | "order":
+            return _axes(visitor, expr, param, values)
         case _:
             return _axis(visitor, expr, param, values)
 
@@ -188,9 +222,10 @@ def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> tuple[int | Typed, ..
 
 
 def _integer(visitor: Visitor, expr: Expr, param: Param) -> Typed:
-    value = visitor.visit(expr)
-    if value is None:
-        raise _Missing
+    return _whole_number(visitor, _visited(visitor, expr), param)
+
+
+def _whole_number(visitor: Visitor, value: Typed, param: Param) -> Typed:
     if not value.type.python or value.type.dtype != "int64":
         message = f"`{param.name}` is a whole number; `{visitor.written(value)}` is {value.type}"
         if not value.type.python:
@@ -231,8 +266,64 @@ def _open_axis(visitor: Visitor, value: Typed, param: Param, dims: Dims) -> Type
     return found
 
 
+def _sizes(visitor: Visitor, expr: Expr, param: Param) -> object:
+    """A list of sizes: a parameter, or what `dims` gives."""
+    value = _visited(visitor, expr)
+    if value.type.dtype != "list":
+        message = f"`{param.name}` are sizes, such as (2, 3) or dims(x, -2, -1)"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    items = value.options.get("items")
+    return tuple(map(int, items)) if isinstance(items, tuple) else value
+
+
+def _visited(visitor: Visitor, expr: Expr) -> Typed:
+    value = visitor.visit(expr)
+    if value is None:
+        raise _Missing
+    return value
+
+
+def _flag(visitor: Visitor, expr: Expr, param: Param) -> bool:
+    value = _visited(visitor, expr)
+    if not isinstance(value.static, bool):
+        message = f"`{param.name}` is true or false, known at build"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    return value.static
+
+
+def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> object:
+    """Several axes, each once, or in the order in which they are written; a list that is no constant is kept."""
+    if isinstance(expr, tree.Tuple):
+        found = [_axis(visitor, item, param, values) for item in expr.items]
+    else:
+        given = _visited(visitor, expr)
+        items = given.options.get("items")
+        if given.type.dtype == "list" and not isinstance(items, tuple):
+            return given
+        if isinstance(items, tuple):
+            found = [_placed(visitor, _whole(given, axis), param, values) for axis in items]
+        else:
+            found = [_placed(visitor, _whole_number(visitor, given, param), param, values)]
+    known = [axis for axis in found if isinstance(axis, int)]
+    return tuple(sorted(set(known))) if param.kind == "axes" and len(known) == len(found) else tuple(found)
+
+
+def _whole(given: Typed, value: float) -> Typed:
+    """A number of a list that is known at build."""
+    whole = int(value)
+    return Typed(
+        "literal", Type("int64", (), "lit"), point(whole), start=given.start, end=given.end, static=whole
+    )
+
+
 def _axis(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> int | Typed:
-    value = _integer(visitor, expr, param)
+    return _placed(visitor, _integer(visitor, expr, param), param, values)
+
+
+def _placed(visitor: Visitor, value: Typed, param: Param, values: list[Typed]) -> int | Typed:
+    """The axis that a number is: its place where it is known, else counted from the end."""
     if not values:
         raise _Missing
     rank = _rank(values, param)

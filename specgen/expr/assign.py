@@ -98,7 +98,7 @@ class _Check:
     def _fits_open(self, got: Type, wanted: Type) -> bool:
         """Whether one of them has dimensions that nobody knows, and they may be those of the other."""
         if got.rest is not None and wanted.rest is not None:
-            return joined_open(wanted.dims, got) is not None
+            return joined_open(wanted, got) is not None
         rest = wanted.rest or got.rest
         return rest is not None and (not rest.of or not got.dims)
 

@@ -18,6 +18,7 @@ _HEADINGS: Final = {
     "product": "Products",
     "constant": "Constants",
     "cast": "Conversions",
+    "fact": "What a name stands for",
     "draw": "Random draws",
     "integrator": "Integrators",
 }

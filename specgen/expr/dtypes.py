@@ -21,7 +21,7 @@ ABSTRACT: Final[tuple[str, ...]] = ("float", "number", "any")
 """Dtypes of patterns (`float[...]`): known only when a dynamic transform is constructed."""
 COMPUTE: Final = "float32"
 """The dtype of arithmetic that leaves the integers: `/`, `mean` and `sqrt` of ints."""
-OPAQUE: Final[tuple[str, ...]] = ("str", "distribution", "record", "callable")
+OPAQUE: Final[tuple[str, ...]] = ("str", "list", "distribution", "record", "callable")
 """What is no number, and has no dtype in common with one."""
 
 _INT_ORDER: Final = tuple(INT_RANGES)

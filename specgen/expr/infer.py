@@ -10,6 +10,7 @@ from specgen.diagnostics import Note, Rule, Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.arguments import bind
+from specgen.expr.builtins.bound_facts import OF_NAMES
 from specgen.expr.builtins.indexing import INDEX, RawItem, RestItem, SliceItem, infer_index
 from specgen.expr.builtins.integrators import CALL, infer_call
 from specgen.expr.builtins.other_names import meant_function
@@ -21,7 +22,7 @@ from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
 from specgen.expr.sizes import Dim
 from specgen.expr.tree import Expr
-from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
+from specgen.expr.types import NO_OPTIONS, At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
 
 _MODULES: Final = frozenset(
@@ -109,6 +110,8 @@ class _Inferrer:
                 return self._call(expr)
             case tree.Index():
                 return self._index(expr)
+            case tree.Spread():
+                return self._several(expr)
             case tree.Tuple():
                 help = "write stack(a, b) for a vector"
                 self.error(
@@ -118,6 +121,11 @@ class _Inferrer:
 
     def _name(self, expr: tree.Name) -> Typed | None:
         binding = self._scope.get(expr.path)
+        if binding is not None and binding.several is not None:
+            message = f"`{expr.path}` stands for several values"
+            help = f"write concat(*{expr.path}), or stack, min, max, sum of them"
+            self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, help)
+            return None
         if binding is not None:
             kind, values, static = binding.type, binding.interval, binding.static
             if static is not None:
@@ -127,6 +135,7 @@ class _Inferrer:
                 "name",
                 kind,
                 values,
+                options=NO_OPTIONS if binding.items is None else {"items": binding.items},
                 start=expr.start,
                 end=expr.end,
                 text="" if binding.symbol is None else binding.symbol.name,
@@ -142,6 +151,32 @@ class _Inferrer:
             )
         self._undefined(expr)
         return None
+
+    def members(self, expr: tree.Spread) -> list[Expr] | None:
+        """The names that `*xs` stands for where they are known, itself where nobody knows how many there are."""
+        binding = self._scope.get(expr.value.path)
+        if binding is None:
+            self._undefined(expr.value)
+            return None
+        if binding.several is None:
+            message = f"`{expr.value.path}` is one value"
+            self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, f"write {expr.value.path}")
+            return None
+        return [tree.Name(name, expr.start, expr.end) for name in binding.several] or [expr]
+
+    def _several(self, expr: tree.Spread) -> Typed:
+        """Values of which nobody knows how many there are: a tuple of tensors when the code runs."""
+        binding = self._scope[expr.value.path]
+        return Typed(
+            "name",
+            binding.type,
+            binding.interval,
+            options={"several": True},
+            start=expr.start,
+            end=expr.end,
+            text="" if binding.symbol is None else binding.symbol.name,
+            symbol=binding.symbol,
+        )
 
     def _undefined(self, expr: tree.Name) -> None:
         name = expr.path
@@ -251,6 +286,10 @@ class _Inferrer:
         if isinstance(own, Function):
             site = bind(self, CALL, expr, function=own)
             return None if site is None else self._declared_call(site, name)
+        if name in OF_NAMES and (known := self._known_of(expr)) is not None:
+            return known
+        if name == "where" and own is None and len(expr.args) == 3 and not expr.keywords:
+            return self._where(expr)
         hidden = own is None and name in self._scope
         builtin = own if own is not None else TABLE.get(name) if name in CALLABLE and not hidden else None
         if builtin is None:
@@ -262,6 +301,40 @@ class _Inferrer:
             return None
         site = bind(self, builtin, expr)
         return None if site is None else builtin.infer(site)
+
+    def _where(self, expr: tree.Call) -> Typed | None:
+        """`where`, of which a condition that is known at build leaves one branch: the other need not have a type."""
+        first, then, otherwise = expr.args
+        condition = self.visit(first)
+        branches: list[Typed | None] = []
+        chosen = condition.static if condition is not None else None
+        for branch, taken in ((then, True), (otherwise, False)):
+            if isinstance(chosen, bool) and chosen is not taken:
+                outer, self._sink = self._sink, Sink()
+                branches.append(self.visit(branch))
+                self._sink = outer
+            else:
+                branches.append(self.visit(branch))
+        left = [branch for branch in branches if branch is not None]
+        if isinstance(chosen, bool) and len(left) == 1 and left[0] is branches[0 if chosen else 1]:
+            return left[0]
+        return self._apply("where", [condition, *branches], expr.start, expr.end)
+
+    def _known_of(self, expr: tree.Call) -> Typed | None:
+        """What a name is bound to, where the scope knows it: `low(x)`, and for `classes(x)` the number of each."""
+        if len(expr.args) != 1 or expr.keywords or not isinstance(expr.args[0], tree.Name):
+            return None
+        name = expr.function.path
+        path = f"{name}({expr.args[0].path})"
+        if path not in self._scope:
+            return None
+        found = self._name(tree.Name(path, expr.start, expr.end))
+        if name != "classes" or found is None:
+            return found
+        value = self.visit(expr.args[0])
+        if value is None:
+            return None
+        return TABLE[name].infer(Site(TABLE[name], self, (value, found), start=expr.start, end=expr.end))
 
     def _declared_call(self, site: Site, name: str) -> Typed | None:
         """The call of a declared function; what is wrong with it may be a call of the built-in that it hides."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.types import At, NewAxis, Typed
+from specgen.expr.sizes import Sym
+from specgen.expr.types import At, NewAxis, Others, Typed
 
 
 def interpret(
@@ -81,20 +82,27 @@ class Interpreter:
 
     def _index(self, node: Typed) -> Any:
         items: list[Any] = []
+        sizes = iter(node.args[0].type.dims)
         for item in node.items:
+            size = None if isinstance(item, NewAxis) else next(sizes)
             if isinstance(item, At):
                 items.append(self.value(item.index))
             elif isinstance(item, NewAxis):
                 items.append(None)
+            elif isinstance(item, Others):
+                items.append(...)
             else:
-                items.append(slice(item.start, item.stop, item.step))
+                assert isinstance(size, int | Sym)
+                items.append(item.slice_of(size))
         assert node.builtin is not None
         return node.builtin.reference(self.np, self.value(node.args[0]), tuple(items))
 
     def _builtin(self, node: Typed) -> Any:
         builtin = node.builtin
         assert builtin is not None, node.op
-        args = [self.value(arg) for arg in node.args]
+        args: list[Any] = []
+        for arg in node.args:
+            args += map(self.np.asarray, self.leaf(arg)) if arg.several else [self.value(arg)]
         if node.function is not None:
             args.insert(0, self.function(node))
         if node.type.python and builtin.python is not None:

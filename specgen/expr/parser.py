@@ -239,7 +239,7 @@ class _Parser:
                 value = self._expression(0)
                 keywords.append(tree.Keyword(word.text, value, word.start, self._end))
             else:
-                arg = self._expression(0)
+                arg = self._spread() or self._expression(0)
                 if keywords:
                     self._report(arg.start, arg.end, "an argument without a name follows one with a name")
                 args.append(arg)
@@ -247,6 +247,18 @@ class _Parser:
                 break
         closing = self._close(opening)
         return tree.Call(name, tuple(args), tuple(keywords), name.start, closing.end)
+
+    def _spread(self) -> Expr | None:
+        """`*xs`; None for any other argument."""
+        star = self._accept("*")
+        if star is None:
+            return None
+        value = self._expression(_UNARY)
+        if not isinstance(value, tree.Name):
+            span = self._source.span_of(value.start, value.end)
+            self._sink.add(rules.SYNTAX.at(span, "`*` stands before the name of several values: *xs"))
+            raise _GivenUp
+        return tree.Spread(value, star.start, value.end)
 
     def _group(self, opening: Token) -> Expr:
         if closing := self._accept(")"):

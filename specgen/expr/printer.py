@@ -10,7 +10,7 @@ from typing import Final, cast
 from specgen.code import value_code
 from specgen.expr.dtypes import is_float
 from specgen.expr.sizes import Dim, Dims, Sym
-from specgen.expr.types import Static, Type, Typed
+from specgen.expr.types import At, Cut, IndexItem, NewAxis, Static, Type, Typed
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -282,6 +282,16 @@ class Printer:
         behind = end - size
         return self.size(behind if isinstance(behind, int) and not isinstance(end, int) else end)
 
+    def index_item(self, item: IndexItem, size: Dim) -> str:
+        """An item of an index, which stands at a dimension of `size`."""
+        if isinstance(item, At):
+            return self.text(item.index)
+        if not isinstance(item, Cut):
+            return "None" if isinstance(item, NewAxis) else "..."
+        step = f":{item.step}" if item.step != 1 else ""
+        start = "" if item.start == 0 else self.end(item.start, size)
+        return f"{start}:{'' if item.stop == size else self.end(item.stop, size)}{step}"
+
     def _measured(self, size: Dim) -> str | None:
         for leaf in self._all_leaves:
             if leaf.type.python:
@@ -315,6 +325,8 @@ class Printer:
             self.texts.uses.add("math")
         elif node.static is not None and (node.op != "literal" or not node.text):
             return self.texts.static(node.static)
+        if node.several:
+            return Printed(f"*{node.text}")
         return Printed(node.text, UNARY if node.text.startswith("-") else ATOM)
 
     def _cast(self, node: Typed) -> Printed:
@@ -332,7 +344,7 @@ class Printer:
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:
-    if node.op in ("name", "site") and node.static is None:
+    if node.op in ("name", "site") and node.static is None and not node.several:
         yield node
     for part in node.parts:
         yield from _leaves(part)

@@ -56,7 +56,9 @@ def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: 
     return printer.show(node)
 
 
-VIEWS: Final = ("reshape", "transpose", "narrow", "stop_grad")
+VIEWS: Final = (
+    "reshape", "permute", "flatten", "unflatten", "squeeze", "unsqueeze", "narrow", "crop", "stop_grad",
+)  # fmt: skip
 """Functions whose result shares the memory of their operand."""
 
 

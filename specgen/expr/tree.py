@@ -139,7 +139,16 @@ class Tuple:
     end: int
 
 
-Expr = Literal | Name | Call | Index | Unary | Binary | Compare | Logic | Tuple
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """`*xs`: several values as the arguments of a call."""
+
+    value: Name
+    start: int
+    end: int
+
+
+Expr = Literal | Name | Call | Index | Unary | Binary | Compare | Logic | Tuple | Spread
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -165,6 +174,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return expr.operands
         case Tuple():
             return expr.items
+        case Spread():
+            return (expr.value,)
 
 
 def free_names(expr: Expr) -> frozenset[str]:

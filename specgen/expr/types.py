@@ -193,6 +193,9 @@ class Binding:
         static: The value, when it is known at build; it is printed in place of the name.
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
+        items: The numbers of a list that is known at build.
+        several: The names of the values that it stands for, which `*xs` writes one after the other; empty where
+            nobody knows how many there are, None for one value.
 
     """
 
@@ -201,6 +204,8 @@ class Binding:
     static: Static | None = None
     what: str = ""
     symbol: Symbol | None = None
+    items: tuple[int | float, ...] | None = None
+    several: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +267,15 @@ class Cut:
         length = self.stop - self.start
         return quotient(length + (self.step - 1), self.step)
 
+    def slice_of(self, size: Dim) -> slice:
+        """What it is in a dimension that has another number of elements wherever it is `size`."""
+        assert isinstance(self.start, int)
+        behind = self.stop - size
+        if isinstance(self.stop, int) and not isinstance(size, int):
+            return slice(self.start, self.stop, self.step)
+        assert isinstance(behind, int)
+        return slice(self.start, behind or None, self.step)
+
     def whole(self, size: Dim) -> bool:
         """Whether it keeps all of a dimension of `size`."""
         return (self.start, self.stop, self.step) == (0, size, 1)
@@ -272,7 +286,12 @@ class NewAxis:
     """An index item `None`: a new dimension of size 1."""
 
 
-IndexItem = At | Cut | NewAxis
+@dataclass(frozen=True, slots=True)
+class Others:
+    """An index item `...` for the dimensions that nobody knows, which stay as they are."""
+
+
+IndexItem = At | Cut | NewAxis | Others
 
 
 def settings(options: Iterable[object]) -> Iterator[Typed]:
@@ -341,6 +360,11 @@ class Typed:
         yield self
         for part in self.parts:
             yield from part.nodes()
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a tuple of values, of which nobody knows how many there are."""
+        return "several" in self.options
 
     @property
     def draws(self) -> tuple[DrawSite, ...]:

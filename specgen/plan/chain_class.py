@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
+from specgen.code import named
 from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.python_env import python_plan
-from specgen.plan.spec_groups import specs_plan
 
 
 def chain_class(
@@ -33,9 +33,9 @@ def chain_class(
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     witness = NOT_DONE
     gym = python = None
-    parent, inner = "environment", None
+    parent = "environment"
     if env.env.gymnasium is not None:
-        parent, inner = "gym_environment", "_gym_specs"
+        parent = "gym_environment"
         # a field with a spec that nobody rewrites is the observation itself; carries of that key come behind it
         names = tuple(
             next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation
@@ -43,7 +43,7 @@ def chain_class(
         gym = gym_plan(env.env, names, observed, lifts=bool(lift))
         witness = "not_done"
     elif env.env.python is not None:
-        parent, inner = "python_environment", "_python_specs"
+        parent = "python_environment"
         python = python_plan(env.env, "env_consts")
     plan = environment_plan(
         interface,
@@ -58,6 +58,6 @@ def chain_class(
         gym=gym,
         python=python,
         parent=parent,
-        inner_specs=None if inner is None else (inner, specs_plan(env)),
+        env_class=None if gym is None and python is None else named(env.name),
         methods=lift,
     )

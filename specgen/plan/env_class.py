@@ -21,8 +21,8 @@ from specgen.plan.spec_text import nested
 def environment_plan(
     interface: EnvInterface,
     template: str,
-    fresh: CallPlan,
-    advance: CallPlan,
+    fresh: CallPlan | None,
+    advance: CallPlan | None,
     doc: tuple[str, ...] = (),
     env: EnvInterface | None = None,
 ) -> EnvironmentPlan:
@@ -31,8 +31,8 @@ def environment_plan(
     Args:
         interface: of the environment or chain.
         template: which template prints it.
-        fresh: what `_fresh` returns.
-        advance: what `_advance` returns.
+        fresh: what `_fresh` returns, if it is printed.
+        advance: what `_advance` returns, if it is printed.
         doc: further lines of the documentation.
         env: the environment that a chain is around: parameters and constants are its own.
     """
@@ -139,12 +139,12 @@ Value = Text | CallPlan
 Derived = tuple[list[tuple[str, CallPlan]], list[tuple[Key, Value]]]
 
 
-def _root_entries(interface: EnvInterface) -> EntriesPlan:
+def _root_entries(interface: EnvInterface) -> EntriesPlan | None:
     computed, observed = _observed(interface, "root")
     return _entries(computed, observed, interface.root, "root", [])
 
 
-def _next_entries(interface: EnvInterface) -> EntriesPlan:
+def _next_entries(interface: EnvInterface) -> EntriesPlan | None:
     """Every entry of `"next"`: rewards that the step did not compute are computed now."""
     computed, observed = _observed(interface, "next_")
     kept = {f.dotted for f in interface.next if f.visible}
@@ -178,10 +178,12 @@ def _entries(
     fields: tuple[RecordField, ...],
     record: str,
     rewards: list[tuple[Key, Value]],
-) -> EntriesPlan:
-    """Entries in order: observations, the fields of the record, rewards."""
+) -> EntriesPlan | None:
+    """Entries in order: observations, the fields of the record, rewards; None for the fields alone."""
     apart = {key[0] for key, _ in observed}.isdisjoint(key[0] for key, _ in rewards)
     if apart and all(field.visible and field.key == (field.name,) for field in fields):
+        if not observed and not rewards:
+            return None
         whole = EntryPlan(None, f"{record}._asdict()")
         return EntriesPlan(tuple(computed), (*_nested(observed), whole, *_nested(rewards)))
     listed: list[tuple[Key, Value]] = [

@@ -104,7 +104,6 @@ class GymPlan:
         observed: the names of what a reset returns: one observation, or one for each key of a Dict space.
         stepped: the names of what a step returns of them.
         lifts: whether rollouts make tensors once for all steps.
-        lift: the Next record of such a rollout; None where a chain's methods say more.
     """
 
     id: str
@@ -113,7 +112,6 @@ class GymPlan:
     observed: tuple[str, ...]
     stepped: tuple[str, ...]
     lifts: bool = False
-    lift: CallPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -160,14 +158,14 @@ class EnvironmentPlan:
         next: its Next record.
         fields: the keys of the fields of Root, in order; None where each is the field's own name.
         constants: the record of what is computed of constant tables alone, and the call that makes it.
-        fresh: what `_fresh` returns.
-        advance: what `_advance` returns.
-        root_entries: what `_root_entries` returns.
-        next_entries: what `_next_entries` returns.
+        fresh: what `_fresh` returns; None where the base class makes the record.
+        advance: what `_advance` returns; None likewise.
+        root_entries: what `_root_entries` returns; None where the entries are the fields of the record.
+        next_entries: what `_next_entries` returns; None likewise.
         gym: the Gymnasium environment behind it, if there is one.
         python: the user's class behind it, if there is one.
         parent: the template of the environment that a chain is around.
-        inner_specs: the specs of that environment, where what is behind it needs them, and the method's name.
+        env_class: the class of that environment, where its specs tell what is behind the chain.
         methods: further methods.
     """
 
@@ -185,14 +183,14 @@ class EnvironmentPlan:
     next: str
     fields: tuple[Key, ...] | None
     constants: tuple[Code, CallPlan] | None
-    fresh: CallPlan
-    advance: CallPlan
-    root_entries: EntriesPlan
-    next_entries: EntriesPlan
+    fresh: CallPlan | None
+    advance: CallPlan | None
+    root_entries: EntriesPlan | None
+    next_entries: EntriesPlan | None
     gym: GymPlan | None = None
     python: PythonPlan | None = None
     parent: str | None = None
-    inner_specs: tuple[str, SpecsPlan] | None = None
+    env_class: Code | None = None
     methods: tuple[FunctionPlan, ...] = ()
 
     @property

@@ -10,7 +10,6 @@ from specgen.plan.env_class import environment_plan
 from specgen.plan.env_model import GymPlan
 from specgen.plan.interface import EnvInterface, Extra, entry_field, flag_fields
 from specgen.plan.items import Item
-from specgen.plan.model import CallPlan
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
 
@@ -28,23 +27,9 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
         rewards=env.reward,
         extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
     )
-    names = tuple(entry.name for entry in env.observation)
-    values = tuple(f"{name}={name}" for name in names)
-    ended = ("done=terminated | truncated", "terminated=terminated", "truncated=truncated", "reward=reward")
-    not_done = ("done=not_done", "terminated=not_done.clone()", "truncated=not_done.clone()")
     single = len(env.observation) == 1
-    lifted = (f"{names[0]}=observation", *ended)
-    plan = replace(
-        environment_plan(
-            interface,
-            "gym_environment",
-            CallPlan(f"{env.name}Root", (*values, *not_done)),
-            CallPlan(f"{env.name}Next", (*values, *ended)),
-        ),
-        gym=gym_plan(
-            env, names, names, lifts=single, lift=CallPlan(f"{env.name}Next", lifted) if single else None
-        ),
-    )
+    plan = environment_plan(interface, "gym_environment", None, None)
+    plan = replace(plan, gym=gym_plan(env, (), (), lifts=single))
     records = step_records(
         env.name, interface.root, interface.next, "What an episode stands at.", "What a step returned"
     )
@@ -57,7 +42,6 @@ def gym_plan(
     stepped: tuple[str, ...],
     *,
     lifts: bool,
-    lift: CallPlan | None = None,
 ) -> GymPlan:
     """The Gymnasium environment behind a class.
 
@@ -66,9 +50,8 @@ def gym_plan(
         observed: what the class calls the observations of a reset.
         stepped: what it calls those of a step.
         lifts: whether rollouts make tensors once for all steps.
-        lift: what the class itself returns there.
     """
     source = env.gymnasium
     if source is None:
         raise AssertionError("no Gymnasium environment")
-    return GymPlan(source.id, source.max_episode_steps, source.kwargs, observed, stepped, lifts, lift)
+    return GymPlan(source.id, source.max_episode_steps, source.kwargs, observed, stepped, lifts)

@@ -109,20 +109,16 @@ def _of_template(item: Item) -> Iterable[str]:
 
 
 def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
-    yield from (
-        "Any",
-        "Composite",
-        "DEVICE_TYPING",
-        "Entries",
-        "EnvSpecs",
-        "Tensor",
-        "torch",
-        plan.root,
-        plan.next,
-    )
-    stateful = plan.python is not None and plan.python.stateful
-    if (plan.gym is None and not stateful) or (plan.gym is not None and plan.gym.lift is not None):
+    yield from ("Composite", "EnvSpecs", "torch", plan.root, plan.next)
+    yield "DEVICE_TYPING"
+    if plan.gym is None and (plan.python is None or not plan.python.stateful):
         yield "Sequence"
+    if plan.advance is not None:
+        yield "Tensor"
+    if plan.gym is not None or plan.root_entries is not None or plan.next_entries is not None:
+        yield "Any"
+    if plan.next_entries is not None:
+        yield "Tensor"
     if plan.groups:
         yield "ClassVar"
     if plan.gym is not None:

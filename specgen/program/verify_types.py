@@ -130,14 +130,16 @@ def _pointwise(node: Typed) -> str | None:
         return f"it is {kind.level}, its operands {level}"
     for value in node.args:
         dims = value.type.dims
-        if dims in ((), None) or kind.open:
+        if dims == () or kind.open:
             continue
-        if len(dims) != len(kind.dims) or any(
-            here not in (there, 1) for here, there in zip(dims, kind.dims, strict=True)
+        last = kind.dims[len(kind.dims) - len(dims) :]
+        short = value.type.level == "batch" or len(dims) > len(kind.dims)
+        if (short and len(dims) != len(kind.dims)) or any(
+            here not in (there, 1) for here, there in zip(dims, last, strict=True)
         ):
             return f"an operand is {value.type}, and it is {kind}"
     ranked = [value for value in node.args if value.type.dims != ()]
-    if kind.dims not in ((), None) and not ranked and not chosen:
+    if kind.dims != () and not ranked and not chosen:
         return f"it is {kind}, and its operands are numbers"
     if kind.dims == () and ranked:
         return f"an operand is {ranked[0].type}, and it is {kind}"

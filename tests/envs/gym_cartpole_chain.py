@@ -90,7 +90,7 @@ class CartPoleChain(GeneratedGymEnv):
             return Composite(action=OneHot(2, dtype=torch.int64, device=self.device))
         return Composite(action=Categorical(2, device=self.device))
 
-    def _gym_specs(self) -> EnvSpecs:
+    def _env_specs(self) -> EnvSpecs:
         return EnvSpecs(
             action=self._action(),
             observation=Composite(

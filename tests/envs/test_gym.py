@@ -281,8 +281,8 @@ def test_flags_are_never_shared() -> None:
 
 def test_changed_spaces_are_found() -> None:
     class Narrow(CartPoleChain):
-        def _gym_specs(self) -> EnvSpecs:
-            good = super()._gym_specs()
+        def _env_specs(self) -> EnvSpecs:
+            good = super()._env_specs()
             return EnvSpecs(
                 action=good.action,
                 observation=Composite(observation=Bounded(-1.0, 1.0, (4,))),

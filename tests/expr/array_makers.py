@@ -47,10 +47,10 @@ def _reshape(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> st
     return f"reshape({x}, {wanted})"
 
 
-def _transpose(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+def _permuted(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     turned = dims[::-1]
     if turned in DIMS and g.rng.random() < 0.4:
-        return f"transpose({g.expression(kind, turned, depth, exact)})"
+        return f"permute({g.expression(kind, turned, depth, exact)})"
     # Three axes, of which one is indexed away again.
     inner = g.rng.choice([shape for shape in {dims, turned} if shape in DIMS])
     axes = list(range(3))
@@ -59,7 +59,52 @@ def _transpose(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> 
         axes = [0, 1, 2] if inner == dims else [2, 1, 0]
     parts = [g.expression(kind, inner, depth, exact) for _ in range(2)]
     items = ["0" if axis == 0 else ":" for axis in axes]
-    return f"transpose(stack({', '.join(parts)}), ({', '.join(map(str, axes))}))[{', '.join(items)}]"
+    return f"permute(stack({', '.join(parts)}), ({', '.join(map(str, axes))}))[{', '.join(items)}]"
+
+
+def _flatten(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    shape = g.rng.choice([shape for shape in DIMS if shape and math.prod(shape) == dims[0]])
+    last = g.rng.choice([-1, len(shape) - 1])
+    return f"flatten({g.expression(kind, shape, depth, exact)}, {g.rng.choice([0, -len(shape)])}, {last})"
+
+
+def _unflatten(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    count = (math.prod(dims),)
+    flat = (
+        g.expression(kind, count, depth, exact)
+        if count in DIMS
+        else f"flatten({g.expression(kind, dims, depth, exact)})"
+    )
+    sizes = (
+        f"({', '.join(map(str, dims))},)" if g.rng.random() < 0.5 else f"dims({g.tensor('f', dims)}, 0, -1)"
+    )
+    return f"unflatten({flat}, {g.rng.choice([0, -1])}, {sizes})"
+
+
+def _squeeze(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    places = [place for place in range(len(dims) + 1) if (*dims[:place], 1, *dims[place:]) in DIMS]
+    if not places:
+        return f"squeeze(unsqueeze({g.tensor(kind, dims)}, 0), 0)"
+    place = g.rng.choice(places)
+    inner = g.expression(kind, (*dims[:place], 1, *dims[place:]), depth, exact)
+    return f"squeeze({inner}, {g.rng.choice([place, place - len(dims) - 1])})"
+
+
+def _unsqueeze(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    place = dims.index(1)
+    inner = (*dims[:place], *dims[place + 1 :])
+    x = (
+        g.expression(kind, inner, depth, exact)
+        if inner in DIMS and inner
+        else g.tensor(kind, inner)
+        if inner in DIMS
+        else ""
+    )
+    return (
+        f"unsqueeze({x}, {g.rng.choice([place, place - len(dims)])})"
+        if x
+        else g.expression(kind, dims, 0, exact)
+    )
 
 
 def _flip(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
@@ -116,7 +161,12 @@ ARRAY_MAKERS: dict[str, Maker] = {
     "argsort": Maker("i", _along("argsort", "fdiu", jumps=True), ranked),
     "softmax": Maker("fd", _along("softmax"), ranked),
     "reshape": Maker("fdiub", _reshape),
-    "transpose": Maker("fdiub", _transpose, lambda dims: len(dims) == 2),
+    "permute": Maker("fdiub", _permuted, lambda dims: len(dims) == 2),
+    "flatten": Maker("fdiub", _flatten, lambda dims: len(dims) == 1),
+    "unflatten": Maker("fdiub", _unflatten, ranked),
+    "dims": Maker("fdiub", _unflatten, ranked),
+    "squeeze": Maker("fdiub", _squeeze, lambda dims: True),
+    "unsqueeze": Maker("fdiub", _unsqueeze, lambda dims: 1 in dims),
     "flip": Maker("fdiub", _flip, ranked),
     "roll": Maker("fdiub", _roll, ranked),
     "outer": Maker("fdi", _outer, lambda dims: len(dims) == 2),

@@ -165,6 +165,27 @@ def _product(name: str) -> Make:
     return make
 
 
+def _cast_like(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    x = g.small(g.rng.choice("fi" if kind in "ui" else "fdi"), dims, depth, True)
+    shown = f"{x} + {g.tensor('i', dims)}" if kind in "fd" else g.tensor(g.rng.choice("iub"), dims)
+    return f"cast({shown}, {g.tensor(kind, g.rng.choice(DIMS))})"
+
+
+def _asked(name: str) -> Make:
+    def make(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+        x = g.tensor(g.rng.choice("fdiub"), g.rng.choice(DIMS))
+        a, b = g.expression(kind, dims, depth, exact), g.expression(kind, dims, depth, exact)
+        return f"where({name}({x}), {a}, {b})"
+
+    return make
+
+
+def _crop(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    x = g.expression(kind, dims, depth, exact)
+    top = g.rng.choice([0, dims[0]])
+    return f"crop(concat({x}, {x}), {top}, 0, {dims[0]}, {dims[1]})"
+
+
 def _one_hot(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     inner = dims[:-1]
     index = g.rng.choice(
@@ -317,6 +338,10 @@ MAKERS: dict[str, Maker] = {
     "arange": Maker("i", _arange, lambda dims: len(dims) == 1),
     "stop_grad": Maker("fdiub", _like("stop_grad")),
     **{dtype: Maker({v: k for k, v in KINDS.items()}.get(dtype, "i"), _cast(dtype)) for dtype in ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")},
+    "cast": Maker("fdiub", _cast_like),
+    "is_int": Maker("fdiub", _asked("is_int")),
+    "is_float": Maker("fdiub", _asked("is_float")),
+    "crop": Maker("fdiub", _crop, lambda dims: len(dims) == 2),
     "uniform": Maker("fd", _draw("uniform({a}, p_f{shape}, dtype={dtype})")),
     "normal": Maker("fd", _draw("normal({a}, 0.5{shape}, dtype={dtype})")),
     "randint": Maker("i", _randint),

@@ -7,12 +7,17 @@ from specgen.expr.sizes import ANY_DIMS
 
 
 def binding(
-    text: str, type_: Type, values: Interval, static: Static | None = None, what: str = ""
+    text: str,
+    type_: Type,
+    values: Interval,
+    static: Static | None = None,
+    what: str = "",
+    items: tuple[int | float, ...] | None = None,
+    several: tuple[str, ...] | None = None,
 ) -> Binding:
     """A value that is printed as `text`."""
-    return Binding(
-        type_, values, static, what, None if static is not None else Symbol(text, text, type_, values)
-    )
+    symbol = None if static is not None else Symbol(text, text, type_, values)
+    return Binding(type_, values, static, what, symbol, items, several)
 
 
 def bound(

@@ -117,8 +117,8 @@ MISTAKES = {
     "reshape(A, (-1, -1))": [
         "SG805 17-19 `-1` is no positive whole number known at build, as a dimension is"
     ],
-    "transpose(v)": ["SG807 11-12 `v` is float32[3]: `transpose` has nothing to arrange"],
-    "transpose(A, (0, 0))": ["SG805 1-21 `axes` names each of the 2 axes of `A` once, in their new order"],
+    "permute(v)": ["SG807 9-10 `v` is float32[3]: `permute` has nothing to arrange"],
+    "permute(A, (0, 0))": ["SG805 1-19 `axes` names each of the 2 axes of `A` once, in their new order"],
     "flip(3)": ["SG807 6-7 `3` is one number: `flip` has nothing to arrange"],
     "outer(A, v)": ["SG807 1-12 `outer` is for two vectors: `A` is float32[3, 4] and `v` is float32[3]"],
     "exponential(-1)": ["SG805 13-15 a mean waiting time is not negative, and `-1` is"],
@@ -205,14 +205,14 @@ def test_mistake(text: str) -> None:
         ("v.sum()", "write sum(v)"),
         ("v[i]", "wrap it: clip(i, 0, 2)"),
         ("clip(th, lo=3)", "did you mean 'low'?"),
-        ("permute(v)", "did you mean 'transpose'?"),
+        ("transpose(v)", "did you mean 'permute'?"),
         ("categorical(v)", "of logits write softmax(v), of weights max(v, 0)"),
         ("poisson(th)", "write max(th, 0)"),
         ("cumsum(A)", "say axis=-1 for the last"),
-        ("transpose(v)", "a column is written x[:, None]"),
+        ("permute(v)", "a column is written x[:, None]"),
         (
             "zeros((2, 3, 4))[permutation(2), :, permutation(2)]",
-            "bring their axes side by side first: transpose(zeros((2, 3, 4)), (0, 2, 1))[i, j]",
+            "bring their axes side by side first: permute(zeros((2, 3, 4)), (0, 2, 1))[i, j]",
         ),
         (
             "zeros((2, 3, 4))[0, :, permutation(2)]",

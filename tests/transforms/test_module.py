@@ -65,7 +65,7 @@ def test_either_a_module_or_a_factory() -> None:
         ModuleTransform(encoder())  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="got Linear, which does not say what it reads"):
         ModuleTransform(module=nn.Linear(3, 2))
-    with pytest.raises(ValueError, match="actor_name, num_cpus: only with use_ray_service"):
+    with pytest.raises(ValueError, match="actor_name, num_gpus and num_cpus are for use_ray_service"):
         ModuleTransform(module=encoder(), actor_name="a", num_cpus=1)
 
 
@@ -84,6 +84,20 @@ def test_calls() -> None:
         transform(TensorDict(a=position))
     transform.set_missing_tolerance(True)
     assert set(transform(TensorDict(a=position)).keys()) == {"a"}
+
+
+def test_transitions() -> None:
+    """Offline it gives what it gave in the environment: at the root and under `next`."""
+    env = TransformedEnv(Walk(3), ModuleTransform(module=encoder(), no_grad=True))
+    data = env.rollout(10, break_when_any_done=False)
+    raw = data.exclude("feature", ("next", "feature"))
+    again = env.transform(raw.copy())
+    assert torch.allclose(again["feature"], data["feature"])
+    assert torch.allclose(again["next", "feature"], data["next", "feature"])
+    rewards = TensorDictModule(torch.neg, in_keys=["reward"], out_keys=["cost"])
+    costs = ModuleTransform(module=rewards)(raw.copy())
+    assert torch.equal(costs["next", "cost"], -data["next", "reward"])
+    assert "cost" not in costs
 
 
 @pytest.mark.parametrize("no_grad", [False, True])

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=856bbc77d73e19d033f425b72e7f950a1b35152e81da4a214f7bfcf715c79f8e
+# specgen: sha256=c66f04dac71ba275dd1e267cebccbce45e393cdacfca1409b2dd852446b892dd
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat
+from typing import TYPE_CHECKING, NamedTuple, Protocol, SupportsFloat
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedPythonEnv, SimulatorDynamics, VectorDynamics
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -146,10 +146,7 @@ class WarehouseProtocol(Protocol):
 
     @abstractmethod
     def step(
-        self,
-        state: WarehouseState,
-        action: Int64[Tensor, "rows"],
-        params: WarehouseEpisodeParams,
+        self, state: WarehouseState, action: Int64[Tensor, "rows"], params: WarehouseEpisodeParams,
         generator: torch.Generator,
     ) -> WarehouseStep:
         """One step in each row.
@@ -207,23 +204,13 @@ def warehouse_reset(
     slip = 0.2 * draw_slip if params.slip is None else params.slip.clone()
     pos, shelves, observation, allowed = dynamics.reset(not_done, WarehouseEpisodeParams(slip=slip))
     return WarehouseRoot(
-        pos=pos,
-        shelves=shelves,
-        slip=slip,
-        observation=observation,
-        allowed=allowed,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
+        pos=pos, shelves=shelves, slip=slip, observation=observation, allowed=allowed, done=not_done,
+        terminated=not_done.clone(), truncated=not_done.clone(),
     )
 
 
 def warehouse_advance(
-    dynamics: VectorDynamics[WarehouseProtocol],
-    done: Tensor,
-    pos: Tensor,
-    shelves: Tensor,
-    slip: Tensor,
+    dynamics: VectorDynamics[WarehouseProtocol], done: Tensor, pos: Tensor, shelves: Tensor, slip: Tensor,
     action: Tensor,
 ) -> WarehouseNext:
     """One step, by `warehouse_dynamics:WarehouseDynamics`.
@@ -238,15 +225,8 @@ def warehouse_advance(
         done, WarehouseState(pos=pos, shelves=shelves), action, params=WarehouseEpisodeParams(slip=slip)
     )
     return WarehouseNext(
-        pos=next_pos,
-        shelves=next_shelves,
-        slip=slip,
-        observation=observation,
-        allowed=allowed,
-        done=terminated | truncated,
-        terminated=terminated,
-        truncated=truncated,
-        reward=reward,
+        pos=next_pos, shelves=next_shelves, slip=slip, observation=observation, allowed=allowed,
+        done=terminated | truncated, terminated=terminated, truncated=truncated, reward=reward,
     )
 
 
@@ -269,17 +249,12 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
     _python_records = (WarehouseReset, WarehouseStep)
     params: WarehouseParams
     consts: WarehouseConsts
+    _root_record = WarehouseRoot
     _action_masks = (("action", "allowed"),)
 
     def __init__(
-        self,
-        *,
-        size: int = 5,
-        bonus: float = 1.0,
-        slip: ArrayLike | None = None,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
-        check_domains: bool = False,
+        self, *, size: int = 5, bonus: float = 1.0, slip: ArrayLike | None = None,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None, check_domains: bool = False,
     ) -> None:
         """A robot carries a parcel to the gate, through a warehouse full of shelves.
 
@@ -315,8 +290,7 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
         return make(
             WarehouseSetup(
                 params=WarehouseSetupParams(size=self.params.size, bonus=self.params.bonus),
-                consts=self.consts,
-                device=self.device,
+                consts=self.consts, device=self.device,
             )
         )
 
@@ -337,27 +311,15 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> WarehouseRoot:
-        return WarehouseRoot(*[tensordict.get(name) for name in WarehouseRoot._fields])
-
     def _fresh(self) -> WarehouseRoot:
         return warehouse_reset(
-            self.dynamics,
-            self.params,
+            self.dynamics, self.params,
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
             self._uniform((), torch.float32),
         )
 
     def _advance(self, root: WarehouseRoot, actions: tuple[Tensor, ...]) -> WarehouseNext:
         return warehouse_advance(self.dynamics, root.done, root.pos, root.shelves, root.slip, actions[0])
-
-    def _root_entries(self, root: WarehouseRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: WarehouseRoot, actions: tuple[Tensor, ...], next_: WarehouseNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 class DepotParams(NamedTuple):
@@ -483,11 +445,7 @@ def depot_reset(
     limit = 40 + 20 * draw_limit if params.limit is None else params.limit.clone()
     heights, weight = dynamics.reset(not_done, DepotEpisodeParams(limit=limit))
     return DepotRoot(
-        heights=heights,
-        weight=weight,
-        limit=limit,
-        done=not_done,
-        terminated=not_done.clone(),
+        heights=heights, weight=weight, limit=limit, done=not_done, terminated=not_done.clone(),
         truncated=not_done.clone(),
     )
 
@@ -502,13 +460,8 @@ def depot_advance(dynamics: SimulatorDynamics[DepotProtocol], action: Tensor) ->
     episode: DepotEpisodeParams = dynamics.episode_params()
     heights, weight, reward, terminated, truncated = dynamics.step(action)
     return DepotNext(
-        heights=heights,
-        weight=weight,
-        limit=episode.limit,
-        done=terminated | truncated,
-        terminated=terminated,
-        truncated=truncated,
-        reward=reward,
+        heights=heights, weight=weight, limit=episode.limit, done=terminated | truncated,
+        terminated=terminated, truncated=truncated, reward=reward,
     )
 
 
@@ -529,13 +482,10 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
     _python_records = (DepotReset, DepotStep)
     _python_form = SimulatorDynamics
     params: DepotParams
+    _root_record = DepotRoot
 
     def __init__(
-        self,
-        *,
-        places: int = 3,
-        limit: ArrayLike | None = None,
-        device: DEVICE_TYPING | None = None,
+        self, *, places: int = 3, limit: ArrayLike | None = None, device: DEVICE_TYPING | None = None,
         check_domains: bool = False,
     ) -> None:
         """Parcels come in and a lift stacks them; a simulation of one depot that keeps its state to itself.
@@ -562,37 +512,26 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
-            weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
-            limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
-        )
         return EnvSpecs(
             action=Composite(action=Categorical(8, shape=(), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
+                weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
+                limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> DepotRoot:
-        return DepotRoot(*[tensordict.get(name) for name in DepotRoot._fields])
-
     def _fresh(self) -> DepotRoot:
         return depot_reset(
-            self.dynamics,
-            self.params,
+            self.dynamics, self.params,
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
             self._uniform((), torch.float32),
         )
 
     def _advance(self, root: DepotRoot, actions: tuple[Tensor, ...]) -> DepotNext:
         return depot_advance(self.dynamics, actions[0])
-
-    def _root_entries(self, root: DepotRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(self, root: DepotRoot, actions: tuple[Tensor, ...], next_: DepotNext) -> dict[str, Any]:
-        return next_._asdict()
 
 
 class WarehouseTrainRoot(NamedTuple):
@@ -641,28 +580,15 @@ def warehouse_train_reset(
     # chains.WarehouseTrain.transforms[1]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return WarehouseTrainRoot(
-        pos=base.pos,
-        shelves=base.shelves,
-        slip=base.slip,
-        observation=base.observation,
-        allowed=base.allowed,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        step_count=step_count,
-        episode_reward=episode_reward,
+        pos=base.pos, shelves=base.shelves, slip=base.slip, observation=base.observation,
+        allowed=base.allowed, done=base.done, terminated=base.terminated, truncated=base.truncated,
+        step_count=step_count, episode_reward=episode_reward,
     )
 
 
 def warehouse_train_advance(
-    dynamics: VectorDynamics[WarehouseProtocol],
-    pos: Tensor,
-    shelves: Tensor,
-    slip: Tensor,
-    done: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    dynamics: VectorDynamics[WarehouseProtocol], pos: Tensor, shelves: Tensor, slip: Tensor, done: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> WarehouseTrainNext:
     """One step: all that the step after it depends on."""
     # envs.Warehouse
@@ -673,16 +599,9 @@ def warehouse_train_advance(
     # chains.WarehouseTrain.transforms[1]
     next_episode_reward = episode_reward + base.reward
     return WarehouseTrainNext(
-        pos=base.pos,
-        shelves=base.shelves,
-        slip=base.slip,
-        observation=base.observation,
-        allowed=base.allowed,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
+        pos=base.pos, shelves=base.shelves, slip=base.slip, observation=base.observation,
+        allowed=base.allowed, done=base.done | next_truncated, terminated=base.terminated,
+        truncated=next_truncated, step_count=next_step_count, episode_reward=next_episode_reward,
         reward=base.reward,
     )
 
@@ -710,17 +629,13 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
     _python_records = (WarehouseReset, WarehouseStep)
     params: WarehouseParams
     env_consts: WarehouseConsts
+    _root_record = WarehouseTrainRoot
+    _env_class = Warehouse
     _action_masks = (("action", "allowed"),)
 
     def __init__(
-        self,
-        *,
-        size: int = 5,
-        bonus: float = 1.0,
-        slip: ArrayLike | None = None,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
-        check_domains: bool = False,
+        self, *, size: int = 5, bonus: float = 1.0, slip: ArrayLike | None = None,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None, check_domains: bool = False,
     ) -> None:
         """`Warehouse` with transforms.
 
@@ -756,8 +671,7 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
         return make(
             WarehouseSetup(
                 params=WarehouseSetupParams(size=self.params.size, bonus=self.params.bonus),
-                consts=self.env_consts,
-                device=self.device,
+                consts=self.env_consts, device=self.device,
             )
         )
 
@@ -780,53 +694,18 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _python_specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64),
-            shelves=Binary(shape=(10, 10), dtype=torch.bool),
-            slip=Bounded(low=0.0, high=1.0, shape=(), dtype=torch.float32),
-            observation=Bounded(low=0.0, high=1.0, shape=(4,), dtype=torch.float32),
-            allowed=Binary(shape=(4,), dtype=torch.bool),
-        )
-        return EnvSpecs(
-            action=Composite(action=Categorical(4, shape=(), dtype=torch.int64)),
-            observation=observation,
-            state=observation.select("pos", "shelves", "slip"),
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
-        ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> WarehouseTrainRoot:
-        return WarehouseTrainRoot(*[tensordict.get(name) for name in WarehouseTrainRoot._fields])
-
     def _fresh(self) -> WarehouseTrainRoot:
         return warehouse_train_reset(
-            self.dynamics,
-            self.params,
+            self.dynamics, self.params,
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
             self._uniform((), torch.float32),
         )
 
     def _advance(self, root: WarehouseTrainRoot, actions: tuple[Tensor, ...]) -> WarehouseTrainNext:
         return warehouse_train_advance(
-            self.dynamics,
-            root.pos,
-            root.shelves,
-            root.slip,
-            root.done,
-            root.step_count,
-            root.episode_reward,
+            self.dynamics, root.pos, root.shelves, root.slip, root.done, root.step_count, root.episode_reward,
             actions[0],
         )
-
-    def _root_entries(self, root: WarehouseTrainRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: WarehouseTrainRoot, actions: tuple[Tensor, ...], next_: WarehouseTrainNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 class DepotTrainRoot(NamedTuple):
@@ -871,13 +750,8 @@ def depot_train_reset(
     # chains.DepotTrain.transforms[1]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return DepotTrainRoot(
-        heights=base.heights,
-        weight=base.weight,
-        limit=base.limit,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        step_count=step_count,
+        heights=base.heights, weight=base.weight, limit=base.limit, done=base.done,
+        terminated=base.terminated, truncated=base.truncated, step_count=step_count,
         episode_reward=episode_reward,
     )
 
@@ -894,15 +768,9 @@ def depot_train_advance(
     # chains.DepotTrain.transforms[1]
     next_episode_reward = episode_reward + base.reward
     return DepotTrainNext(
-        heights=base.heights,
-        weight=base.weight,
-        limit=base.limit,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=base.reward,
+        heights=base.heights, weight=base.weight, limit=base.limit, done=base.done | next_truncated,
+        terminated=base.terminated, truncated=next_truncated, step_count=next_step_count,
+        episode_reward=next_episode_reward, reward=base.reward,
     )
 
 
@@ -927,13 +795,11 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
     _python_records = (DepotReset, DepotStep)
     _python_form = SimulatorDynamics
     params: DepotParams
+    _root_record = DepotTrainRoot
+    _env_class = Depot
 
     def __init__(
-        self,
-        *,
-        places: int = 3,
-        limit: ArrayLike | None = None,
-        device: DEVICE_TYPING | None = None,
+        self, *, places: int = 3, limit: ArrayLike | None = None, device: DEVICE_TYPING | None = None,
         check_domains: bool = False,
     ) -> None:
         """`Depot` with transforms.
@@ -975,41 +841,15 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _python_specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
-            weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
-            limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
-        )
-        return EnvSpecs(
-            action=Composite(action=Categorical(8, shape=(), dtype=torch.int64)),
-            observation=observation,
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
-        ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> DepotTrainRoot:
-        return DepotTrainRoot(*[tensordict.get(name) for name in DepotTrainRoot._fields])
-
     def _fresh(self) -> DepotTrainRoot:
         return depot_train_reset(
-            self.dynamics,
-            self.params,
+            self.dynamics, self.params,
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
             self._uniform((), torch.float32),
         )
 
     def _advance(self, root: DepotTrainRoot, actions: tuple[Tensor, ...]) -> DepotTrainNext:
         return depot_train_advance(self.dynamics, root.step_count, root.episode_reward, actions[0])
-
-    def _root_entries(self, root: DepotTrainRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: DepotTrainRoot, actions: tuple[Tensor, ...], next_: DepotTrainNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 if TYPE_CHECKING:
@@ -1023,8 +863,7 @@ if TYPE_CHECKING:
         Literal["allowed"], Bool[Tensor, "*batch 4"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `WarehouseData`."""
+    ]): """The `"next"` part of `WarehouseData`."""
 
     class WarehouseData(TypedTensorDict[
         Literal["reward"],
@@ -1038,8 +877,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], WarehouseNextData,
-    ]):
-        """The tensordicts of `Warehouse`, with their keys."""
+    ]): """The tensordicts of `Warehouse`, with their keys."""
 
     class WarehouseSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -1048,8 +886,7 @@ if TYPE_CHECKING:
         States[Literal["pos", "slip"], Bounded, Literal["shelves"], Binary],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `Warehouse`."""
+    ): """The types of the specs and keys of `Warehouse`."""
 
     class DepotNextData(TypedTensorDict[
         Never,
@@ -1057,8 +894,7 @@ if TYPE_CHECKING:
         Literal["weight", "limit"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `DepotData`."""
+    ]): """The `"next"` part of `DepotData`."""
 
     class DepotData(TypedTensorDict[
         Literal["reward"],
@@ -1070,8 +906,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], DepotNextData,
-    ]):
-        """The tensordicts of `Depot`, with their keys."""
+    ]): """The tensordicts of `Depot`, with their keys."""
 
     class DepotSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -1080,8 +915,7 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `Depot`."""
+    ): """The types of the specs and keys of `Depot`."""
 
     class WarehouseTrainNextData(TypedTensorDict[
         Never,
@@ -1093,8 +927,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `WarehouseTrainData`."""
+    ]): """The `"next"` part of `WarehouseTrainData`."""
 
     class WarehouseTrainData(TypedTensorDict[
         Literal["reward"],
@@ -1110,8 +943,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], WarehouseTrainNextData,
-    ]):
-        """The tensordicts of `WarehouseTrain`, with their keys."""
+    ]): """The tensordicts of `WarehouseTrain`, with their keys."""
 
     class WarehouseTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -1128,8 +960,7 @@ if TYPE_CHECKING:
         ],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `WarehouseTrain`."""
+    ): """The types of the specs and keys of `WarehouseTrain`."""
 
     class DepotTrainNextData(TypedTensorDict[
         Never,
@@ -1138,8 +969,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `DepotTrainData`."""
+    ]): """The `"next"` part of `DepotTrainData`."""
 
     class DepotTrainData(TypedTensorDict[
         Literal["reward"],
@@ -1153,8 +983,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], DepotTrainNextData,
-    ]):
-        """The tensordicts of `DepotTrain`, with their keys."""
+    ]): """The tensordicts of `DepotTrain`, with their keys."""
 
     class DepotTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -1166,8 +995,7 @@ if TYPE_CHECKING:
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `DepotTrain`."""
+    ): """The types of the specs and keys of `DepotTrain`."""
 
 else:
     WarehouseNextData = WarehouseData = DepotNextData = DepotData = WarehouseTrainNextData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=50b023f82000a07ee1b5d2e8b223cec764fb5cca6f5fb7e371ee7fc776a8d616
+# specgen: sha256=485f27ee0ce959fc752eb0d29b33f5f1438233dc5ca99fae7feb6c413b529ee2
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.acrobot import (
     AcrobotParams, acrobot_advance, acrobot_observe, acrobot_reset, acrobot_reward,
 )
@@ -80,28 +80,15 @@ def acrobot_train_reset(
     # chains.AcrobotTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return AcrobotTrainRoot(
-        theta1=base.theta1,
-        theta2=base.theta2,
-        dtheta1=base.dtheta1,
-        dtheta2=base.dtheta2,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        is_init=is_init,
-        step_count=step_count,
+        theta1=base.theta1, theta2=base.theta2, dtheta1=base.dtheta1, dtheta2=base.dtheta2, done=base.done,
+        terminated=base.terminated, truncated=base.truncated, is_init=is_init, step_count=step_count,
         episode_reward=episode_reward,
     )
 
 
 def acrobot_train_advance(
-    params: AcrobotParams,
-    theta1: Tensor,
-    theta2: Tensor,
-    dtheta1: Tensor,
-    dtheta2: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: AcrobotParams, theta1: Tensor, theta2: Tensor, dtheta1: Tensor, dtheta2: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> AcrobotTrainNext:
     """One step: all that the step after it depends on."""
     # envs.Acrobot
@@ -115,17 +102,9 @@ def acrobot_train_advance(
     # chains.AcrobotTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return AcrobotTrainNext(
-        theta1=base.theta1,
-        theta2=base.theta2,
-        dtheta1=base.dtheta1,
-        dtheta2=base.dtheta2,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=reward,
+        theta1=base.theta1, theta2=base.theta2, dtheta1=base.dtheta1, dtheta2=base.dtheta2,
+        done=base.done | next_truncated, terminated=base.terminated, truncated=next_truncated,
+        is_init=next_is_init, step_count=next_step_count, episode_reward=next_episode_reward, reward=reward,
     )
 
 
@@ -150,19 +129,12 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
     """
 
     params: AcrobotParams
+    _root_record = AcrobotTrainRoot
 
     def __init__(
-        self,
-        *,
-        dt: float = 0.2,
-        link_length_1: float = 1.0,
-        link_mass_1: float = 1.0,
-        link_mass_2: float = 1.0,
-        link_com_pos_1: float = 0.5,
-        link_com_pos_2: float = 0.5,
-        link_moi: float = 1.0,
-        gravity: float = 9.8,
-        batch_size: Sequence[int] = (),
+        self, *, dt: float = 0.2, link_length_1: float = 1.0, link_mass_1: float = 1.0,
+        link_mass_2: float = 1.0, link_com_pos_1: float = 0.5, link_com_pos_2: float = 0.5,
+        link_moi: float = 1.0, gravity: float = 9.8, batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native Acrobot with the time limit of Acrobot-v1, episode starts, lengths and returns.
@@ -219,28 +191,17 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> AcrobotTrainRoot:
-        return AcrobotTrainRoot(*[tensordict.get(name) for name in AcrobotTrainRoot._fields])
-
     def _fresh(self) -> AcrobotTrainRoot:
         return acrobot_train_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
         )
 
     def _advance(self, root: AcrobotTrainRoot, actions: tuple[Tensor, ...]) -> AcrobotTrainNext:
         return acrobot_train_advance(
-            self.params,
-            root.theta1,
-            root.theta2,
-            root.dtheta1,
-            root.dtheta2,
-            root.step_count,
-            root.episode_reward,
-            actions[0],
+            self.params, root.theta1, root.theta2, root.dtheta1, root.dtheta2, root.step_count,
+            root.episode_reward, actions[0],
         )
 
     def _root_entries(self, root: AcrobotTrainRoot) -> dict[str, Any]:
@@ -267,8 +228,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `AcrobotTrainData`."""
+    ]): """The `"next"` part of `AcrobotTrainData`."""
 
     class AcrobotTrainData(TypedTensorDict[
         Literal["reward"],
@@ -284,8 +244,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], AcrobotTrainNextData,
-    ]):
-        """The tensordicts of `AcrobotTrain`, with their keys."""
+    ]): """The tensordicts of `AcrobotTrain`, with their keys."""
 
     class AcrobotTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -301,8 +260,7 @@ if TYPE_CHECKING:
         ],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `AcrobotTrain`."""
+    ): """The types of the specs and keys of `AcrobotTrain`."""
 
 else:
     AcrobotTrainNextData = AcrobotTrainData = TensorDict

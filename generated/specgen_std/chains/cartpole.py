@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8d86b94a405b9eab5cf7fb44161399933f70e33ee374e66caf35dcef760f73f9
+# specgen: sha256=b9c3fd1442f54ada56c596c2c412035dfed0023e9a3d6181dc19015cb069556d
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.cartpole import (
-    CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_reset, cart_pole_reward,
+    CartPoleGym, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_reset, cart_pole_reward,
 )
 
 if TYPE_CHECKING:
@@ -86,28 +86,15 @@ def cart_pole_train_reset(
     # chains.CartPoleTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return CartPoleTrainRoot(
-        x=base.x,
-        x_dot=base.x_dot,
-        theta=base.theta,
-        theta_dot=base.theta_dot,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        is_init=is_init,
-        step_count=step_count,
+        x=base.x, x_dot=base.x_dot, theta=base.theta, theta_dot=base.theta_dot, done=base.done,
+        terminated=base.terminated, truncated=base.truncated, is_init=is_init, step_count=step_count,
         episode_reward=episode_reward,
     )
 
 
 def cart_pole_train_advance(
-    params: CartPoleParams,
-    x: Tensor,
-    x_dot: Tensor,
-    theta: Tensor,
-    theta_dot: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: CartPoleParams, x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor, step_count: Tensor,
+    episode_reward: Tensor, action: Tensor,
 ) -> CartPoleTrainNext:
     """One step: all that the step after it depends on."""
     # envs.CartPole
@@ -121,17 +108,9 @@ def cart_pole_train_advance(
     # chains.CartPoleTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleTrainNext(
-        x=base.x,
-        x_dot=base.x_dot,
-        theta=base.theta,
-        theta_dot=base.theta_dot,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=reward,
+        x=base.x, x_dot=base.x_dot, theta=base.theta, theta_dot=base.theta_dot,
+        done=base.done | next_truncated, terminated=base.terminated, truncated=next_truncated,
+        is_init=next_is_init, step_count=next_step_count, episode_reward=next_episode_reward, reward=reward,
     )
 
 
@@ -155,20 +134,12 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
     """
 
     params: CartPoleParams
+    _root_record = CartPoleTrainRoot
 
     def __init__(
-        self,
-        *,
-        gravity: float = 9.8,
-        masscart: float = 1.0,
-        masspole: float = 0.1,
-        length: float = 0.5,
-        force_mag: float = 10.0,
-        tau: float = 0.02,
-        theta_threshold: float = 0.20943951023931953,
-        x_threshold: float = 2.4,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, gravity: float = 9.8, masscart: float = 1.0, masspole: float = 0.1, length: float = 0.5,
+        force_mag: float = 10.0, tau: float = 0.02, theta_threshold: float = 0.20943951023931953,
+        x_threshold: float = 2.4, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native CartPole with the time limit of CartPole-v1, episode starts, lengths and returns.
 
@@ -222,27 +193,16 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> CartPoleTrainRoot:
-        return CartPoleTrainRoot(*[tensordict.get(name) for name in CartPoleTrainRoot._fields])
-
     def _fresh(self) -> CartPoleTrainRoot:
         return cart_pole_train_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
         )
 
     def _advance(self, root: CartPoleTrainRoot, actions: tuple[Tensor, ...]) -> CartPoleTrainNext:
         return cart_pole_train_advance(
-            self.params,
-            root.x,
-            root.x_dot,
-            root.theta,
-            root.theta_dot,
-            root.step_count,
-            root.episode_reward,
+            self.params, root.x, root.x_dot, root.theta, root.theta_dot, root.step_count, root.episode_reward,
             actions[0],
         )
 
@@ -311,22 +271,13 @@ def cart_pole_gym_train_reset(not_done: Tensor, raw_observation: Tensor) -> Cart
     # chains.CartPoleGymTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return CartPoleGymTrainRoot(
-        raw_observation=raw_observation,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
-        is_init=is_init,
-        step_count=step_count,
-        episode_reward=episode_reward,
+        raw_observation=raw_observation, done=not_done, terminated=not_done.clone(),
+        truncated=not_done.clone(), is_init=is_init, step_count=step_count, episode_reward=episode_reward,
     )
 
 
 def cart_pole_gym_train_advance(
-    step_count: Tensor,
-    episode_reward: Tensor,
-    next_observation: Tensor,
-    reward: Tensor,
-    terminated: Tensor,
+    step_count: Tensor, episode_reward: Tensor, next_observation: Tensor, reward: Tensor, terminated: Tensor,
     truncated: Tensor,
 ) -> CartPoleGymTrainNext:
     """One step: all that the step after it depends on."""
@@ -338,13 +289,8 @@ def cart_pole_gym_train_advance(
     # chains.CartPoleGymTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleGymTrainNext(
-        raw_observation=next_observation,
-        done=done,
-        terminated=terminated,
-        truncated=truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
+        raw_observation=next_observation, done=done, terminated=terminated, truncated=truncated,
+        is_init=next_is_init, step_count=next_step_count, episode_reward=next_episode_reward,
         raw_reward=reward,
     )
 
@@ -381,6 +327,17 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
     _gym_max_episode_steps = 500
     _gym_lifts = True
     consts: CartPoleGymTrainConsts
+    _root_record = CartPoleGymTrainRoot
+    _root_keys = (
+        "observation",
+        "done",
+        "terminated",
+        "truncated",
+        "is_init",
+        "step_count",
+        "episode_reward",
+    )
+    _env_class = CartPoleGym
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's CartPole-v1 with normalised observations and scaled rewards; `episode_reward` is the
@@ -420,27 +377,6 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _gym_specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(
-                low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
-                high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
-                shape=(4,),
-                dtype=torch.float32,
-            )
-        )
-        return EnvSpecs(
-            action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
-            observation=observation,
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
-        ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> CartPoleGymTrainRoot:
-        keys = ("observation", "done", "terminated", "truncated", "is_init", "step_count", "episode_reward")
-        return CartPoleGymTrainRoot(*[tensordict.get(key) for key in keys])
-
     def _fresh(self) -> CartPoleGymTrainRoot:
         raw_observation = self._gym_reset()
         not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
@@ -453,13 +389,8 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         )
 
     def _gym_lift(
-        self,
-        firsts: CartPoleGymTrainRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
+        self, firsts: CartPoleGymTrainRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,
+        terminated: Tensor, truncated: Tensor,
     ) -> CartPoleGymTrainNext:
         step_count = counts_before(firsts.step_count, lengths)
         episode_reward = sums_before(firsts.episode_reward, reward, lengths)
@@ -502,8 +433,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `CartPoleTrainData`."""
+    ]): """The `"next"` part of `CartPoleTrainData`."""
 
     class CartPoleTrainData(TypedTensorDict[
         Literal["reward"],
@@ -518,8 +448,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], CartPoleTrainNextData,
-    ]):
-        """The tensordicts of `CartPoleTrain`, with their keys."""
+    ]): """The tensordicts of `CartPoleTrain`, with their keys."""
 
     class CartPoleTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -535,8 +464,7 @@ if TYPE_CHECKING:
         ],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `CartPoleTrain`."""
+    ): """The types of the specs and keys of `CartPoleTrain`."""
 
     class CartPoleGymTrainNextData(TypedTensorDict[
         Never,
@@ -544,8 +472,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `CartPoleGymTrainData`."""
+    ]): """The `"next"` part of `CartPoleGymTrainData`."""
 
     class CartPoleGymTrainData(TypedTensorDict[
         Literal["reward"],
@@ -558,8 +485,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], CartPoleGymTrainNextData,
-    ]):
-        """The tensordicts of `CartPoleGymTrain`, with their keys."""
+    ]): """The tensordicts of `CartPoleGymTrain`, with their keys."""
 
     class CartPoleGymTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -572,8 +498,7 @@ if TYPE_CHECKING:
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `CartPoleGymTrain`."""
+    ): """The types of the specs and keys of `CartPoleGymTrain`."""
 
 else:
     CartPoleTrainNextData = CartPoleTrainData = CartPoleGymTrainNextData = CartPoleGymTrainData = TensorDict

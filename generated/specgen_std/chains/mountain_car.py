@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9fc34cbe112f9ec76cc67f7b292aa35535bbcad794c090e1d3baa346db7eeb26
+# specgen: sha256=d2cf31630c9cff0be4b61de920983c90493dbb46c5654f405538b3dd3fca7ba2
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.mountain_car import (
     MountainCarContinuousParams, MountainCarParams, mountain_car_advance, mountain_car_continuous_advance,
     mountain_car_continuous_observe, mountain_car_continuous_reset, mountain_car_continuous_reward,
@@ -76,23 +76,13 @@ def mountain_car_train_reset(not_done: Tensor, draw_position: Tensor) -> Mountai
     # chains.MountainCarTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return MountainCarTrainRoot(
-        position=base.position,
-        velocity=base.velocity,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        is_init=is_init,
-        step_count=step_count,
-        episode_reward=episode_reward,
+        position=base.position, velocity=base.velocity, done=base.done, terminated=base.terminated,
+        truncated=base.truncated, is_init=is_init, step_count=step_count, episode_reward=episode_reward,
     )
 
 
 def mountain_car_train_advance(
-    params: MountainCarParams,
-    position: Tensor,
-    velocity: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
+    params: MountainCarParams, position: Tensor, velocity: Tensor, step_count: Tensor, episode_reward: Tensor,
     action: Tensor,
 ) -> MountainCarTrainNext:
     """One step: all that the step after it depends on."""
@@ -107,15 +97,9 @@ def mountain_car_train_advance(
     # chains.MountainCarTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarTrainNext(
-        position=base.position,
-        velocity=base.velocity,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=reward,
+        position=base.position, velocity=base.velocity, done=base.done | next_truncated,
+        terminated=base.terminated, truncated=next_truncated, is_init=next_is_init,
+        step_count=next_step_count, episode_reward=next_episode_reward, reward=reward,
     )
 
 
@@ -137,16 +121,11 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
     """
 
     params: MountainCarParams
+    _root_record = MountainCarTrainRoot
 
     def __init__(
-        self,
-        *,
-        force: float = 0.001,
-        gravity: float = 0.0025,
-        goal_position: float = 0.5,
-        goal_velocity: float = 0.0,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
+        goal_velocity: float = 0.0, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native MountainCar with the time limit of MountainCar-v0, episode starts, lengths and returns.
 
@@ -184,9 +163,6 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> MountainCarTrainRoot:
-        return MountainCarTrainRoot(*[tensordict.get(name) for name in MountainCarTrainRoot._fields])
 
     def _fresh(self) -> MountainCarTrainRoot:
         return mountain_car_train_reset(
@@ -251,24 +227,14 @@ def mountain_car_continuous_train_reset(
     # chains.MountainCarContinuousTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return MountainCarContinuousTrainRoot(
-        position=base.position,
-        velocity=base.velocity,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        is_init=is_init,
-        step_count=step_count,
-        episode_reward=episode_reward,
+        position=base.position, velocity=base.velocity, done=base.done, terminated=base.terminated,
+        truncated=base.truncated, is_init=is_init, step_count=step_count, episode_reward=episode_reward,
     )
 
 
 def mountain_car_continuous_train_advance(
-    params: MountainCarContinuousParams,
-    position: Tensor,
-    velocity: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: MountainCarContinuousParams, position: Tensor, velocity: Tensor, step_count: Tensor,
+    episode_reward: Tensor, action: Tensor,
 ) -> MountainCarContinuousTrainNext:
     """One step: all that the step after it depends on."""
     # envs.MountainCarContinuous
@@ -282,15 +248,9 @@ def mountain_car_continuous_train_advance(
     # chains.MountainCarContinuousTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarContinuousTrainNext(
-        position=base.position,
-        velocity=base.velocity,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=reward,
+        position=base.position, velocity=base.velocity, done=base.done | next_truncated,
+        terminated=base.terminated, truncated=next_truncated, is_init=next_is_init,
+        step_count=next_step_count, episode_reward=next_episode_reward, reward=reward,
     )
 
 
@@ -315,15 +275,11 @@ class MountainCarContinuousTrain(
     """
 
     params: MountainCarContinuousParams
+    _root_record = MountainCarContinuousTrainRoot
 
     def __init__(
-        self,
-        *,
-        power: float = 0.0015,
-        goal_position: float = 0.45,
-        goal_velocity: float = 0.0,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native MountainCarContinuous with the time limit of MountainCarContinuous-v0, episode starts,
         lengths and returns.
@@ -361,11 +317,6 @@ class MountainCarContinuousTrain(
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> MountainCarContinuousTrainRoot:
-        return MountainCarContinuousTrainRoot(
-            *[tensordict.get(name) for name in MountainCarContinuousTrainRoot._fields]
-        )
-
     def _fresh(self) -> MountainCarContinuousTrainRoot:
         return mountain_car_continuous_train_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
@@ -386,9 +337,7 @@ class MountainCarContinuousTrain(
         }
 
     def _next_entries(
-        self,
-        root: MountainCarContinuousTrainRoot,
-        actions: tuple[Tensor, ...],
+        self, root: MountainCarContinuousTrainRoot, actions: tuple[Tensor, ...],
         next_: MountainCarContinuousTrainNext,
     ) -> dict[str, Any]:
         return {
@@ -406,8 +355,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `MountainCarTrainData`."""
+    ]): """The `"next"` part of `MountainCarTrainData`."""
 
     class MountainCarTrainData(TypedTensorDict[
         Literal["reward"],
@@ -422,8 +370,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], MountainCarTrainNextData,
-    ]):
-        """The tensordicts of `MountainCarTrain`, with their keys."""
+    ]): """The tensordicts of `MountainCarTrain`, with their keys."""
 
     class MountainCarTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -436,8 +383,7 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `MountainCarTrain`."""
+    ): """The types of the specs and keys of `MountainCarTrain`."""
 
     class MountainCarContinuousTrainNextData(TypedTensorDict[
         Never,
@@ -446,8 +392,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `MountainCarContinuousTrainData`."""
+    ]): """The `"next"` part of `MountainCarContinuousTrainData`."""
 
     class MountainCarContinuousTrainData(TypedTensorDict[
         Literal["reward"],
@@ -461,8 +406,7 @@ if TYPE_CHECKING:
         Literal["episode_reward", "action"]
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarContinuousTrainNextData,
-    ]):
-        """The tensordicts of `MountainCarContinuousTrain`, with their keys."""
+    ]): """The tensordicts of `MountainCarContinuousTrain`, with their keys."""
 
     class MountainCarContinuousTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -475,8 +419,7 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `MountainCarContinuousTrain`."""
+    ): """The types of the specs and keys of `MountainCarContinuousTrain`."""
 
 else:
     MountainCarTrainNextData = MountainCarTrainData = MountainCarContinuousTrainNextData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7bbb1d14ef692161f9e07f95564ed704226112c0281c59df4effc44e9161eb47
+# specgen: sha256=1943a98a350a21530b769b5eb0185409d357f7095253ace8174e0da51dd69ed3
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.pendulum import (
-    PendulumParams, pendulum_advance, pendulum_observe, pendulum_reset, pendulum_reward,
+    PendulumGym, PendulumParams, pendulum_advance, pendulum_observe, pendulum_reset, pendulum_reward,
 )
 
 if TYPE_CHECKING:
@@ -77,25 +77,14 @@ def pendulum_train_reset(not_done: Tensor, draw_th: Tensor, draw_thdot: Tensor) 
     # chains.PendulumTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return PendulumTrainRoot(
-        th=base.th,
-        thdot=base.thdot,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        is_init=is_init,
-        step_count=step_count,
-        episode_reward=episode_reward,
+        th=base.th, thdot=base.thdot, done=base.done, terminated=base.terminated, truncated=base.truncated,
+        is_init=is_init, step_count=step_count, episode_reward=episode_reward,
     )
 
 
 def pendulum_train_advance(
-    params: PendulumParams,
-    th: Tensor,
-    thdot: Tensor,
-    done: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: PendulumParams, th: Tensor, thdot: Tensor, done: Tensor, step_count: Tensor,
+    episode_reward: Tensor, action: Tensor,
 ) -> PendulumTrainNext:
     """One step: all that the step after it depends on."""
     # envs.Pendulum
@@ -109,15 +98,9 @@ def pendulum_train_advance(
     # chains.PendulumTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return PendulumTrainNext(
-        th=base.th,
-        thdot=base.thdot,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=reward,
+        th=base.th, thdot=base.thdot, done=base.done | next_truncated, terminated=base.terminated,
+        truncated=next_truncated, is_init=next_is_init, step_count=next_step_count,
+        episode_reward=next_episode_reward, reward=reward,
     )
 
 
@@ -139,16 +122,11 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
     """
 
     params: PendulumParams
+    _root_record = PendulumTrainRoot
 
     def __init__(
-        self,
-        *,
-        g: float = 10.0,
-        m: float = 1.0,
-        l: float = 1.0,
-        dt: float = 0.05,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native Pendulum with the time limit of Pendulum-v1, episode starts, lengths and returns.
 
@@ -189,14 +167,10 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> PendulumTrainRoot:
-        return PendulumTrainRoot(*[tensordict.get(name) for name in PendulumTrainRoot._fields])
-
     def _fresh(self) -> PendulumTrainRoot:
         return pendulum_train_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
         )
 
     def _advance(self, root: PendulumTrainRoot, actions: tuple[Tensor, ...]) -> PendulumTrainNext:
@@ -259,24 +233,14 @@ def pendulum_gym_train_reset(not_done: Tensor, observation: Tensor) -> PendulumG
     # chains.PendulumGymTrain.transforms[3]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return PendulumGymTrainRoot(
-        observation=observation,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
-        is_init=is_init,
-        step_count=step_count,
-        episode_reward=episode_reward,
+        observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone(),
+        is_init=is_init, step_count=step_count, episode_reward=episode_reward,
     )
 
 
 def pendulum_gym_train_advance(
-    consts: PendulumGymTrainConsts,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    next_observation: Tensor,
-    reward: Tensor,
-    terminated: Tensor,
-    truncated: Tensor,
+    consts: PendulumGymTrainConsts, step_count: Tensor, episode_reward: Tensor, next_observation: Tensor,
+    reward: Tensor, terminated: Tensor, truncated: Tensor,
 ) -> PendulumGymTrainNext:
     """One step: all that the step after it depends on."""
     done = terminated | truncated
@@ -289,13 +253,8 @@ def pendulum_gym_train_advance(
     # chains.PendulumGymTrain.transforms[3]
     next_episode_reward = episode_reward + reward_scaled
     return PendulumGymTrainNext(
-        observation=next_observation,
-        done=done,
-        terminated=terminated,
-        truncated=truncated,
-        is_init=next_is_init,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
+        observation=next_observation, done=done, terminated=terminated, truncated=truncated,
+        is_init=next_is_init, step_count=next_step_count, episode_reward=next_episode_reward,
         reward=reward_scaled,
     )
 
@@ -319,6 +278,8 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     _gym_max_episode_steps = 200
     _gym_lifts = True
     consts: PendulumGymTrainConsts
+    _root_record = PendulumGymTrainRoot
+    _env_class = PendulumGym
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.
@@ -355,21 +316,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _gym_specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32)
-        )
-        return EnvSpecs(
-            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
-            observation=observation,
-            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
-        ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> PendulumGymTrainRoot:
-        return PendulumGymTrainRoot(*[tensordict.get(name) for name in PendulumGymTrainRoot._fields])
-
     def _fresh(self) -> PendulumGymTrainRoot:
         observation = self._gym_reset()
         not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
@@ -382,13 +328,8 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         )
 
     def _gym_lift(
-        self,
-        firsts: PendulumGymTrainRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
+        self, firsts: PendulumGymTrainRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,
+        terminated: Tensor, truncated: Tensor,
     ) -> PendulumGymTrainNext:
         consts = self.consts
         step_count = counts_before(firsts.step_count, lengths)
@@ -398,14 +339,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         return pendulum_gym_train_advance(
             consts, step_count, episode_reward, observation, reward, terminated, truncated
         )
-
-    def _root_entries(self, root: PendulumGymTrainRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...], next_: PendulumGymTrainNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 if TYPE_CHECKING:
@@ -417,8 +350,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `PendulumTrainData`."""
+    ]): """The `"next"` part of `PendulumTrainData`."""
 
     class PendulumTrainData(TypedTensorDict[
         Literal["reward"],
@@ -431,8 +363,7 @@ if TYPE_CHECKING:
         Literal["episode_reward", "action"]
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumTrainNextData,
-    ]):
-        """The tensordicts of `PendulumTrain`, with their keys."""
+    ]): """The tensordicts of `PendulumTrain`, with their keys."""
 
     class PendulumTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -445,8 +376,7 @@ if TYPE_CHECKING:
         States[Literal["th", "episode_reward"], Unbounded, Literal["thdot", "step_count"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `PendulumTrain`."""
+    ): """The types of the specs and keys of `PendulumTrain`."""
 
     class PendulumGymTrainNextData(TypedTensorDict[
         Never,
@@ -454,8 +384,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `PendulumGymTrainData`."""
+    ]): """The `"next"` part of `PendulumGymTrainData`."""
 
     class PendulumGymTrainData(TypedTensorDict[
         Literal["reward"],
@@ -467,8 +396,7 @@ if TYPE_CHECKING:
         Literal["episode_reward", "action"]
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumGymTrainNextData,
-    ]):
-        """The tensordicts of `PendulumGymTrain`, with their keys."""
+    ]): """The tensordicts of `PendulumGymTrain`, with their keys."""
 
     class PendulumGymTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -481,8 +409,7 @@ if TYPE_CHECKING:
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `PendulumGymTrain`."""
+    ): """The types of the specs and keys of `PendulumGymTrain`."""
 
 else:
     PendulumTrainNextData = PendulumTrainData = PendulumGymTrainNextData = PendulumGymTrainData = TensorDict

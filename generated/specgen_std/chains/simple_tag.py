@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b3261865069edb19a1973a03a29d9ae4568cb92b0f68c18b3d0c80abf1c40528
+# specgen: sha256=b8ce96bfbcc88a6f63e10f9cbf922528dcc76cdbf46338f760eb7b83d17ec852
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.simple_tag import (
     SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_constants,
     simple_tag_observe, simple_tag_reset, simple_tag_reward,
@@ -102,61 +102,29 @@ def simple_tag_train_reset(
     adversary_episode_reward = torch.zeros((*batch, 3, 1), dtype=torch.float32, device=not_done.device)
     agent_episode_reward = torch.zeros((*batch, 1, 1), dtype=torch.float32, device=not_done.device)
     return SimpleTagTrainRoot(
-        adversary_position=base.adversary_position,
-        adversary_velocity=base.adversary_velocity,
-        agent_position=base.agent_position,
-        agent_velocity=base.agent_velocity,
-        obstacle=base.obstacle,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        adversary_done=base.adversary_done,
-        adversary_terminated=base.adversary_terminated,
-        adversary_truncated=base.adversary_truncated,
-        agent_done=base.agent_done,
-        agent_terminated=base.agent_terminated,
-        agent_truncated=base.agent_truncated,
-        is_init=is_init,
-        step_count=step_count,
-        adversary_episode_reward=adversary_episode_reward,
+        adversary_position=base.adversary_position, adversary_velocity=base.adversary_velocity,
+        agent_position=base.agent_position, agent_velocity=base.agent_velocity, obstacle=base.obstacle,
+        done=base.done, terminated=base.terminated, truncated=base.truncated,
+        adversary_done=base.adversary_done, adversary_terminated=base.adversary_terminated,
+        adversary_truncated=base.adversary_truncated, agent_done=base.agent_done,
+        agent_terminated=base.agent_terminated, agent_truncated=base.agent_truncated, is_init=is_init,
+        step_count=step_count, adversary_episode_reward=adversary_episode_reward,
         agent_episode_reward=agent_episode_reward,
     )
 
 
 def simple_tag_train_advance(
-    params: SimpleTagParams,
-    env_consts: SimpleTagConsts,
-    constants: SimpleTagConstants,
-    adversary_position: Tensor,
-    adversary_velocity: Tensor,
-    agent_position: Tensor,
-    agent_velocity: Tensor,
-    obstacle: Tensor,
-    done: Tensor,
-    adversary_done: Tensor,
-    agent_done: Tensor,
-    step_count: Tensor,
-    adversary_episode_reward: Tensor,
-    agent_episode_reward: Tensor,
-    adversary_action: Tensor,
+    params: SimpleTagParams, env_consts: SimpleTagConsts, constants: SimpleTagConstants,
+    adversary_position: Tensor, adversary_velocity: Tensor, agent_position: Tensor, agent_velocity: Tensor,
+    obstacle: Tensor, done: Tensor, adversary_done: Tensor, agent_done: Tensor, step_count: Tensor,
+    adversary_episode_reward: Tensor, agent_episode_reward: Tensor, adversary_action: Tensor,
     agent_action: Tensor,
 ) -> SimpleTagTrainNext:
     """One step: all that the step after it depends on."""
     # envs.SimpleTag
     base = simple_tag_advance(
-        params,
-        env_consts,
-        constants,
-        adversary_position,
-        adversary_velocity,
-        agent_position,
-        agent_velocity,
-        obstacle,
-        done,
-        adversary_done,
-        agent_done,
-        adversary_action,
-        agent_action,
+        params, env_consts, constants, adversary_position, adversary_velocity, agent_position, agent_velocity,
+        obstacle, done, adversary_done, agent_done, adversary_action, agent_action,
     )
     rewards = simple_tag_reward(constants, base.adversary_position, base.agent_position)
     # chains.SimpleTagTrain.transforms[0]
@@ -168,25 +136,16 @@ def simple_tag_train_advance(
     next_adversary_episode_reward = adversary_episode_reward + rewards.adversary_reward
     next_agent_episode_reward = agent_episode_reward + rewards.agent_reward
     return SimpleTagTrainNext(
-        adversary_position=base.adversary_position,
-        adversary_velocity=base.adversary_velocity,
-        agent_position=base.agent_position,
-        agent_velocity=base.agent_velocity,
-        obstacle=base.obstacle,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
+        adversary_position=base.adversary_position, adversary_velocity=base.adversary_velocity,
+        agent_position=base.agent_position, agent_velocity=base.agent_velocity, obstacle=base.obstacle,
+        done=base.done | next_truncated, terminated=base.terminated, truncated=next_truncated,
         adversary_done=base.adversary_done | next_truncated.unsqueeze(-1),
         adversary_terminated=base.adversary_terminated,
         adversary_truncated=base.adversary_truncated | next_truncated.unsqueeze(-1),
-        agent_done=base.agent_done | next_truncated.unsqueeze(-1),
-        agent_terminated=base.agent_terminated,
-        agent_truncated=base.agent_truncated | next_truncated.unsqueeze(-1),
-        is_init=next_is_init,
-        step_count=next_step_count,
-        adversary_episode_reward=next_adversary_episode_reward,
-        agent_episode_reward=next_agent_episode_reward,
-        adversary_reward=rewards.adversary_reward,
+        agent_done=base.agent_done | next_truncated.unsqueeze(-1), agent_terminated=base.agent_terminated,
+        agent_truncated=base.agent_truncated | next_truncated.unsqueeze(-1), is_init=next_is_init,
+        step_count=next_step_count, adversary_episode_reward=next_adversary_episode_reward,
+        agent_episode_reward=next_agent_episode_reward, adversary_reward=rewards.adversary_reward,
         agent_reward=rewards.agent_reward,
     )
 
@@ -231,20 +190,35 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
     params: SimpleTagParams
     env_consts: SimpleTagConsts
     constants: SimpleTagConstants
+    _root_record = SimpleTagTrainRoot
+    _root_keys = (
+        ("adversary", "position"),
+        ("adversary", "velocity"),
+        ("agent", "position"),
+        ("agent", "velocity"),
+        "obstacle",
+        "done",
+        "terminated",
+        "truncated",
+        ("adversary", "done"),
+        ("adversary", "terminated"),
+        ("adversary", "truncated"),
+        ("agent", "done"),
+        ("agent", "terminated"),
+        ("agent", "truncated"),
+        "is_init",
+        "step_count",
+        ("adversary", "episode_reward"),
+        ("agent", "episode_reward"),
+    )
     group_map: ClassVar[dict[str, list[str]]] = {
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
     }
 
     def __init__(
-        self,
-        *,
-        dt: float = 0.1,
-        damping: float = 0.25,
-        contact_force: float = 100.0,
-        contact_margin: float = 0.001,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, dt: float = 0.1, damping: float = 0.25, contact_force: float = 100.0,
+        contact_margin: float = 0.001, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Simple Tag cut off after 25 steps, as is usual.
 
@@ -333,63 +307,24 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
             ),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> SimpleTagTrainRoot:
-        keys = (
-            ("adversary", "position"),
-            ("adversary", "velocity"),
-            ("agent", "position"),
-            ("agent", "velocity"),
-            "obstacle",
-            "done",
-            "terminated",
-            "truncated",
-            ("adversary", "done"),
-            ("adversary", "terminated"),
-            ("adversary", "truncated"),
-            ("agent", "done"),
-            ("agent", "terminated"),
-            ("agent", "truncated"),
-            "is_init",
-            "step_count",
-            ("adversary", "episode_reward"),
-            ("agent", "episode_reward"),
-        )
-        return SimpleTagTrainRoot(*[tensordict.get(key) for key in keys])
-
     def _fresh(self) -> SimpleTagTrainRoot:
         return simple_tag_train_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((3, 2), torch.float32),
-            self._uniform((1, 2), torch.float32),
+            self._uniform((3, 2), torch.float32), self._uniform((1, 2), torch.float32),
             self._uniform((2, 2), torch.float32),
         )
 
     def _advance(self, root: SimpleTagTrainRoot, actions: tuple[Tensor, ...]) -> SimpleTagTrainNext:
         return simple_tag_train_advance(
-            self.params,
-            self.env_consts,
-            self.constants,
-            root.adversary_position,
-            root.adversary_velocity,
-            root.agent_position,
-            root.agent_velocity,
-            root.obstacle,
-            root.done,
-            root.adversary_done,
-            root.agent_done,
-            root.step_count,
-            root.adversary_episode_reward,
-            root.agent_episode_reward,
-            actions[0],
-            actions[1],
+            self.params, self.env_consts, self.constants, root.adversary_position, root.adversary_velocity,
+            root.agent_position, root.agent_velocity, root.obstacle, root.done, root.adversary_done,
+            root.agent_done, root.step_count, root.adversary_episode_reward, root.agent_episode_reward,
+            actions[0], actions[1],
         )
 
     def _root_entries(self, root: SimpleTagTrainRoot) -> dict[str, Any]:
         observed = simple_tag_observe(
-            root.adversary_position,
-            root.adversary_velocity,
-            root.agent_position,
-            root.agent_velocity,
+            root.adversary_position, root.adversary_velocity, root.agent_position, root.agent_velocity,
             root.obstacle,
         )
         return {
@@ -423,10 +358,7 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         self, root: SimpleTagTrainRoot, actions: tuple[Tensor, ...], next_: SimpleTagTrainNext
     ) -> dict[str, Any]:
         observed = simple_tag_observe(
-            next_.adversary_position,
-            next_.adversary_velocity,
-            next_.agent_position,
-            next_.agent_velocity,
+            next_.adversary_position, next_.adversary_velocity, next_.agent_position, next_.agent_velocity,
             next_.obstacle,
         )
         return {
@@ -475,8 +407,7 @@ if TYPE_CHECKING:
         tuple[Literal["adversary"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 3 1"],
         tuple[Literal["agent"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["adversary", "agent"], TensorDict,
-    ]):
-        """The `"next"` part of `SimpleTagTrainData`."""
+    ]): """The `"next"` part of `SimpleTagTrainData`."""
 
     class SimpleTagTrainData(TypedTensorDict[
         Literal["observation", "position", "velocity", "episode_reward", "action", "reward"],
@@ -513,8 +444,7 @@ if TYPE_CHECKING:
         tuple[Literal["adversary"], Literal["action"]], Int64[Tensor, "*batch 3"],
         Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]], TensorDict,
         Literal["next"], SimpleTagTrainNextData,
-    ]):
-        """The tensordicts of `SimpleTagTrain`, with their keys."""
+    ]): """The tensordicts of `SimpleTagTrain`, with their keys."""
 
     class SimpleTagTrainSpecs(
         KeyTypes[NestedKey, NestedKey, NestedKey],
@@ -544,8 +474,7 @@ if TYPE_CHECKING:
             | tuple[Literal["adversary", "agent"], Literal["done", "terminated", "truncated"]], Categorical,
             Literal["adversary", "agent"], Composite,
         ],
-    ):
-        """The types of the specs and keys of `SimpleTagTrain`."""
+    ): """The types of the specs and keys of `SimpleTagTrain`."""
 
 else:
     SimpleTagTrainNextData = SimpleTagTrainData = TensorDict

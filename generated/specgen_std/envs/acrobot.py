@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c88623c75a54dc91d3821e7d03ba4a0a1a9af3ecf108bec3d994d7e3884a37cd
+# specgen: sha256=d9d1f4cd1c5d5d12b6fe9c7118d98fc3600bd2a0de70c75f96f9cf03930b1dc1
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.functional import rk4
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -128,13 +128,8 @@ def acrobot_reset(
     dtheta1 = -0.1 + 0.2 * draw_dtheta1
     dtheta2 = -0.1 + 0.2 * draw_dtheta2
     return AcrobotRoot(
-        theta1=theta1,
-        theta2=theta2,
-        dtheta1=dtheta1,
-        dtheta2=dtheta2,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
+        theta1=theta1, theta2=theta2, dtheta1=dtheta1, dtheta2=dtheta2, done=not_done,
+        terminated=not_done.clone(), truncated=not_done.clone(),
     )
 
 
@@ -162,13 +157,8 @@ def acrobot_advance(
     next_dtheta2 = torch.clamp(s[..., 3], -9 * math.pi, 9 * math.pi)
     terminated = (-torch.cos(next_theta1) - torch.cos(next_theta2 + next_theta1) > 1).unsqueeze(-1)
     return AcrobotNext(
-        theta1=next_theta1,
-        theta2=next_theta2,
-        dtheta1=next_dtheta1,
-        dtheta2=next_dtheta2,
-        done=terminated.clone(),
-        terminated=terminated,
-        truncated=torch.zeros_like(terminated),
+        theta1=next_theta1, theta2=next_theta2, dtheta1=next_dtheta1, dtheta2=next_dtheta2,
+        done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated),
     )
 
 
@@ -218,19 +208,12 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
     """
 
     params: AcrobotParams
+    _root_record = AcrobotRoot
 
     def __init__(
-        self,
-        *,
-        dt: float = 0.2,
-        link_length_1: float = 1.0,
-        link_mass_1: float = 1.0,
-        link_mass_2: float = 1.0,
-        link_com_pos_1: float = 0.5,
-        link_com_pos_2: float = 0.5,
-        link_moi: float = 1.0,
-        gravity: float = 9.8,
-        batch_size: Sequence[int] = (),
+        self, *, dt: float = 0.2, link_length_1: float = 1.0, link_mass_1: float = 1.0,
+        link_mass_2: float = 1.0, link_com_pos_1: float = 0.5, link_com_pos_2: float = 0.5,
+        link_moi: float = 1.0, gravity: float = 9.8, batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """Drive the joint between two links until their free end is one link length above the pivot.
@@ -282,16 +265,11 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> AcrobotRoot:
-        return AcrobotRoot(*[tensordict.get(name) for name in AcrobotRoot._fields])
-
     def _fresh(self) -> AcrobotRoot:
         return acrobot_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
         )
 
     def _advance(self, root: AcrobotRoot, actions: tuple[Tensor, ...]) -> AcrobotNext:
@@ -345,6 +323,8 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
     _gym_id = "Acrobot-v1"
     _gym_max_episode_steps = 500
     _gym_lifts = True
+    _root_record = AcrobotGymRoot
+    _next_record = AcrobotGymNext
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's own Acrobot-v1, with its time limit of 500 steps.
@@ -358,65 +338,19 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(
-                low=[-1.0, -1.0, -1.0, -1.0, -12.566370964050293, -28.274333953857422],
-                high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422],
-                shape=(6,),
-                dtype=torch.float32,
-            )
-        )
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.0, -1.0, -1.0, -1.0, -12.566370964050293, -28.274333953857422],
+                    high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422],
+                    shape=(6,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> AcrobotGymRoot:
-        return AcrobotGymRoot(*[tensordict.get(name) for name in AcrobotGymRoot._fields])
-
-    def _fresh(self) -> AcrobotGymRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return AcrobotGymRoot(
-            observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
-        )
-
-    def _advance(self, root: AcrobotGymRoot, actions: tuple[Tensor, ...]) -> AcrobotGymNext:
-        observation, reward, terminated, truncated = self._gym_step(actions[0])
-        return AcrobotGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _gym_lift(
-        self,
-        firsts: AcrobotGymRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> AcrobotGymNext:
-        return AcrobotGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _root_entries(self, root: AcrobotGymRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: AcrobotGymRoot, actions: tuple[Tensor, ...], next_: AcrobotGymNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 if TYPE_CHECKING:
@@ -427,8 +361,7 @@ if TYPE_CHECKING:
         Literal["theta1", "theta2", "dtheta1", "dtheta2"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `AcrobotData`."""
+    ]): """The `"next"` part of `AcrobotData`."""
 
     class AcrobotData(TypedTensorDict[
         Literal["reward"],
@@ -441,8 +374,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], AcrobotNextData,
-    ]):
-        """The tensordicts of `Acrobot`, with their keys."""
+    ]): """The tensordicts of `Acrobot`, with their keys."""
 
     class AcrobotSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -451,16 +383,14 @@ if TYPE_CHECKING:
         States[Literal["theta1", "theta2", "dtheta1", "dtheta2"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `Acrobot`."""
+    ): """The types of the specs and keys of `Acrobot`."""
 
     class AcrobotGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 6"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `AcrobotGymData`."""
+    ]): """The `"next"` part of `AcrobotGymData`."""
 
     class AcrobotGymData(TypedTensorDict[
         Literal["reward"],
@@ -470,8 +400,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], AcrobotGymNextData,
-    ]):
-        """The tensordicts of `AcrobotGym`, with their keys."""
+    ]): """The tensordicts of `AcrobotGym`, with their keys."""
 
     class AcrobotGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -480,8 +409,7 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `AcrobotGym`."""
+    ): """The types of the specs and keys of `AcrobotGym`."""
 
 else:
     AcrobotNextData = AcrobotData = AcrobotGymNextData = AcrobotGymData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de85a34325942b7cc6df784c00efa9a27b847437765cae60fcdfba3c875e334b
+# specgen: sha256=67b35c9b9739b384820ef04a31c8bc13119f310c61f22df69f108ded85cd4319
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -88,12 +88,7 @@ def cart_pole_reset(
     theta = -0.05 + 0.1 * draw_theta
     theta_dot = -0.05 + 0.1 * draw_theta_dot
     return CartPoleRoot(
-        x=x,
-        x_dot=x_dot,
-        theta=theta,
-        theta_dot=theta_dot,
-        done=not_done,
-        terminated=not_done.clone(),
+        x=x, x_dot=x_dot, theta=theta, theta_dot=theta_dot, done=not_done, terminated=not_done.clone(),
         truncated=not_done.clone(),
     )
 
@@ -129,13 +124,8 @@ def cart_pole_advance(
         (torch.abs(next_x) > params.x_threshold) | (torch.abs(next_theta) > params.theta_threshold)
     ).unsqueeze(-1)
     return CartPoleNext(
-        x=next_x,
-        x_dot=next_x_dot,
-        theta=next_theta,
-        theta_dot=next_theta_dot,
-        done=terminated.clone(),
-        terminated=terminated,
-        truncated=torch.zeros_like(terminated),
+        x=next_x, x_dot=next_x_dot, theta=next_theta, theta_dot=next_theta_dot, done=terminated.clone(),
+        terminated=terminated, truncated=torch.zeros_like(terminated),
     )
 
 
@@ -182,20 +172,12 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
     """
 
     params: CartPoleParams
+    _root_record = CartPoleRoot
 
     def __init__(
-        self,
-        *,
-        gravity: float = 9.8,
-        masscart: float = 1.0,
-        masspole: float = 0.1,
-        length: float = 0.5,
-        force_mag: float = 10.0,
-        tau: float = 0.02,
-        theta_threshold: float = 0.20943951023931953,
-        x_threshold: float = 2.4,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, gravity: float = 9.8, masscart: float = 1.0, masspole: float = 0.1, length: float = 0.5,
+        force_mag: float = 10.0, tau: float = 0.02, theta_threshold: float = 0.20943951023931953,
+        x_threshold: float = 2.4, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Push a cart left or right so that the pole on it stays up.
 
@@ -246,16 +228,11 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> CartPoleRoot:
-        return CartPoleRoot(*[tensordict.get(name) for name in CartPoleRoot._fields])
-
     def _fresh(self) -> CartPoleRoot:
         return cart_pole_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
         )
 
     def _advance(self, root: CartPoleRoot, actions: tuple[Tensor, ...]) -> CartPoleNext:
@@ -309,6 +286,8 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
     _gym_id = "CartPole-v1"
     _gym_max_episode_steps = 500
     _gym_lifts = True
+    _root_record = CartPoleGymRoot
+    _next_record = CartPoleGymNext
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's own CartPole-v1, with its time limit of 500 steps.
@@ -322,65 +301,19 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(
-                low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
-                high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
-                shape=(4,),
-                dtype=torch.float32,
-            )
-        )
         return EnvSpecs(
             action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                observation=Bounded(
+                    low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
+                    high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
+                    shape=(4,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> CartPoleGymRoot:
-        return CartPoleGymRoot(*[tensordict.get(name) for name in CartPoleGymRoot._fields])
-
-    def _fresh(self) -> CartPoleGymRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return CartPoleGymRoot(
-            observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
-        )
-
-    def _advance(self, root: CartPoleGymRoot, actions: tuple[Tensor, ...]) -> CartPoleGymNext:
-        observation, reward, terminated, truncated = self._gym_step(actions[0])
-        return CartPoleGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _gym_lift(
-        self,
-        firsts: CartPoleGymRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> CartPoleGymNext:
-        return CartPoleGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _root_entries(self, root: CartPoleGymRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: CartPoleGymRoot, actions: tuple[Tensor, ...], next_: CartPoleGymNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 if TYPE_CHECKING:
@@ -391,8 +324,7 @@ if TYPE_CHECKING:
         Literal["x", "x_dot", "theta", "theta_dot"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `CartPoleData`."""
+    ]): """The `"next"` part of `CartPoleData`."""
 
     class CartPoleData(TypedTensorDict[
         Literal["reward"],
@@ -404,8 +336,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], CartPoleNextData,
-    ]):
-        """The tensordicts of `CartPole`, with their keys."""
+    ]): """The tensordicts of `CartPole`, with their keys."""
 
     class CartPoleSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -414,16 +345,14 @@ if TYPE_CHECKING:
         States[Literal["x", "x_dot", "theta", "theta_dot"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `CartPole`."""
+    ): """The types of the specs and keys of `CartPole`."""
 
     class CartPoleGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 4"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `CartPoleGymData`."""
+    ]): """The `"next"` part of `CartPoleGymData`."""
 
     class CartPoleGymData(TypedTensorDict[
         Literal["reward"],
@@ -433,8 +362,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], CartPoleGymNextData,
-    ]):
-        """The tensordicts of `CartPoleGym`, with their keys."""
+    ]): """The tensordicts of `CartPoleGym`, with their keys."""
 
     class CartPoleGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -443,8 +371,7 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `CartPoleGym`."""
+    ): """The types of the specs and keys of `CartPoleGym`."""
 
 else:
     CartPoleNextData = CartPoleData = CartPoleGymNextData = CartPoleGymData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8905859435d71125f520eb3786e8a8a840211408e7a8bed7f5131b3c3c8e4732
+# specgen: sha256=f3ab4f65a262362ea395992bf30623535c5d18e86b262fdd6442eb2ede67212e
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -96,11 +96,8 @@ def cliff_walking_advance(
     terminated = (next_cell == 47).unsqueeze(-1)
     reward = torch.where(fallen, -100.0, torch.full_like(fallen, -1.0, dtype=torch.float32)).unsqueeze(-1)
     return CliffWalkingNext(
-        cell=next_cell,
-        done=terminated.clone(),
-        terminated=terminated,
-        truncated=torch.zeros_like(terminated),
-        reward=reward,
+        cell=next_cell, done=terminated.clone(), terminated=terminated,
+        truncated=torch.zeros_like(terminated), reward=reward,
     )
 
 
@@ -131,12 +128,10 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
 
     params: CliffWalkingParams
     consts: CliffWalkingConsts
+    _root_record = CliffWalkingRoot
 
     def __init__(
-        self,
-        *,
-        is_slippery: bool = False,
-        batch_size: Sequence[int] = (),
+        self, *, is_slippery: bool = False, batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """Walk from the south-west corner to the south-east one; who steps off the cliff between them begins
@@ -172,9 +167,6 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> CliffWalkingRoot:
-        return CliffWalkingRoot(*[tensordict.get(name) for name in CliffWalkingRoot._fields])
-
     def _fresh(self) -> CliffWalkingRoot:
         return cliff_walking_reset(torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device))
 
@@ -199,8 +191,7 @@ if TYPE_CHECKING:
         Literal["observation", "cell"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `CliffWalkingData`."""
+    ]): """The `"next"` part of `CliffWalkingData`."""
 
     class CliffWalkingData(TypedTensorDict[
         Literal["reward"],
@@ -210,8 +201,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], CliffWalkingNextData,
-    ]):
-        """The tensordicts of `CliffWalking`, with their keys."""
+    ]): """The tensordicts of `CliffWalking`, with their keys."""
 
     class CliffWalkingSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -220,8 +210,7 @@ if TYPE_CHECKING:
         States[Literal["cell"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `CliffWalking`."""
+    ): """The types of the specs and keys of `CliffWalking`."""
 
 else:
     CliffWalkingNextData = CliffWalkingData = TensorDict

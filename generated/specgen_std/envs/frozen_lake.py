@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f4ea085d6fc07ab69e96b43fa6607934156f1aba64122ce5816ffaaca27a5fa2
+# specgen: sha256=869dd1dd68c689cd7ae70d94dce4a80b92895c49f40db3b52f2b8f9d57601744
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -149,14 +149,11 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
 
     params: FrozenLakeParams
     consts: FrozenLakeConsts
+    _root_record = FrozenLakeRoot
 
     def __init__(
-        self,
-        *,
-        is_slippery: bool = True,
-        success_rate: float = 0.3333333333333333,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, is_slippery: bool = True, success_rate: float = 0.3333333333333333,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Walk from the north-west corner of a 4x4 lake to the south-east one.
 
@@ -195,9 +192,6 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> FrozenLakeRoot:
-        return FrozenLakeRoot(*[tensordict.get(name) for name in FrozenLakeRoot._fields])
 
     def _fresh(self) -> FrozenLakeRoot:
         return frozen_lake_reset(torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device))
@@ -340,14 +334,11 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
 
     params: FrozenLake8x8Params
     consts: FrozenLake8x8Consts
+    _root_record = FrozenLake8x8Root
 
     def __init__(
-        self,
-        *,
-        is_slippery: bool = True,
-        success_rate: float = 0.3333333333333333,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, is_slippery: bool = True, success_rate: float = 0.3333333333333333,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """The same on a lake of 8x8 cells.
 
@@ -454,9 +445,6 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> FrozenLake8x8Root:
-        return FrozenLake8x8Root(*[tensordict.get(name) for name in FrozenLake8x8Root._fields])
-
     def _fresh(self) -> FrozenLake8x8Root:
         return frozen_lake8x8_reset(torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device))
 
@@ -485,8 +473,7 @@ if TYPE_CHECKING:
         Literal["observation", "cell"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `FrozenLakeData`."""
+    ]): """The `"next"` part of `FrozenLakeData`."""
 
     class FrozenLakeData(TypedTensorDict[
         Literal["reward"],
@@ -496,8 +483,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], FrozenLakeNextData,
-    ]):
-        """The tensordicts of `FrozenLake`, with their keys."""
+    ]): """The tensordicts of `FrozenLake`, with their keys."""
 
     class FrozenLakeSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -506,16 +492,14 @@ if TYPE_CHECKING:
         States[Literal["cell"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `FrozenLake`."""
+    ): """The types of the specs and keys of `FrozenLake`."""
 
     class FrozenLake8x8NextData(TypedTensorDict[
         Never,
         Literal["observation", "cell"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `FrozenLake8x8Data`."""
+    ]): """The `"next"` part of `FrozenLake8x8Data`."""
 
     class FrozenLake8x8Data(TypedTensorDict[
         Literal["reward"],
@@ -525,8 +509,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], FrozenLake8x8NextData,
-    ]):
-        """The tensordicts of `FrozenLake8x8`, with their keys."""
+    ]): """The tensordicts of `FrozenLake8x8`, with their keys."""
 
     class FrozenLake8x8Specs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -535,8 +518,7 @@ if TYPE_CHECKING:
         States[Literal["cell"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `FrozenLake8x8`."""
+    ): """The types of the specs and keys of `FrozenLake8x8`."""
 
 else:
     FrozenLakeNextData = FrozenLakeData = FrozenLake8x8NextData = FrozenLake8x8Data = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dcbf5cd43684577a87ac669ab1676fd7e4b56a8a0b9ea28459eb2f3844a821ec
+# specgen: sha256=d38eed8ce7fb150c97d99a744fa4895866b46a8e6abb9707f84e2498caf47f72
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -73,10 +73,7 @@ def mountain_car_reset(not_done: Tensor, draw_position: Tensor) -> MountainCarRo
     position = -0.6 + 0.2 * draw_position
     velocity = torch.zeros(not_done.shape[:-1], dtype=torch.float32, device=not_done.device)
     return MountainCarRoot(
-        position=position,
-        velocity=velocity,
-        done=not_done,
-        terminated=not_done.clone(),
+        position=position, velocity=velocity, done=not_done, terminated=not_done.clone(),
         truncated=not_done.clone(),
     )
 
@@ -103,10 +100,7 @@ def mountain_car_advance(
         (next_position >= params.goal_position) & (next_velocity >= params.goal_velocity)
     ).unsqueeze(-1)
     return MountainCarNext(
-        position=next_position,
-        velocity=next_velocity,
-        done=terminated.clone(),
-        terminated=terminated,
+        position=next_position, velocity=next_velocity, done=terminated.clone(), terminated=terminated,
         truncated=torch.zeros_like(terminated),
     )
 
@@ -152,16 +146,11 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
     """
 
     params: MountainCarParams
+    _root_record = MountainCarRoot
 
     def __init__(
-        self,
-        *,
-        force: float = 0.001,
-        gravity: float = 0.0025,
-        goal_position: float = 0.5,
-        goal_velocity: float = 0.0,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
+        goal_velocity: float = 0.0, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Push left, not at all, or right until the car stands on the right hill.
 
@@ -196,9 +185,6 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> MountainCarRoot:
-        return MountainCarRoot(*[tensordict.get(name) for name in MountainCarRoot._fields])
 
     def _fresh(self) -> MountainCarRoot:
         return mountain_car_reset(
@@ -258,10 +244,7 @@ def mountain_car_continuous_reset(not_done: Tensor, draw_position: Tensor) -> Mo
     position = -0.6 + 0.2 * draw_position
     velocity = torch.zeros(not_done.shape[:-1], dtype=torch.float32, device=not_done.device)
     return MountainCarContinuousRoot(
-        position=position,
-        velocity=velocity,
-        done=not_done,
-        terminated=not_done.clone(),
+        position=position, velocity=velocity, done=not_done, terminated=not_done.clone(),
         truncated=not_done.clone(),
     )
 
@@ -285,10 +268,7 @@ def mountain_car_continuous_advance(
         (next_position >= params.goal_position) & (next_velocity >= params.goal_velocity)
     ).unsqueeze(-1)
     return MountainCarContinuousNext(
-        position=next_position,
-        velocity=next_velocity,
-        done=terminated.clone(),
-        terminated=terminated,
+        position=next_position, velocity=next_velocity, done=terminated.clone(), terminated=terminated,
         truncated=torch.zeros_like(terminated),
     )
 
@@ -338,15 +318,11 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
     """
 
     params: MountainCarContinuousParams
+    _root_record = MountainCarContinuousRoot
 
     def __init__(
-        self,
-        *,
-        power: float = 0.0015,
-        goal_position: float = 0.45,
-        goal_velocity: float = 0.0,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """The same valley with a motor of continuous strength, a cost for using it and 100 for arriving.
 
@@ -379,11 +355,6 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> MountainCarContinuousRoot:
-        return MountainCarContinuousRoot(
-            *[tensordict.get(name) for name in MountainCarContinuousRoot._fields]
-        )
 
     def _fresh(self) -> MountainCarContinuousRoot:
         return mountain_car_continuous_reset(
@@ -444,6 +415,8 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
     _gym_id = "MountainCar-v0"
     _gym_max_episode_steps = 200
     _gym_lifts = True
+    _root_record = MountainCarGymRoot
+    _next_record = MountainCarGymNext
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's own MountainCar-v0, with its time limit of 200 steps.
@@ -457,65 +430,19 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(
-                low=[-1.2000000476837158, -0.07000000029802322],
-                high=[0.6000000238418579, 0.07000000029802322],
-                shape=(2,),
-                dtype=torch.float32,
-            )
-        )
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.2000000476837158, -0.07000000029802322],
+                    high=[0.6000000238418579, 0.07000000029802322],
+                    shape=(2,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> MountainCarGymRoot:
-        return MountainCarGymRoot(*[tensordict.get(name) for name in MountainCarGymRoot._fields])
-
-    def _fresh(self) -> MountainCarGymRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return MountainCarGymRoot(
-            observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
-        )
-
-    def _advance(self, root: MountainCarGymRoot, actions: tuple[Tensor, ...]) -> MountainCarGymNext:
-        observation, reward, terminated, truncated = self._gym_step(actions[0])
-        return MountainCarGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _gym_lift(
-        self,
-        firsts: MountainCarGymRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> MountainCarGymNext:
-        return MountainCarGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _root_entries(self, root: MountainCarGymRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: MountainCarGymRoot, actions: tuple[Tensor, ...], next_: MountainCarGymNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 class MountainCarContinuousGymRoot(NamedTuple):
@@ -552,6 +479,8 @@ class MountainCarContinuousGym(
     _gym_id = "MountainCarContinuous-v0"
     _gym_max_episode_steps = 999
     _gym_lifts = True
+    _root_record = MountainCarContinuousGymRoot
+    _next_record = MountainCarContinuousGymNext
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's own MountainCarContinuous-v0, with its time limit of 999 steps.
@@ -565,72 +494,19 @@ class MountainCarContinuousGym(
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(
-                low=[-1.2000000476837158, -0.07000000029802322],
-                high=[0.6000000238418579, 0.07000000029802322],
-                shape=(2,),
-                dtype=torch.float32,
-            )
-        )
         return EnvSpecs(
             action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
-            observation=observation,
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.2000000476837158, -0.07000000029802322],
+                    high=[0.6000000238418579, 0.07000000029802322],
+                    shape=(2,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> MountainCarContinuousGymRoot:
-        return MountainCarContinuousGymRoot(
-            *[tensordict.get(name) for name in MountainCarContinuousGymRoot._fields]
-        )
-
-    def _fresh(self) -> MountainCarContinuousGymRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return MountainCarContinuousGymRoot(
-            observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
-        )
-
-    def _advance(
-        self, root: MountainCarContinuousGymRoot, actions: tuple[Tensor, ...]
-    ) -> MountainCarContinuousGymNext:
-        observation, reward, terminated, truncated = self._gym_step(actions[0])
-        return MountainCarContinuousGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _gym_lift(
-        self,
-        firsts: MountainCarContinuousGymRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> MountainCarContinuousGymNext:
-        return MountainCarContinuousGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _root_entries(self, root: MountainCarContinuousGymRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self,
-        root: MountainCarContinuousGymRoot,
-        actions: tuple[Tensor, ...],
-        next_: MountainCarContinuousGymNext,
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 if TYPE_CHECKING:
@@ -641,8 +517,7 @@ if TYPE_CHECKING:
         Literal["position", "velocity"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `MountainCarData`."""
+    ]): """The `"next"` part of `MountainCarData`."""
 
     class MountainCarData(TypedTensorDict[
         Literal["reward"],
@@ -654,8 +529,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarNextData,
-    ]):
-        """The tensordicts of `MountainCar`, with their keys."""
+    ]): """The tensordicts of `MountainCar`, with their keys."""
 
     class MountainCarSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -664,8 +538,7 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `MountainCar`."""
+    ): """The types of the specs and keys of `MountainCar`."""
 
     class MountainCarContinuousNextData(TypedTensorDict[
         Never,
@@ -673,8 +546,7 @@ if TYPE_CHECKING:
         Literal["position", "velocity"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `MountainCarContinuousData`."""
+    ]): """The `"next"` part of `MountainCarContinuousData`."""
 
     class MountainCarContinuousData(TypedTensorDict[
         Literal["reward"],
@@ -685,8 +557,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarContinuousNextData,
-    ]):
-        """The tensordicts of `MountainCarContinuous`, with their keys."""
+    ]): """The tensordicts of `MountainCarContinuous`, with their keys."""
 
     class MountainCarContinuousSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -695,16 +566,14 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `MountainCarContinuous`."""
+    ): """The types of the specs and keys of `MountainCarContinuous`."""
 
     class MountainCarGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 2"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `MountainCarGymData`."""
+    ]): """The `"next"` part of `MountainCarGymData`."""
 
     class MountainCarGymData(TypedTensorDict[
         Literal["reward"],
@@ -714,8 +583,7 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarGymNextData,
-    ]):
-        """The tensordicts of `MountainCarGym`, with their keys."""
+    ]): """The tensordicts of `MountainCarGym`, with their keys."""
 
     class MountainCarGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -724,16 +592,14 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `MountainCarGym`."""
+    ): """The types of the specs and keys of `MountainCarGym`."""
 
     class MountainCarContinuousGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 2"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `MountainCarContinuousGymData`."""
+    ]): """The `"next"` part of `MountainCarContinuousGymData`."""
 
     class MountainCarContinuousGymData(TypedTensorDict[
         Literal["reward"],
@@ -742,8 +608,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarContinuousGymNextData,
-    ]):
-        """The tensordicts of `MountainCarContinuousGym`, with their keys."""
+    ]): """The tensordicts of `MountainCarContinuousGym`, with their keys."""
 
     class MountainCarContinuousGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -752,8 +617,7 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `MountainCarContinuousGym`."""
+    ): """The types of the specs and keys of `MountainCarContinuousGym`."""
 
 else:
     MountainCarNextData = MountainCarData = MountainCarContinuousNextData = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e114244b3050bca50211441155a98d5703197820a076c2678d9c3d132dd577ab
+# specgen: sha256=57638b4a82688456eda7f992495a9e973a4c857665b0b19c7fa045b54d79cc3e
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -96,10 +96,7 @@ def pendulum_advance(
     )
     next_th = th + next_thdot * params.dt
     return PendulumNext(
-        th=next_th,
-        thdot=next_thdot,
-        done=torch.zeros_like(done),
-        terminated=torch.zeros_like(done),
+        th=next_th, thdot=next_thdot, done=torch.zeros_like(done), terminated=torch.zeros_like(done),
         truncated=torch.zeros_like(done),
     )
 
@@ -149,16 +146,11 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
     """
 
     params: PendulumParams
+    _root_record = PendulumRoot
 
     def __init__(
-        self,
-        *,
-        g: float = 10.0,
-        m: float = 1.0,
-        l: float = 1.0,
-        dt: float = 0.05,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Swing a pendulum up and keep it there.
 
@@ -196,14 +188,10 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> PendulumRoot:
-        return PendulumRoot(*[tensordict.get(name) for name in PendulumRoot._fields])
-
     def _fresh(self) -> PendulumRoot:
         return pendulum_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
         )
 
     def _advance(self, root: PendulumRoot, actions: tuple[Tensor, ...]) -> PendulumNext:
@@ -254,6 +242,8 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
     _gym_id = "Pendulum-v1"
     _gym_max_episode_steps = 200
     _gym_lifts = True
+    _root_record = PendulumGymRoot
+    _next_record = PendulumGymNext
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's own Pendulum-v1, with its time limit of 200 steps.
@@ -267,60 +257,16 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            observation=Bounded(low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32)
-        )
         return EnvSpecs(
             action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
-            observation=observation,
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> PendulumGymRoot:
-        return PendulumGymRoot(*[tensordict.get(name) for name in PendulumGymRoot._fields])
-
-    def _fresh(self) -> PendulumGymRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return PendulumGymRoot(
-            observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
-        )
-
-    def _advance(self, root: PendulumGymRoot, actions: tuple[Tensor, ...]) -> PendulumGymNext:
-        observation, reward, terminated, truncated = self._gym_step(actions[0])
-        return PendulumGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _gym_lift(
-        self,
-        firsts: PendulumGymRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> PendulumGymNext:
-        return PendulumGymNext(
-            observation=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _root_entries(self, root: PendulumGymRoot) -> dict[str, Any]:
-        return root._asdict()
-
-    def _next_entries(
-        self, root: PendulumGymRoot, actions: tuple[Tensor, ...], next_: PendulumGymNext
-    ) -> dict[str, Any]:
-        return next_._asdict()
 
 
 if TYPE_CHECKING:
@@ -331,8 +277,7 @@ if TYPE_CHECKING:
         Literal["th", "thdot"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `PendulumData`."""
+    ]): """The `"next"` part of `PendulumData`."""
 
     class PendulumData(TypedTensorDict[
         Literal["reward"],
@@ -342,8 +287,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumNextData,
-    ]):
-        """The tensordicts of `Pendulum`, with their keys."""
+    ]): """The tensordicts of `Pendulum`, with their keys."""
 
     class PendulumSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -352,16 +296,14 @@ if TYPE_CHECKING:
         States[Literal["th"], Unbounded, Literal["thdot"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `Pendulum`."""
+    ): """The types of the specs and keys of `Pendulum`."""
 
     class PendulumGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 3"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `PendulumGymData`."""
+    ]): """The `"next"` part of `PendulumGymData`."""
 
     class PendulumGymData(TypedTensorDict[
         Literal["reward"],
@@ -370,8 +312,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumGymNextData,
-    ]):
-        """The tensordicts of `PendulumGym`, with their keys."""
+    ]): """The tensordicts of `PendulumGym`, with their keys."""
 
     class PendulumGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -380,8 +321,7 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `PendulumGym`."""
+    ): """The types of the specs and keys of `PendulumGym`."""
 
 else:
     PendulumNextData = PendulumData = PendulumGymNextData = PendulumGymData = TensorDict

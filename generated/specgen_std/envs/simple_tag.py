@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=64879beb21bfad376622ef0545c653a67edabb31434d557f8ec619fa2baa8c5a
+# specgen: sha256=afb7d71deaf16f822d917a63436b182335c89ee06928c894a67b0a667f887b9a
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -20,7 +20,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.functional import vector_norm
 from specgen_runtime.specs import Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -128,36 +128,18 @@ def simple_tag_reset(
     adversary_done = torch.zeros((*batch, 3, 1), dtype=torch.bool, device=not_done.device)
     agent_done = torch.zeros((*batch, 1, 1), dtype=torch.bool, device=not_done.device)
     return SimpleTagRoot(
-        adversary_position=adversary_position,
-        adversary_velocity=adversary_velocity,
-        agent_position=agent_position,
-        agent_velocity=agent_velocity,
-        obstacle=obstacle,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
-        adversary_done=adversary_done,
-        adversary_terminated=adversary_done.clone(),
-        adversary_truncated=adversary_done.clone(),
-        agent_done=agent_done,
-        agent_terminated=agent_done.clone(),
-        agent_truncated=agent_done.clone(),
+        adversary_position=adversary_position, adversary_velocity=adversary_velocity,
+        agent_position=agent_position, agent_velocity=agent_velocity, obstacle=obstacle, done=not_done,
+        terminated=not_done.clone(), truncated=not_done.clone(), adversary_done=adversary_done,
+        adversary_terminated=adversary_done.clone(), adversary_truncated=adversary_done.clone(),
+        agent_done=agent_done, agent_terminated=agent_done.clone(), agent_truncated=agent_done.clone(),
     )
 
 
 def simple_tag_advance(
-    params: SimpleTagParams,
-    consts: SimpleTagConsts,
-    constants: SimpleTagConstants,
-    adversary_position: Tensor,
-    adversary_velocity: Tensor,
-    agent_position: Tensor,
-    agent_velocity: Tensor,
-    obstacle: Tensor,
-    done: Tensor,
-    adversary_done: Tensor,
-    agent_done: Tensor,
-    adversary_action: Tensor,
+    params: SimpleTagParams, consts: SimpleTagConsts, constants: SimpleTagConstants,
+    adversary_position: Tensor, adversary_velocity: Tensor, agent_position: Tensor, agent_velocity: Tensor,
+    obstacle: Tensor, done: Tensor, adversary_done: Tensor, agent_done: Tensor, adversary_action: Tensor,
     agent_action: Tensor,
 ) -> SimpleTagNext:
     """One step of the dynamics: all that the step after it depends on.
@@ -194,20 +176,13 @@ def simple_tag_advance(
     next_agent_position = moved[..., 3:, :]
     next_agent_velocity = limited[..., 3:, :]
     return SimpleTagNext(
-        adversary_position=next_adversary_position,
-        adversary_velocity=next_adversary_velocity,
-        agent_position=next_agent_position,
-        agent_velocity=next_agent_velocity,
-        obstacle=obstacle,
-        done=torch.zeros_like(done),
-        terminated=torch.zeros_like(done),
-        truncated=torch.zeros_like(done),
+        adversary_position=next_adversary_position, adversary_velocity=next_adversary_velocity,
+        agent_position=next_agent_position, agent_velocity=next_agent_velocity, obstacle=obstacle,
+        done=torch.zeros_like(done), terminated=torch.zeros_like(done), truncated=torch.zeros_like(done),
         adversary_done=torch.zeros_like(adversary_done),
         adversary_terminated=torch.zeros_like(adversary_done),
-        adversary_truncated=torch.zeros_like(adversary_done),
-        agent_done=torch.zeros_like(agent_done),
-        agent_terminated=torch.zeros_like(agent_done),
-        agent_truncated=torch.zeros_like(agent_done),
+        adversary_truncated=torch.zeros_like(adversary_done), agent_done=torch.zeros_like(agent_done),
+        agent_terminated=torch.zeros_like(agent_done), agent_truncated=torch.zeros_like(agent_done),
     )
 
 
@@ -255,10 +230,7 @@ class SimpleTagObservation(NamedTuple):
 
 
 def simple_tag_observe(
-    adversary_position: Tensor,
-    adversary_velocity: Tensor,
-    agent_position: Tensor,
-    agent_velocity: Tensor,
+    adversary_position: Tensor, adversary_velocity: Tensor, agent_position: Tensor, agent_velocity: Tensor,
     obstacle: Tensor,
 ) -> SimpleTagObservation:
     """The observation of a state, for any leading dimensions.
@@ -349,20 +321,31 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
     params: SimpleTagParams
     consts: SimpleTagConsts
     constants: SimpleTagConstants
+    _root_record = SimpleTagRoot
+    _root_keys = (
+        ("adversary", "position"),
+        ("adversary", "velocity"),
+        ("agent", "position"),
+        ("agent", "velocity"),
+        "obstacle",
+        "done",
+        "terminated",
+        "truncated",
+        ("adversary", "done"),
+        ("adversary", "terminated"),
+        ("adversary", "truncated"),
+        ("agent", "done"),
+        ("agent", "terminated"),
+        ("agent", "truncated"),
+    )
     group_map: ClassVar[dict[str, list[str]]] = {
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
     }
 
     def __init__(
-        self,
-        *,
-        dt: float = 0.1,
-        damping: float = 0.25,
-        contact_force: float = 100.0,
-        contact_margin: float = 0.001,
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
+        self, *, dt: float = 0.1, damping: float = 0.25, contact_force: float = 100.0,
+        contact_margin: float = 0.001, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Three slow adversaries chase one fast agent around obstacles.
 
@@ -444,56 +427,23 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
             ),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> SimpleTagRoot:
-        keys = (
-            ("adversary", "position"),
-            ("adversary", "velocity"),
-            ("agent", "position"),
-            ("agent", "velocity"),
-            "obstacle",
-            "done",
-            "terminated",
-            "truncated",
-            ("adversary", "done"),
-            ("adversary", "terminated"),
-            ("adversary", "truncated"),
-            ("agent", "done"),
-            ("agent", "terminated"),
-            ("agent", "truncated"),
-        )
-        return SimpleTagRoot(*[tensordict.get(key) for key in keys])
-
     def _fresh(self) -> SimpleTagRoot:
         return simple_tag_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((3, 2), torch.float32),
-            self._uniform((1, 2), torch.float32),
+            self._uniform((3, 2), torch.float32), self._uniform((1, 2), torch.float32),
             self._uniform((2, 2), torch.float32),
         )
 
     def _advance(self, root: SimpleTagRoot, actions: tuple[Tensor, ...]) -> SimpleTagNext:
         return simple_tag_advance(
-            self.params,
-            self.consts,
-            self.constants,
-            root.adversary_position,
-            root.adversary_velocity,
-            root.agent_position,
-            root.agent_velocity,
-            root.obstacle,
-            root.done,
-            root.adversary_done,
-            root.agent_done,
-            actions[0],
-            actions[1],
+            self.params, self.consts, self.constants, root.adversary_position, root.adversary_velocity,
+            root.agent_position, root.agent_velocity, root.obstacle, root.done, root.adversary_done,
+            root.agent_done, actions[0], actions[1],
         )
 
     def _root_entries(self, root: SimpleTagRoot) -> dict[str, Any]:
         observed = simple_tag_observe(
-            root.adversary_position,
-            root.adversary_velocity,
-            root.agent_position,
-            root.agent_velocity,
+            root.adversary_position, root.adversary_velocity, root.agent_position, root.agent_velocity,
             root.obstacle,
         )
         return {
@@ -523,10 +473,7 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         self, root: SimpleTagRoot, actions: tuple[Tensor, ...], next_: SimpleTagNext
     ) -> dict[str, Any]:
         observed = simple_tag_observe(
-            next_.adversary_position,
-            next_.adversary_velocity,
-            next_.agent_position,
-            next_.agent_velocity,
+            next_.adversary_position, next_.adversary_velocity, next_.agent_position, next_.agent_velocity,
             next_.obstacle,
         )
         rewards = simple_tag_reward(self.constants, next_.adversary_position, next_.agent_position)
@@ -571,8 +518,7 @@ if TYPE_CHECKING:
         tuple[Literal["adversary"], Literal["reward"]], Float32[Tensor, "*batch 3 1"],
         tuple[Literal["agent"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["adversary", "agent"], TensorDict,
-    ]):
-        """The `"next"` part of `SimpleTagData`."""
+    ]): """The `"next"` part of `SimpleTagData`."""
 
     class SimpleTagData(TypedTensorDict[
         Literal["observation", "position", "velocity", "action", "reward"],
@@ -602,8 +548,7 @@ if TYPE_CHECKING:
         tuple[Literal["next"], Literal["agent"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]], TensorDict,
         Literal["next"], SimpleTagNextData,
-    ]):
-        """The tensordicts of `SimpleTag`, with their keys."""
+    ]): """The tensordicts of `SimpleTag`, with their keys."""
 
     class SimpleTagSpecs(
         KeyTypes[NestedKey, NestedKey, NestedKey],
@@ -630,8 +575,7 @@ if TYPE_CHECKING:
             | tuple[Literal["adversary", "agent"], Literal["done", "terminated", "truncated"]], Categorical,
             Literal["adversary", "agent"], Composite,
         ],
-    ):
-        """The types of the specs and keys of `SimpleTag`."""
+    ): """The types of the specs and keys of `SimpleTag`."""
 
 else:
     SimpleTagNextData = SimpleTagData = TensorDict

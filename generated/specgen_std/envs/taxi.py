@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dcd5067b4b32722f33bcd86fbba27f2d876e574de6adb3ad50d3edc9c2f8afbf
+# specgen: sha256=7ef757617cb3059324e6bc585eaa380a2b9f445a910c80ea58f447a72f103bab
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -72,13 +72,8 @@ def taxi_reset(
     passenger = draw_passenger
     destination = (passenger + draw_destination) % 4
     return TaxiRoot(
-        row=row,
-        column=column,
-        passenger=passenger,
-        destination=destination,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
+        row=row, column=column, passenger=passenger, destination=destination, done=not_done,
+        terminated=not_done.clone(), truncated=not_done.clone(),
     )
 
 
@@ -105,13 +100,8 @@ def taxi_advance(
     next_passenger = torch.where(boards, 4, torch.where(alights, stand, passenger))
     terminated = (alights & (stand == destination)).unsqueeze(-1)
     return TaxiNext(
-        row=next_row,
-        column=next_column,
-        passenger=next_passenger,
-        destination=destination,
-        done=terminated.clone(),
-        terminated=terminated,
-        truncated=torch.zeros_like(terminated),
+        row=next_row, column=next_column, passenger=next_passenger, destination=destination,
+        done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated),
     )
 
 
@@ -171,6 +161,7 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
     """
 
     consts: TaxiConsts
+    _root_record = TaxiRoot
 
     def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
         """Pick a passenger up at one of four stands and put the passenger down at another one.
@@ -231,16 +222,11 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _read(self, tensordict: Entries) -> TaxiRoot:
-        return TaxiRoot(*[tensordict.get(name) for name in TaxiRoot._fields])
-
     def _fresh(self) -> TaxiRoot:
         return taxi_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._randint(0, 5, (), torch.int64),
-            self._randint(0, 5, (), torch.int64),
-            self._randint(0, 4, (), torch.int64),
-            self._randint(1, 4, (), torch.int64),
+            self._randint(0, 5, (), torch.int64), self._randint(0, 5, (), torch.int64),
+            self._randint(0, 4, (), torch.int64), self._randint(1, 4, (), torch.int64),
         )
 
     def _advance(self, root: TaxiRoot, actions: tuple[Tensor, ...]) -> TaxiNext:
@@ -269,8 +255,7 @@ if TYPE_CHECKING:
         Literal["observation", "row", "column", "passenger", "destination"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `TaxiData`."""
+    ]): """The `"next"` part of `TaxiData`."""
 
     class TaxiData(TypedTensorDict[
         Literal["reward"],
@@ -281,8 +266,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], TaxiNextData,
-    ]):
-        """The tensordicts of `Taxi`, with their keys."""
+    ]): """The tensordicts of `Taxi`, with their keys."""
 
     class TaxiSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -294,8 +278,7 @@ if TYPE_CHECKING:
         States[Literal["row", "column"], Bounded, Literal["passenger", "destination"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `Taxi`."""
+    ): """The types of the specs and keys of `Taxi`."""
 
 else:
     TaxiNextData = TaxiData = TensorDict

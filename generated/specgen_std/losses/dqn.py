@@ -38,13 +38,8 @@ class DQNLossTerms(NamedTuple):
 
 
 def dqn_loss(
-    q: Tensor,
-    next_q: Tensor,
-    choosing_q: Tensor,
-    action: Tensor,
-    value_estimate: Callable[[Tensor], Tensor],
-    *,
-    loss_function: Literal["l2", "l1", "smooth_l1"],
+    q: Tensor, next_q: Tensor, choosing_q: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor],
+    *, loss_function: Literal["l2", "l1", "smooth_l1"],
 ) -> DQNLossTerms:
     """The terms of `DQNLoss`, one value per sample.
 
@@ -114,14 +109,9 @@ class DQNLoss(LossModule):
     action_space: ActionSpace
 
     def __init__(
-        self,
-        value_network: nn.Module,
-        *,
-        loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
-        delay_value: bool = True,
-        double_dqn: bool = False,
-        action_space: ActionSpaceName | TensorSpec | None = None,
-        reduction: Reduction | None = None,
+        self, value_network: nn.Module, *, loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
+        delay_value: bool = True, double_dqn: bool = False,
+        action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
     ) -> None:
         """The loss of deep Q-learning: the value of the chosen action moves towards the one-step return.
@@ -183,12 +173,9 @@ class DQNLoss(LossModule):
         next_q = value_network.target(next_tensordict, keys.action_value)
         choosing_q = value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else next_q
         terms = dqn_loss(
-            q,
-            next_q,
-            choosing_q,
+            q, next_q, choosing_q,
             action_index(self._read(tensordict, keys.action, "action"), q, self.action_space),
-            self._value_estimate(tensordict),
-            loss_function=self.loss_function,
+            self._value_estimate(tensordict), loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
         return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
@@ -223,8 +210,7 @@ if TYPE_CHECKING:
     class DQNLossOutput(TypedTensorDict[
         Never,
         Literal["loss"], Float[Tensor, "*batch"],
-    ]):
-        """What `DQNLoss` returns."""
+    ]): """What `DQNLoss` returns."""
 
 else:
     DQNLossOutput = TensorDict

@@ -76,11 +76,8 @@ class DoubleToFloat(GeneratedTransform[DoubleToFloatKeys, DoubleToFloatInverseKe
     invertible = True
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        in_keys_inv: Sequence[NestedKey] | None = None,
-        out_keys_inv: Sequence[NestedKey] | None = None,
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         """Show float64 entries as float32, and give float64 inputs back to the environment.
 

@@ -58,12 +58,8 @@ class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
     scale: Tensor
 
     def __init__(
-        self,
-        loc: ArrayLike,
-        scale: ArrayLike,
-        in_keys: Sequence[NestedKey],
-        out_keys: Sequence[NestedKey] | None = None,
-        standard_normal: bool = False,
+        self, loc: ArrayLike, scale: ArrayLike, in_keys: Sequence[NestedKey],
+        out_keys: Sequence[NestedKey] | None = None, standard_normal: bool = False,
     ) -> None:
         """Scale and shift observations, or standardise them.
 
@@ -86,9 +82,7 @@ class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
 
     def _apply_transform(self, observation: Tensor) -> Tensor:
         return observation_norm_map(
-            self.loc.to(observation.dtype),
-            self.scale.to(observation.dtype),
-            self.standard_normal,
+            self.loc.to(observation.dtype), self.scale.to(observation.dtype), self.standard_normal,
             observation,
         )
 

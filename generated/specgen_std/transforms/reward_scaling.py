@@ -58,12 +58,8 @@ class RewardScaling(GeneratedTransform[RewardScalingKeys]):
     scale: Tensor
 
     def __init__(
-        self,
-        loc: ArrayLike,
-        scale: ArrayLike,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        standard_normal: bool = False,
+        self, loc: ArrayLike, scale: ArrayLike, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, standard_normal: bool = False,
     ) -> None:
         """Scale and shift rewards, or standardise them.
 

@@ -59,11 +59,8 @@ class Reward2GoTransform(RecursionTransform[Reward2GoTransformKeys]):
     _writes = ("reward_to_go",)
 
     def __init__(
-        self,
-        gamma: float = 1.0,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        done_key: NestedKey = "done",
+        self, gamma: float = 1.0, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, done_key: NestedKey = "done",
     ) -> None:
         """Sum the rewards from each moment to the end of its episode, discounted.
 

@@ -80,11 +80,8 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
     _sequential = True
 
     def __init__(
-        self,
-        max_steps: int | None = None,
-        truncated_key: str = "truncated",
-        step_count_key: str = "step_count",
-        update_done: bool = True,
+        self, max_steps: int | None = None, truncated_key: str = "truncated",
+        step_count_key: str = "step_count", update_done: bool = True,
     ) -> None:
         """Count the steps since the last reset; with `max_steps`, truncate the episode when it has lasted that
         long.

@@ -1,22 +1,45 @@
 """Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
 from specgen_runtime.transforms.compose import Compose
+from specgen_runtime.transforms.device import DeviceCastTransform, PinMemoryTransform
 from specgen_runtime.transforms.env import TransformedEnv
+from specgen_runtime.transforms.finite import FiniteTensorDictCheck
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
+from specgen_runtime.transforms.multi_step import MultiStepTransform
 from specgen_runtime.transforms.primer import TensorDictPrimer
+from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
+from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
 from specgen_runtime.transforms.skip import ConditionalSkip
+from specgen_runtime.transforms.termination import TerminateTransform
+from specgen_runtime.transforms.timer import Timer
+from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
+    "BatchSizeTransform",
+    "BurnInTransform",
     "Compose",
     "ConditionalSkip",
+    "DeviceCastTransform",
+    "FiniteTensorDictCheck",
+    "FlattenTensorDict",
     "FunctionTransform",
     "GeneratedTransform",
+    "Hash",
     "ModuleTransform",
+    "MultiStepTransform",
+    "PinMemoryTransform",
+    "RandomCropTensorDict",
     "RayModuleTransform",
+    "RemoveEmptySpecs",
+    "ReplayTransform",
     "TensorDictPrimer",
+    "TerminateTransform",
+    "Timer",
     "Transform",
     "TransformedEnv",
+    "UnaryTransform",
 ]

@@ -23,7 +23,7 @@ __all__ = ["ModuleTransform", "RayModuleTransform"]
 class ModuleTransform(Transform):
     """Runs a module on what an environment returns, at reset and at step, or on the actions that it is given.
 
-    The keys are those of the module. In an environment it runs without gradients, unless one of its inputs needs
+    The keys are those of the module; offline it runs wherever they stand, at the root and under ``"next"``. In an environment it runs without gradients, unless one of its inputs needs
     them; elsewhere (`forward`, `inv`) as `no_grad` says. Inputs that no reset has, such as rewards, are not waited for:
     what depends on them is zero after a reset. Entries of the environment's output that no `..._spec_transform`
     accounts for get an unbounded spec, of the shape and dtype that the module gives for zeros.
@@ -38,8 +38,7 @@ class ModuleTransform(Transform):
         device: where the module runs; inputs are moved there, outputs back. None: where it is.
         use_ray_service: whether to run it in a Ray actor: a `RayModuleTransform`.
         actor_name: of the Ray actor. If there is one of this name that runs the same module, it is used.
-        num_gpus: that the Ray actor occupies.
-        num_cpus: that the Ray actor occupies (None: 0).
+        num_gpus: that the Ray actor occupies; `num_cpus` the same (None: 0).
         observation_spec_transform: the observation specs with the module's outputs, or a function of those without.
             As for the others, the spec of one entry stands for the only one that the module writes in this group.
         action_spec_transform: the same for the action specs that the policy sees.
@@ -87,12 +86,8 @@ class ModuleTransform(Transform):
         super().__init__()
         if (module is None) == (module_factory is None):
             raise ValueError("ModuleTransform takes either `module` or `module_factory`")
-        remote = {"name": actor_name, "num_gpus": num_gpus, "num_cpus": num_cpus}
-        alone = [
-            "actor_name" if each == "name" else each for each, value in remote.items() if value is not None
-        ]
-        if alone and not use_ray_service and type(self) is ModuleTransform:
-            raise ValueError(f"{', '.join(alone)}: only with use_ray_service=True")
+        if not use_ray_service and type(self) is ModuleTransform and (actor_name or num_gpus or num_cpus):
+            raise ValueError("actor_name, num_gpus and num_cpus are for use_ray_service=True")
         self.no_grad = no_grad
         self.inverse = inverse
         self.device = None if device is None else torch.device(device)
@@ -101,7 +96,9 @@ class ModuleTransform(Transform):
         self.reward_spec_transform = reward_spec_transform
         self.done_spec_transform = done_spec_transform
         self.state_spec_transform = state_spec_transform
-        reads, writes = self._prepare(module, module_factory, **remote)
+        reads, writes = self._prepare(
+            module, module_factory, name=actor_name, num_gpus=num_gpus, num_cpus=num_cpus
+        )
         if inverse:
             self.in_keys_inv, self.out_keys_inv = writes, reads
         else:
@@ -161,9 +158,8 @@ class ModuleTransform(Transform):
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.inverse:
             return next_tensordict
-        return self._apply_module(
-            next_tensordict, self.in_keys, self._needs_gradients(next_tensordict, self.in_keys)
-        )
+        gradients = self._needs_gradients(next_tensordict, self.in_keys)
+        return self._apply_module(next_tensordict, self.in_keys, gradients)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if self.inverse:
@@ -181,7 +177,11 @@ class ModuleTransform(Transform):
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.inverse:
             return tensordict
-        return self._apply_module(tensordict, self.in_keys, not self.no_grad)
+        moments = [tensordict, tensordict.get("next", TensorDict())]
+        whole = [each for each in moments if all(each.get(key, None) is not None for key in self.in_keys)]
+        for moment in whole or [tensordict]:
+            self._apply_module(moment, self.in_keys, not self.no_grad)
+        return tensordict
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         reads = self.out_keys_inv

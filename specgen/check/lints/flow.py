@@ -6,7 +6,19 @@ from collections.abc import Collection, Iterable
 
 from specgen.check.model import Statement
 from specgen.expr import Expr
-from specgen.expr.tree import Binary, Call, Compare, Index, Literal, Logic, Name, Tuple, Unary, children
+from specgen.expr.tree import (
+    Binary,
+    Call,
+    Compare,
+    Index,
+    Literal,
+    Logic,
+    Name,
+    Spread,
+    Tuple,
+    Unary,
+    children,
+)
 
 
 class Flow:
@@ -53,3 +65,5 @@ def structure_of(expr: Expr) -> object:
             return (expr.ops, below)
         case Tuple():
             return ("tuple", below)
+        case Spread():
+            return ("spread", below)

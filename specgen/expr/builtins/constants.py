@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
@@ -154,7 +154,7 @@ def _infer_cast(dtype: str) -> Callable[[Site], Typed | None]:
         if x.type.dtype == dtype:
             return x
         static = _converted(x.static, dtype)
-        values = _cast_range(x.interval, dtype) if static is None else Interval(static, static)
+        values = cast_range(x.interval, dtype) if static is None else Interval(static, static)
         kind = replace(x.type, dtype=dtype)
         return Typed(
             "cast", kind, values, (x,), start=site.start, end=site.end, static=static, builtin=site.builtin
@@ -174,7 +174,8 @@ def _converted(value: Static | None, dtype: str) -> int | float | None:
         return None
 
 
-def _cast_range(x: Interval, dtype: str) -> Interval:
+def cast_range(x: Interval, dtype: str) -> Interval:
+    """The values of `x` in another dtype."""
     if dtype == "bool":
         return full(dtype)
     if is_int(dtype):
@@ -195,7 +196,7 @@ def _cast(dtype: str) -> Builtin:
         doc=f"`x` as {what}{rounded}.",
         params=(Param("x"),),
         infer=_infer_cast(dtype),
-        interval=lambda args, node: _cast_range(args[0], dtype),
+        interval=lambda args, node: cast_range(args[0], dtype),
         torch=lambda node, printer: printer.show(node),
         reference=lambda np, x: np.asarray(x).astype(dtype),
     )
@@ -205,6 +206,9 @@ def _infer_stop_grad(site: Site) -> Typed | None:
     (x,) = site.values
     return x if x.type.python else site.node(x.type)
 
+
+CASTS: Final[dict[str, Builtin]] = {dtype: _cast(dtype) for dtype in CONCRETE}
+"""The conversions to a dtype, by its name."""
 
 CONSTANTS: tuple[Builtin, ...] = (
     _filled("zeros", 0.0),
@@ -257,5 +261,5 @@ CONSTANTS: tuple[Builtin, ...] = (
         reference=lambda np, x: x,
         layout=lambda args: args,
     ),
-    *(_cast(dtype) for dtype in CONCRETE),
+    *CASTS.values(),
 )

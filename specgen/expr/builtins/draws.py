@@ -44,10 +44,12 @@ def drawn_site(
 
 def drawn_dims(site: Site, values: Sequence[Typed]) -> Dims | None:
     """The shape of the draw: what `shape=` says, else the shape of the parameters."""
-    given = site.options["shape"]
+    given, like = site.options["shape"], site.options.get("like")
     shape = site.unified(values) if values else Type("bool", (), "lit")
     if shape is None:
         return None
+    if isinstance(like, Typed):
+        return _like_dims(site, shape, like)
     if shape.open:
         site.fail(rules.SHAPE_MISMATCH, "a draw needs a known shape", help="say shape=")
         return None
@@ -61,6 +63,25 @@ def drawn_dims(site: Site, values: Sequence[Typed]) -> Dims | None:
     return given
 
 
+def _like_dims(site: Site, shape: Type, like: Typed) -> Dims | None:
+    """The dimensions of another value, in which parameters have the same or none."""
+    if site.options["shape"] is not None:
+        site.fail(rules.WRONG_ARGUMENTS, "`shape` and `like` both say the shape of the draw")
+        return None
+    if shape.dims not in ((), like.type.dims):
+        message = (
+            f"`{site.written(like)}` is {like.type} and does not fit parameters of shape {list(shape.dims)}"
+        )
+        site.fail(rules.SHAPE_MISMATCH, message)
+        return None
+    return like.type.dims
+
+
+def _ready(site: Site, dims: Dims, dtype: str) -> tuple[Typed, ...]:
+    """The parameters of a draw of these dimensions."""
+    return site.spread(site.cast(site.values, dtype), Type("bool", dims))
+
+
 def _infer_spread(site: Site) -> Typed | None:
     """`uniform(low, high)`, `normal(mean, std)`, `exponential(scale)`: a standard draw, moved and scaled."""
     kind: DrawKind = "normal" if site.builtin.name == "normal" else "uniform"
@@ -68,7 +89,7 @@ def _infer_spread(site: Site) -> Typed | None:
     if dtype is None or dims is None:
         return None
     _parameters_make_sense(site)
-    args = (*site.cast(site.values, dtype), drawn_site(site, kind, dims, dtype))
+    args = (*_ready(site, dims, dtype), drawn_site(site, kind, dims, dtype))
     return site.node(Type(dtype, dims, "batch"), args, operand_dtype=dtype)
 
 
@@ -196,7 +217,7 @@ def _infer_randint(site: Site) -> Typed | None:
         return site.node(Type(dtype, dims, "batch"), (drawn,))
     # Ends that depend on parameters or data: a uniform draw, scaled and rounded down.
     drawn = drawn_site(site, "uniform", dims, "float64")
-    return site.node(Type(dtype, dims, "batch"), (*site.cast(site.values, "int64"), drawn))
+    return site.node(Type(dtype, dims, "batch"), (*_ready(site, dims, "int64"), drawn))
 
 
 def _show_randint(node: Typed, printer: Printer) -> Printed:
@@ -223,7 +244,7 @@ def _infer_bernoulli(site: Site) -> Typed | None:
         site.fail(rules.WRONG_ARGUMENTS, f"`{site.written(p)}` is no probability", at=p)
         return None
     drawn = drawn_site(site, "uniform", dims, dtype if is_float(dtype) else "float32")
-    return site.node(Type("bool", dims, "batch"), (drawn, *site.cast(site.values, drawn.type.dtype)))
+    return site.node(Type("bool", dims, "batch"), (drawn, *_ready(site, dims, drawn.type.dtype)))
 
 
 def _show_bernoulli(node: Typed, printer: Printer) -> Printed:
@@ -232,6 +253,7 @@ def _show_bernoulli(node: Typed, printer: Printer) -> Printed:
 
 
 SHAPE = Param("shape", "shape", None)
+LIKE = Param("like", "like", None)
 _DTYPE = Param("dtype", "dtype", None)
 
 
@@ -250,10 +272,10 @@ def _spread_reference(np: Any, low: Any, high: Any, drawn: Any, **_: Any) -> Any
 DRAWS: tuple[Builtin, ...] = (
     Builtin(
         name="uniform",
-        signature="uniform(low, high, shape=(), dtype=float32)",
+        signature="uniform(low, high, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A number between `low` and `high`, every one as likely.",
-        params=(Param("low"), Param("high"), SHAPE, _DTYPE),
+        params=(Param("low"), Param("high"), SHAPE, _DTYPE, LIKE),
         infer=_infer_spread,
         interval=_spread_range,
         torch=_show_uniform,
@@ -262,10 +284,10 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="normal",
-        signature="normal(mean, std, shape=(), dtype=float32)",
+        signature="normal(mean, std, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A number of the normal distribution.",
-        params=(Param("mean"), Param("std"), SHAPE, _DTYPE),
+        params=(Param("mean"), Param("std"), SHAPE, _DTYPE, LIKE),
         infer=_infer_spread,
         interval=lambda args, node: NUMBERS,
         torch=_show_normal,
@@ -274,10 +296,10 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="exponential",
-        signature="exponential(scale, shape=(), dtype=float32)",
+        signature="exponential(scale, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A waiting time whose mean is `scale`: 1 divided by the rate.",
-        params=(Param("scale"), SHAPE, _DTYPE),
+        params=(Param("scale"), SHAPE, _DTYPE, LIKE),
         infer=_infer_spread,
         interval=_exponential_range,
         torch=_show_exponential,
@@ -286,10 +308,10 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="randint",
-        signature="randint(low, high, shape=(), dtype=int64)",
+        signature="randint(low, high, shape=(), dtype=int64, like=None)",
         family="draw",
         doc="An integer from `low` up to `high`, without `high`.",
-        params=(Param("low"), Param("high"), SHAPE, _DTYPE),
+        params=(Param("low"), Param("high"), SHAPE, _DTYPE, LIKE),
         infer=_infer_randint,
         interval=_randint_range,
         torch=_show_randint,
@@ -297,10 +319,10 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="bernoulli",
-        signature="bernoulli(p, shape=())",
+        signature="bernoulli(p, shape=(), like=None)",
         family="draw",
         doc="True with probability `p`.",
-        params=(Param("p"), SHAPE),
+        params=(Param("p"), SHAPE, LIKE),
         infer=_infer_bernoulli,
         interval=lambda args, node: Interval(0, 1),
         torch=_show_bernoulli,

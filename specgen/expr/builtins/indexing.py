@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
+from specgen.expr.builtins.open_indexing import infer_open, show_open
 from specgen.expr.builtins.products import checked_reference, gathered, in_range
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
@@ -35,11 +36,14 @@ RawItem = At | SliceItem | NewAxis | RestItem
 def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
     """The node of `value[items]`, or None when a mistake was reported."""
     (value,) = site.values
-    if value.type.open or value.type.python:
-        kind = "of unknown rank" if value.type.open else "one number"
-        site.fail(rules.SHAPE_MISMATCH, f"`{site.written(value)}` is {kind} and cannot be indexed", at=value)
+    if value.type.python:
+        site.fail(
+            rules.SHAPE_MISMATCH, f"`{site.written(value)}` is one number and cannot be indexed", at=value
+        )
         return None
-    items = _completed(site, value, raw)
+    if value.type.open:
+        return _open(site, value, raw)
+    items = _completed(site, value, value.type.sizes, raw)
     if items is None:
         return None
     if any(map(_is_computed, items)):
@@ -47,9 +51,33 @@ def infer_index(site: Site, raw: Sequence[RawItem]) -> Typed | None:
     return _fixed(site, value, items)
 
 
-def _completed(site: Site, value: Typed, raw: Sequence[RawItem]) -> list[IndexItem] | None:
+def _open(site: Site, value: Typed, raw: Sequence[RawItem]) -> Typed | None:
+    """What stands before `...` takes the dimensions in front, what stands behind it the last ones."""
+    split = next((place for place, item in enumerate(raw) if isinstance(item, RestItem)), len(raw))
+    front, back = raw[:split], [item for item in raw[split:] if not isinstance(item, RestItem)]
+    if split + len(back) + 1 < len(raw):
+        site.fail(rules.WRONG_ARGUMENTS, "`...` stands at most once in an index")
+        return None
+    ahead, behind = value.type.front, value.type.back
+    count = sum(isinstance(item, At | SliceItem) for item in back)
+    if count > len(behind):
+        message = f"`{site.written(value)}` is {value.type}: its last {count} dimensions are not all known"
+        site.fail(rules.SHAPE_MISMATCH, message, at=value, help="name them in the pattern: [..., n]")
+        return None
+    if sum(isinstance(item, At | SliceItem) for item in front) > len(ahead):
+        message = f"`{site.written(value)}` is {value.type}: nobody knows which dimension this is"
+        help = "an index behind the others is written x[..., 0]; along an axis: narrow(x, 0, 1, axis=0)"
+        site.fail(rules.SHAPE_MISMATCH, message, at=value, help=help)
+        return None
+    items = _completed(site, value, ahead, [*front, RestItem()] if len(ahead) else front)
+    others = _completed(site, value, behind, [RestItem(), *back])
+    return None if items is None or others is None else infer_open(site, items, others)
+
+
+def _completed(
+    site: Site, value: Typed, dims: Sequence[Dim], raw: Sequence[RawItem]
+) -> list[IndexItem] | None:
     """The items with every dimension named and every slice brought to its ends."""
-    dims = value.type.sizes
     named = sum(isinstance(item, At | SliceItem) for item in raw)
     if named > len(dims):
         message = f"{named} indices for `{site.written(value)}`, which is {value.type}"
@@ -165,7 +193,7 @@ def _side_by_side(site: Site, value: Typed, items: Sequence[IndexItem]) -> bool:
     if sum(map(_is_computed, items)) > 1:
         own = [item for item in items if not isinstance(item, NewAxis)]
         order = sorted(range(len(own)), key=lambda axis: not isinstance(own[axis], At))
-        help = f"bring their axes side by side first: transpose({text}, {tuple_text(map(str, order))})[i, j]"
+        help = f"bring their axes side by side first: permute({text}, {tuple_text(map(str, order))})[i, j]"
     message = "a slice or `None` separates indices that have dimensions, and it is not clear where these dimensions go"
     site.fail(rules.WRONG_ARGUMENTS, message, help=help)
     return False
@@ -201,6 +229,8 @@ def _base(site: Site, value: Typed, items: Sequence[IndexItem]) -> tuple[Typed, 
 def show_index(node: Typed, printer: Printer) -> Printed:
     """Prints `value[items]`."""
     (value,) = node.args
+    if value.type.open:
+        return show_open(node, printer)
     if not any(map(_is_computed, node.items)):
         return _show_fixed(node, printer)
     indices = {axis: item.index for axis, item in enumerate(node.items) if isinstance(item, At)}
@@ -252,17 +282,12 @@ def _show_fixed(node: Typed, printer: Printer) -> Printed:
             plain = False
             continue
         size = next(sizes)
-        if isinstance(item, At):
-            texts.append(printer.text(item.index))
-        elif item.whole(size):
+        if isinstance(item, Cut) and item.whole(size):
             # `...` covers the whole dimensions at the front.
             if not plain or node.type.level != "batch":
                 texts.append(":")
             continue
-        else:
-            step = f":{item.step}" if item.step != 1 else ""
-            start = "" if item.start == 0 else printer.end(item.start, size)
-            texts.append(f"{start}:{'' if item.stop == size else printer.end(item.stop, size)}{step}")
+        texts.append(printer.index_item(item, size))
         plain = False
     if texts == ["None"] and node.type.level == "batch":
         return printer.behind(printer.logical(value), 1)
@@ -317,6 +342,8 @@ def _linear(indices: Sequence[Typed], sizes: Sequence[Dim], rank: int, printer: 
 def _reference(np: Any, value: Any, items: tuple[Any, ...]) -> Any:
     sizes = iter(np.shape(value))
     for item in items:
+        if item is ...:
+            break  # what stands behind is no computed index
         size = 1 if item is None else next(sizes)
         if isinstance(item, np.ndarray | np.generic):
             checked_reference(np, item, size)

@@ -10,7 +10,7 @@ from specgen.expr.builtins.axes import node_axis, written_dims
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.scans import ONLY_AXIS, axis_of
 from specgen.expr.builtins.site import Site
-from specgen.expr.printer import Printed, Printer, method, tuple_text
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import divided, product
 from specgen.expr.types import Type, Typed
 
@@ -68,35 +68,6 @@ def _show_reshape(node: Typed, printer: Printer) -> Printed:
     return method(line, "unflatten", "-1", printer.shape(dims)) if dims else method(line, "squeeze", "-1")
 
 
-def _infer_transpose(site: Site) -> Typed | None:
-    (x,) = site.values
-    if not _has_rank(site, x, 2, help="a column is written x[:, None]"):
-        return None
-    rank = x.type.rank
-    given = site.options["axes"]
-    axes = tuple(reversed(range(rank))) if given is None else given
-    assert isinstance(axes, tuple)
-    if sorted(axes) != list(range(rank)):
-        message = f"`axes` names each of the {rank} axes of `{site.written(x)}` once, in their new order"
-        site.fail(rules.WRONG_ARGUMENTS, message)
-        return None
-    dims = tuple(x.type.sizes[axis] for axis in axes)
-    return site.node(Type(x.type.dtype, dims, x.type.level), axes=axes)
-
-
-def _show_transpose(node: Typed, printer: Printer) -> Printed:
-    x, rank = printer.logical(node.args[0]), node.type.rank
-    axes = node.options["axes"]
-    assert isinstance(axes, tuple)
-    moved = [(axis - rank, place - rank) for place, axis in enumerate(axes) if axis != place]
-    if not moved:
-        return x
-    if len(moved) == 2:
-        return method(x, "transpose", *map(str, moved[0][::-1]))
-    sources, places = zip(*moved, strict=True)
-    return method(x, "movedim", tuple_text(map(str, sources)), tuple_text(map(str, places)))
-
-
 def _infer_flip(site: Site) -> Typed | None:
     (x,) = site.values
     if not _has_rank(site, x, 1):
@@ -141,18 +112,6 @@ LAYOUTS: tuple[Builtin, ...] = (
         interval=ranges.same,
         torch=_show_reshape,
         reference=lambda np, x, shape: np.reshape(x, shape),
-    ),
-    Builtin(
-        name="transpose",
-        signature="transpose(x, axes=None)",
-        family="shape",
-        doc="The axes of `x` in another order, the opposite one when none is said: `transpose(x, (1, 2, 0))` puts "
-        "the first axis last.",
-        params=(_X, Param("axes", "order", None)),
-        infer=_infer_transpose,
-        interval=ranges.same,
-        torch=_show_transpose,
-        reference=lambda np, x, axes: np.transpose(x, axes),
     ),
     Builtin(
         name="flip",

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from specgen.expr.printer import Printed, Printer
 
 ParamKind = Literal[
-    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "dtype", "int", "function",
+    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "sizes", "dtype", "dtype_of", "int", "flag", "like", "function",
 ]  # fmt: skip
 Family = Literal[
-    "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast",
+    "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast", "fact",
     "draw", "integrator", "loss",
 ]  # fmt: skip
 Agreement = Literal["bit", "ulp", "statistical"]

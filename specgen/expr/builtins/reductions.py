@@ -2,45 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
+from specgen.expr.builtins.axes import Axis, axis_text, from_end, inexact, place_of, rank_of
+from specgen.expr.builtins.operators import OPERATORS
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
-from specgen.expr.interval import BOOLS, Interval, loose
-from specgen.expr.printer import Printed, Printer, method, tuple_text
-from specgen.expr.sizes import Dim, limits, product
+from specgen.expr.interval import BOOLS, Interval, full, loose
+from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, limits, product
 from specgen.expr.types import Type, Typed
 
-_PARAMS = (Param("x"), Param("axis", "axes", None))
+_PLUS = next(builtin for builtin in OPERATORS if builtin.name == "+")
+KEEP = Param("keep", "flag", False)
+_PARAMS = (Param("x"), Param("axis", "axes", None), KEEP)
+
+Axes = tuple[Axis, ...] | Typed | None
+"""The axes of a reduction: one by one; a list that the constructor is given; None for all where nobody knows them."""
 
 
 def reduced(site: Site, x: Typed) -> Type | None:
-    """The type of `x` without the axes of this call; puts them, from the end, into its options."""
-    if x.type.open:
-        site.fail(
-            rules.SHAPE_MISMATCH, f"`{site.written(x)}` has an unknown rank; its axes cannot be reduced", at=x
-        )
-        return None
-    if x.type.rank == 0:
+    """The shape of `x` without the axes of this call, or with 1 in their place."""
+    if x.type.rank == 0 and not x.type.open:
         message = f"`{site.written(x)}` is one number: there is nothing to reduce"
         site.fail(rules.SHAPE_MISMATCH, message, at=x)
         return None
-    given = cast("tuple[int, ...] | None", site.options.get("axis"))
-    axes = tuple(range(x.type.rank)) if given is None else given
-    kept = tuple(size for axis, size in enumerate(x.type.dims) if axis not in axes)
+    axes, keep = axes_of(site, x), bool(site.options.get("keep"))
+    if not isinstance(axes, tuple):
+        return _reduced_unknown(site, x, axes, keep=keep)
+    places = [place_of(x.type.dims, axis) for axis in axes]
+    if None in places:
+        return replace(x.type, dims=inexact(x.type.dims, 0 if keep else -len(places)), stretch=frozenset())
+    if keep:
+        kept = tuple(1 if place in places else size for place, size in enumerate(x.type.dims))
+        return Type(
+            x.type.dtype,
+            kept,
+            x.type.level,
+            stretch=frozenset(place for place in places if place is not None),
+        )
+    kept = tuple(size for place, size in enumerate(x.type.dims) if place not in places)
     return Type(x.type.dtype, kept, x.type.level)
 
 
-def axes_of(site: Site, x: Typed) -> tuple[int, ...]:
-    """The axes that this call reduces, counted from the front."""
-    given = cast("tuple[int, ...] | None", site.options.get("axis"))
-    return tuple(range(x.type.rank)) if given is None else given
+def _reduced_unknown(site: Site, x: Typed, axes: Typed | None, *, keep: bool) -> Type | None:
+    if axes is None and not keep and rank_of(x.type.dims) is not None:
+        return Type(x.type.dtype, (), x.type.level)
+    if axes is not None and keep:
+        dims = inexact(x.type.dims) if x.type.open else (ANY_DIMS)
+        return Type(x.type.dtype, dims, x.type.level)
+    message = f"`{site.written(x)}` has an unknown rank; its axes cannot be reduced"
+    help = "say keep=true: as many dimensions are left" if axes is not None else "say which axes: axis=-1"
+    site.fail(rules.SHAPE_MISMATCH, message, at=x, help=help)
+    return None
+
+
+def axes_of(site: Site, x: Typed) -> Axes:
+    """The axes that this call reduces."""
+    given = cast("Axes", site.options.get("axis"))
+    return tuple(range(x.type.rank)) if given is None and not x.type.open else given
+
+
+def settings_of(site: Site, x: Typed) -> dict[str, Any]:
+    """The settings of a reduction: its axes, whether they are kept, and what tells how many there are."""
+    axes = axes_of(site, x)
+    found: dict[str, Any] = {"axis": axes}
+    if site.options.get("keep"):
+        found["keep"] = True
+    if axes is None and (first := from_end(x.type.dims, 0)) is not None:
+        found["first"] = from_end((*x.type.dims, 1), 0) or first
+    return found
 
 
 def _reduce(
@@ -52,11 +89,13 @@ def _reduce(
         if dtype is None:
             refuse_dtype(site, x)
             return None
+        inner = convert(x, operand(x.type.dtype))
+        if site.options.get("axis") == ():
+            return inner
         kind = reduced(site, x)
         if kind is None:
             return None
-        inner = convert(x, operand(x.type.dtype))
-        return site.node(replace(kind, dtype=dtype), (inner,), axis=axes_of(site, x))
+        return site.node(replace(kind, dtype=dtype), (inner,), **settings_of(site, x))
 
     return infer
 
@@ -101,55 +140,69 @@ def float_of(dtype: str) -> str:
     return COMPUTE if is_int(dtype) or dtype == "bool" else dtype
 
 
-def dims_text(node: Typed) -> tuple[int, ...]:
-    """The reduced axes of `node`, counted from the end of its operand."""
+def reducing(node: Typed, printer: Printer) -> tuple[Printed, str]:
+    """The operand of a reduction and the arguments that name its axes: `dim=-1`, `dim=(-2, -1), keepdim=True`."""
+    x, axes = printer.logical(node.args[0]), cast("Axes", node.options["axis"])
+    keep = ", keepdim=True" if node.options.get("keep") else ""
+    if axes is None:
+        first = node.options["first"]
+        assert isinstance(first, Typed)
+        return method(method(x, "unsqueeze", "-1"), "flatten", printer.text(first), "-1"), "dim=-1"
+    if isinstance(axes, Typed):
+        return x, f"dim={printer.text(axes)}{keep}"
+    texts = [axis_text(axis, node.args[0].type.dims, printer) for axis in axes]
+    return x, f"dim={texts[0] if len(texts) == 1 else tuple_text(texts)}{keep}"
+
+
+def reducing_flat(node: Typed, printer: Printer) -> tuple[Printed, str]:
+    """The operand with the reduced axes made one, and the arguments that name it."""
+    axes = node.options["axis"]
+    if not isinstance(axes, tuple) or len(axes) == 1:
+        return reducing(node, printer)
     rank = node.args[0].type.rank
-    return tuple(axis - rank for axis in cast("tuple[int, ...]", node.options["axis"]))
+    x = method(printer.logical(node.args[0]), "flatten", str(axes[0] - rank), str(axes[-1] - rank))
+    return x, f"dim={axes[-1] - rank}"
 
 
-def dims_option(node: Typed) -> str:
-    """The argument of torch's functions that names the reduced axes: `dim=-1`, `dim=(-2, -1)`."""
-    axes = dims_text(node)
-    return f"dim={axes[0] if len(axes) == 1 else tuple_text(map(str, axes))}"
-
-
-def show_reduction(name: str) -> Callable[[Typed, Printer], Printed]:
+def show_reduction(
+    name: str, operand: Callable[[Typed, Printer], tuple[Printed, str]] = reducing
+) -> Callable[[Typed, Printer], Printed]:
     """Printing as the method `name` of the operand, `x.sum(dim=-1)`."""
 
     def show(node: Typed, printer: Printer) -> Printed:
-        return method(printer.logical(node.args[0]), name, dims_option(node))
-
-    return show
-
-
-def _flat(node: Typed, printer: Printer) -> tuple[Printed, int]:
-    """The operand with the reduced axes made one, and that axis."""
-    x = printer.logical(node.args[0])
-    axes = dims_text(node)
-    if len(axes) == 1:
-        return x, axes[0]
-    return method(x, "flatten", str(axes[0]), str(axes[-1])), axes[-1]
-
-
-def _show_flat(name: str) -> Callable[[Typed, Printer], Printed]:
-    def show(node: Typed, printer: Printer) -> Printed:
-        x, axis = _flat(node, printer)
-        return method(x, name, f"dim={axis}")
+        x, dims = operand(node, printer)
+        reduced = method(x, name, dims)
+        axes = node.options["axis"]
+        if not isinstance(axes, Typed):
+            return reduced
+        # Without dimensions to reduce, torch would reduce them all.
+        return Printed(f"{reduced.text} if {printer.text(axes)} else {x.at(TERNARY + 1)}", TERNARY)
 
     return show
 
 
 def _show_norm(node: Typed, printer: Printer) -> Printed:
-    return printer.call("vector_norm", printer.logical(node.args[0]).text, dims_option(node))
+    x, dims = reducing(node, printer)
+    return printer.call("vector_norm", x.text, dims)
 
 
 def count_of(node: Typed) -> Dim:
     """How many values one result is reduced from."""
-    axes = cast("tuple[int, ...]", node.options["axis"])
-    return product(node.args[0].type.sizes[axis] for axis in axes)
+    return counted(node.args[0].type.dims, cast("Axes", node.options["axis"]))
+
+
+def counted(dims: Dims, axes: Axes) -> Dim:
+    """How many elements there are along some axes."""
+    if not isinstance(axes, tuple):
+        return Sym.named("count")
+    places = [place_of(dims, axis) for axis in axes]
+    sizes = [Sym.named("count") if place is None else dims[place] for place in places]
+    return product(size for size in sizes if not isinstance(size, Rest))
 
 
 def _sum_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    if not _is_reduction(node.args):
+        return full(node.type.dtype)
     return ranges.sums(args[0], (count_of(node),), node.type.dtype)
 
 
@@ -172,9 +225,12 @@ def _norm_range(args: tuple[Interval, ...], node: Typed) -> Interval:
 def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | None]:
     def infer(site: Site) -> Typed | None:
         (x,) = site.values
-        axes = axes_of(site, x)
-        if len(axes) > 1 and len(axes) < x.type.rank:
-            site.fail(rules.WRONG_ARGUMENTS, f"`{site.builtin.name}` takes one axis, or none for all")
+        axes, keep = axes_of(site, x), bool(site.options.get("keep"))
+        several = isinstance(axes, Typed) or (axes is not None and len(axes) > 1)
+        whole = isinstance(axes, tuple) and len(axes) == x.type.rank and not x.type.open
+        if several and (keep or not whole):
+            none = "" if keep else ", or none for all"
+            site.fail(rules.WRONG_ARGUMENTS, f"`{site.builtin.name}` takes one axis{none}")
             return None
         return rule(site)
 
@@ -201,7 +257,7 @@ def _builtin(
 ) -> Builtin:
     return Builtin(
         name=name,
-        signature=f"{name}(x, axis=None)",
+        signature=f"{name}(x, axis=None, keep=false)",
         family="reduction",
         doc=doc,
         params=_PARAMS,
@@ -213,13 +269,53 @@ def _builtin(
     )
 
 
+def _is_reduction(values: Sequence[Typed]) -> bool:
+    """Whether one value is reduced along its axes, not several element by element."""
+    return len(values) == 1 and not values[0].several
+
+
+def _show_several(node: Typed, printer: Printer, name: str) -> Printed:
+    """Several values, of which nobody knows how many there are, made one element by element."""
+    rank = None if node.type.open else node.type.rank
+    tensors = [
+        printer.show(arg) if arg.several else printer.tensor(arg, node.type.dtype, rank) for arg in node.args
+    ]
+    parts = printer.call("torch.stack", tuple_text(one.text for one in tensors))
+    return method(parts, name, "dim=0")
+
+
+def _infer_sum(site: Site) -> Typed | None:
+    """Along axes of one value; of several element by element, as `a + b`."""
+    first, *others = site.values
+    if _is_reduction(site.values):
+        return _reduce(sum_dtype, _same)(site)
+    if site.options.get("axis") is not None or site.options.get("keep"):
+        site.fail(rules.WRONG_ARGUMENTS, "`sum` of several values takes no axis", help="reduce each first")
+        return None
+    if any(value.several for value in site.values):
+        return pointwise.numeric(site)
+    plus, total = _PLUS, first
+    for other in others:
+        node = plus.infer(replace(site, builtin=plus, values=(total, other), options={}))
+        if node is None:
+            return None
+        total = node
+    return total
+
+
+def _show_sum(node: Typed, printer: Printer) -> Printed:
+    if _is_reduction(node.args):
+        return show_reduction("sum")(node, printer)
+    return printer.call("sum", tuple_text(printer.show(arg).text for arg in node.args))
+
+
 def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
     python: Any = min if name == "min" else max
 
     def infer(site: Site) -> Typed | None:
-        if len(site.values) == 1:
+        if _is_reduction(site.values):
             return _reduce(number_dtype, lambda dtype: dtype)(site)
-        if site.options.get("axis") is not None:
+        if site.options.get("axis") is not None or site.options.get("keep"):
             site.fail(
                 rules.WRONG_ARGUMENTS, f"`{name}` of several values takes no axis", help="reduce each first"
             )
@@ -227,18 +323,20 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
         return pointwise.numeric(site)
 
     def values(args: tuple[Interval, ...], node: Typed) -> Interval:
-        return args[0] if len(args) == 1 else interval(args, node)
+        return args[0] if _is_reduction(node.args) else interval(args, node)
 
     def show(node: Typed, printer: Printer) -> Printed:
         return (
             show_reduction(f"a{name}")(node, printer)
-            if len(node.args) == 1
+            if _is_reduction(node.args)
+            else _show_several(node, printer, f"a{name}")
+            if any(arg.several for arg in node.args)
             else pointwise.extreme(name)(node, printer)
         )
 
-    def reference(np: Any, *args: Any, axis: Any = None) -> Any:
+    def reference(np: Any, *args: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
         if len(args) == 1:
-            return getattr(np, name)(args[0], axis=axis)
+            return getattr(np, name)(args[0], axis=axis, keepdims=keep)
         result = args[0]
         for arg in args[1:]:
             result = getattr(np, f"{name}imum")(result, arg)
@@ -246,10 +344,10 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
 
     return Builtin(
         name=name,
-        signature=f"{name}(x, axis=None) or {name}(a, b, …)",
+        signature=f"{name}(x, axis=None, keep=false) or {name}(a, b, …)",
         family="reduction",
         doc=doc,
-        params=(Param("values", variadic=True), Param("axis", "axes", None)),
+        params=(Param("values", variadic=True), Param("axis", "axes", None), KEEP),
         infer=infer,
         interval=values,
         torch=show,
@@ -260,25 +358,28 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
 
 
 def _arg_reference(name: str) -> Callable[..., Any]:
-    def reference(np: Any, x: Any, axis: Any = None) -> Any:
+    def reference(np: Any, x: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
         only = axis[0] if axis is not None and len(axis) == 1 else None
-        return getattr(np, name)(x, axis=only)
+        return getattr(np, name)(x, axis=only, keepdims=keep)
 
     return reference
 
 
-def _norm_reference(np: Any, x: Any, axis: Any = None) -> Any:
-    return np.sqrt(np.sum(x * x, axis=axis))
+def _norm_reference(np: Any, x: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
+    return np.sqrt(np.sum(x * x, axis=axis, keepdims=keep))
 
 
-def _sum_reference(np: Any, x: Any, axis: Any = None) -> Any:
+def _sum_reference(np: Any, *values: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
+    x, *others = values
+    if others:
+        return sum(others, x)
     dtype = x.dtype if x.dtype.kind == "f" else np.int64
-    return np.sum(x, axis=axis, dtype=dtype)
+    return np.sum(x, axis=axis, dtype=dtype, keepdims=keep)
 
 
-def _prod_reference(np: Any, x: Any, axis: Any = None) -> Any:
+def _prod_reference(np: Any, x: Any, axis: Any = None, keep: bool = False, **_: Any) -> Any:
     dtype = x.dtype if x.dtype.kind == "f" else np.int64
-    return np.prod(x, axis=axis, dtype=dtype)
+    return np.prod(x, axis=axis, dtype=dtype, keepdims=keep)
 
 
 def _same(dtype: str) -> str:
@@ -286,14 +387,18 @@ def _same(dtype: str) -> str:
 
 
 REDUCTIONS: tuple[Builtin, ...] = (
-    _builtin(
-        "sum",
-        "The sum over an axis, several axes, or all. Of truth values it counts; of integers it is int64.",
-        _reduce(sum_dtype, _same),
-        _sum_range,
-        show_reduction("sum"),
-        _sum_reference,
-        "ulp",
+    Builtin(
+        name="sum",
+        signature="sum(x, axis=None, keep=false) or sum(a, b, …)",
+        family="reduction",
+        doc="The sum over an axis, several axes, or all; of several values `a + b`. Of truth values it counts; of "
+        "integers it is int64.",
+        params=(Param("values", variadic=True), Param("axis", "axes", None), KEEP),
+        infer=_infer_sum,
+        interval=_sum_range,
+        torch=_show_sum,
+        reference=_sum_reference,
+        agreement="ulp",
     ),
     _builtin(
         "mean",
@@ -301,7 +406,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         _reduce(mean_dtype, float_of),
         _mean_range,
         show_reduction("mean"),
-        lambda np, x, axis=None: np.mean(x, axis=axis, dtype=x.dtype),
+        lambda np, x, axis=None, keep=False, **_: np.mean(x, axis=axis, dtype=x.dtype, keepdims=keep),
         "ulp",
     ),
     _builtin(
@@ -309,7 +414,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "The product over one axis or all.",
         _one_axis(_reduce(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same)),
         lambda args, node: ranges.products(args[0], count_of(node), node.type.dtype, partial=False),
-        _show_flat("prod"),
+        show_reduction("prod", reducing_flat),
         _prod_reference,
         "ulp",
     ),
@@ -319,7 +424,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         _reduce(_bool_dtype, _same),
         lambda args, node: BOOLS,
         show_reduction("any"),
-        lambda np, x, axis=None: np.any(x, axis=axis),
+        lambda np, x, axis=None, keep=False, **_: np.any(x, axis=axis, keepdims=keep),
     ),
     _builtin(
         "all",
@@ -327,7 +432,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         _reduce(_bool_dtype, _same),
         lambda args, node: BOOLS,
         show_reduction("all"),
-        lambda np, x, axis=None: np.all(x, axis=axis),
+        lambda np, x, axis=None, keep=False, **_: np.all(x, axis=axis, keepdims=keep),
     ),
     _extreme(
         "min",
@@ -345,7 +450,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "of truth values the first that is true: the class of a one-hot.",
         _one_axis(_reduce(_index_dtype, _ordered)),
         _index_range,
-        _show_flat("argmax"),
+        show_reduction("argmax", reducing_flat),
         _arg_reference("argmax"),
     ),
     _builtin(
@@ -354,7 +459,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "of truth values the first that is false.",
         _one_axis(_reduce(_index_dtype, _ordered)),
         _index_range,
-        _show_flat("argmin"),
+        show_reduction("argmin", reducing_flat),
         _arg_reference("argmin"),
     ),
     _builtin(

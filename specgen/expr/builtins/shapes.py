@@ -13,7 +13,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest, joined_open
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, method, tuple_text
-from specgen.expr.sizes import LARGEST, Dims, Rest, limits, may_be_at_most
+from specgen.expr.sizes import LARGEST, Dim, Dims, Rest, Sym, limits, may_be_at_most
 from specgen.expr.types import Type, Typed
 
 
@@ -25,15 +25,16 @@ def _infer_stack(site: Site) -> Typed | None:
     axis = cast("Axis", site.options["axis"])
     level = "const" if shape.python else shape.level
     args = site.spread(site.cast(site.values, dtype), shape)
+    count: Dim = _of_several(site) if any(value.several for value in site.values) else len(args)
     if shape.open:
         if any(arg.type.level != level for arg in args):
             site.fail(
                 rules.SHAPE_MISMATCH, "a constant and a value with dimensions of its own cannot be stacked"
             )
             return None
-        return site.node(Type(dtype, inserted(shape.dims, axis, len(args)), level), args, axis=axis)
+        return site.node(Type(dtype, inserted(shape.dims, axis, count), level), args, axis=axis)
     assert isinstance(axis, int)
-    return site.node(Type(dtype, inserted(shape.dims, axis, len(args)), level), args, axis=axis)
+    return site.node(Type(dtype, inserted(shape.dims, axis, count), level), args, axis=axis)
 
 
 def _show_stack(node: Typed, printer: Printer) -> Printed:
@@ -48,7 +49,10 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
         texts = [printer.filled(arg, dtype, inner, batch=batch).text for arg in node.args]
     else:
         texts = [printer.show(arg).text for arg in node.args]
-    return printer.call("torch.stack", tuple_text(texts), f"dim={axis_text(axis, dims, printer)}")
+    parts = tuple_text(texts)
+    if any(arg.op == "spread" for arg in node.args):
+        parts = printer.call("torch.broadcast_tensors", *texts).text
+    return printer.call("torch.stack", parts, f"dim={axis_text(axis, dims, printer)}")
 
 
 def _infer_concat(site: Site) -> Typed | None:
@@ -72,7 +76,15 @@ def _infer_concat(site: Site) -> Typed | None:
             site.fail(rules.SHAPE_MISMATCH, message, at=value)
             return None
     assert total is not None
+    if any(value.several for value in site.values):
+        total = resized(total, axis, lambda size: _of_several(site))
+        assert total is not None
     return site.node(Type(dtype, total, level), site.cast(site.values, dtype), axis=axis)
+
+
+def _of_several(site: Site) -> Dim:
+    """How much several values have together, of which nobody knows how many there are."""
+    return Sym.named(f"{site.builtin.name}({', '.join(map(site.written, site.values))})")
 
 
 def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
@@ -82,15 +94,20 @@ def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
         return None
     place, second = place_of(dims, axis), place_of(other, axis)
     if place is None or second is None:
-        return joined_open(inexact(dims), Type("any", inexact(other)))
+        return _joined(inexact(dims), inexact(other))
     one, two = dims[place], other[second]
     assert not isinstance(one, Rest)
     assert not isinstance(two, Rest)
     rest, others = (*dims[:place], *dims[place + 1 :]), (*other[:second], *other[second + 1 :])
-    same = joined_open(rest, Type("any", others)) if here.open else rest if rest == others else None
+    same = _joined(rest, others) if here.open else rest if rest == others else None
     if same is None or len(same) != len(rest):
         return None if same is None else inexact(same, 1)
     return (*same[:place], one + two, *same[place:])
+
+
+def _joined(dims: Dims, others: Dims) -> Dims | None:
+    joined = joined_open(Type("any", dims), Type("any", others))
+    return None if joined is None else joined.dims
 
 
 def _show_concat(node: Typed, printer: Printer) -> Printed:
@@ -200,6 +217,54 @@ def _narrow_reference(np: Any, x: Any, axis: int, start: int, length: int | None
     return np.take(x, np.arange(start, stop), axis=axis)
 
 
+def _infer_crop(site: Site) -> Typed | None:
+    (x,) = site.values
+    rows, columns = (site.options[name] for name in ("rows", "columns"))
+    assert isinstance(rows, Typed)
+    assert isinstance(columns, Typed)
+    if not x.type.open and x.type.rank < 2:
+        site.fail(
+            rules.SHAPE_MISMATCH, f"`{site.written(x)}` is {x.type}: an image has rows and columns", at=x
+        )
+        return None
+    cut: list[Dim] = []
+    for first, length, axis in (("top", rows, -2), ("left", columns, -1)):
+        start = site.options[first]
+        assert isinstance(start, Typed)
+        begin, count = start.interval.known_size, length.interval.known_size
+        size = x.type.back[axis] if len(x.type.back) >= -axis else None
+        if count is None:
+            message = f"`{site.written(length)}` is no size that is known at build"
+            site.fail(rules.WRONG_ARGUMENTS, message, at=length)
+            return None
+        inside = size is None or begin is None or may_be_at_most(begin + count, size)
+        if not inside or start.interval.high < 0 or (begin is not None and limits(begin)[1] < 0):
+            message = f"elements {begin} up to {begin if begin is None else begin + count} are not in a dimension of {size}"
+            site.fail(rules.INDEX_UNPROVEN, message, at=start)
+            return None
+        cut.append(count)
+    if len(x.type.back) < 2:
+        message = f"`{site.written(x)}` is {x.type}: its rows and columns are not known"
+        site.fail(rules.SHAPE_MISMATCH, message, at=x, help="name them in the pattern: [..., H, W]")
+        return None
+    kind = Type(x.type.dtype, (*x.type.dims[:-2], *cut), x.type.level)
+    return site.node(kind, **cast("dict[str, Any]", site.options))
+
+
+def _show_crop(node: Typed, printer: Printer) -> Printed:
+    printed = printer.logical(node.args[0])
+    for first, length, axis in (("top", "rows", "-2"), ("left", "columns", "-1")):
+        start, count = node.options[first], node.options[length]
+        assert isinstance(start, Typed)
+        assert isinstance(count, Typed)
+        printed = method(printed, "narrow", axis, printer.text(start), printer.text(count))
+    return printed
+
+
+def _crop_reference(np: Any, x: Any, top: int, left: int, rows: int, columns: int) -> Any:
+    return x[..., top : top + rows, left : left + columns]
+
+
 def _infer_size(site: Site) -> Typed | None:
     (x,) = site.values
     axis = cast("Axis", site.options["axis"])
@@ -269,6 +334,17 @@ SHAPES: tuple[Builtin, ...] = (
         interval=ranges.same,
         torch=_show_narrow,
         reference=_narrow_reference,
+    ),
+    Builtin(
+        name="crop",
+        signature="crop(x, top, left, rows, columns)",
+        family="shape",
+        doc="So many rows and columns of an image, its last two axes, from the row `top` and the column `left` on.",
+        params=(_X, *(Param(name, "int") for name in ("top", "left", "rows", "columns"))),
+        infer=_infer_crop,
+        interval=ranges.same,
+        torch=_show_crop,
+        reference=_crop_reference,
     ),
     Builtin(
         name="size",

@@ -12,7 +12,7 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number, join, weak_join
 from specgen.expr.interval import Interval, full, store
 from specgen.expr.printer import cast_to
-from specgen.expr.sizes import ANY_DIMS, Dims, Rest
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest
 from specgen.expr.types import (
     LEVELS,
     NO_OPTIONS,
@@ -175,7 +175,9 @@ class Site:
 
     def cast(self, values: Sequence[Typed], dtype: str) -> tuple[Typed, ...]:
         """`values` with every tensor converted to `dtype`; numbers take the dtype that they meet."""
-        return tuple(value if value.type.python else convert(value, dtype) for value in values)
+        return tuple(
+            value if value.type.python or value.several else convert(value, dtype) for value in values
+        )
 
     def spread(self, values: Sequence[Typed], shape: Type) -> tuple[Typed, ...]:
         """`values` with one number of each environment made ready to meet dimensions that nobody knows."""
@@ -193,7 +195,8 @@ class Site:
         """The shape and level of an elementwise operation; its dtype is left `bool`.
 
         A scalar goes with everything. Shapes with dimensions must be equal but for dimensions that
-        a `None` made. Reports shapes that do not fit.
+        a `None` made; a constant that has such dimensions meets the last ones of a value. Reports shapes that do not
+        fit.
         """
         level = highest(values)
         ranked = [value for value in values if value.type.dims != ()]
@@ -201,9 +204,11 @@ class Site:
             return Type("bool", (), level)
         if any(value.type.open for value in ranked):
             return self._unified_open(ranked, level)
-        first = ranked[0]
+        most = max(value.type.rank for value in ranked)
+        fewer = [value for value in ranked if value.type.rank < most and _meets_last(value)]
+        first, *others = [value for value in ranked if all(value is not one for one in fewer)]
         dims, stretch = list(first.type.sizes), set(first.type.stretch)
-        for value in ranked[1:]:
+        for value in others:
             other = value.type.sizes
             if len(other) != len(dims):
                 self._mismatch(first, value)
@@ -218,24 +223,35 @@ class Site:
                 elif here != there:
                     self._mismatch(first, value)
                     return None
-        return Type("bool", tuple(dims), level, stretch=frozenset(stretch))
+        shape: Type | None = Type("bool", tuple(dims), level, stretch=frozenset(stretch))
+        for value in fewer:
+            shape = None if shape is None else met(shape, value.type)
+            if shape is None:
+                self._mismatch(first, value)
+                return None
+        return shape
 
     def _unified_open(self, ranked: Sequence[Typed], level: Level) -> Type | None:
         """The shape of values of which some have dimensions that nobody knows: constants meet their last ones."""
         first = next(value for value in ranked if value.type.open)
-        dims: Dims = first.type.dims
+        joined: Type | None = first.type
         for value in ranked:
-            joined = joined_open(dims, value.type) if value.type.open else met(dims, value.type)
+            assert joined is not None
+            if value.type.open:
+                joined = joined_open(joined, value.type)
+            else:
+                joined = met(joined, value.type) if _meets_last(value) else None
             if joined is None:
                 self._mismatch(first, value)
                 return None
-            dims = joined
+        assert joined is not None
+        dims, stretch = joined.dims, joined.stretch
         for value in self.values:
             rest = Type("bool", dims).rest
             if rest and rest.of and not rest.rank and not value.type.dims and value.type.level == "batch":
                 self._mismatch(first, value)
                 return None
-        return Type("bool", dims, level)
+        return Type("bool", dims, level, stretch=stretch)
 
     def _mismatch(self, a: Typed, b: Typed) -> None:
         shapes = f"`{self.written(a)}` is {a.type} and `{self.written(b)}` is {b.type}"
@@ -258,33 +274,62 @@ def _spread(value: Typed, dims: Dims) -> Typed:
     return Typed("spread", kind, value.interval, (value,), options, value.start, value.end)
 
 
-def joined_open(dims: Dims, other: Type) -> Dims | None:
-    """The dimensions of two values with a rest, where they can be the same; what is not exact is checked later."""
-    here, there = Type("any", dims), other
-    one, two = here.rest, there.rest
+def _meets_last(value: Typed) -> bool:
+    """Whether a value says by its new dimensions that it meets the last ones of a value with more of them."""
+    return value.type.level != "batch" and bool(value.type.stretch)
+
+
+def joined_open(a: Type, b: Type) -> Type | None:
+    """The shape of two values with a rest, where they can be the same; what is not exact is checked later."""
+    one, two = a.rest, b.rest
     assert one is not None
     assert two is not None
     if not one.of or not two.of:
-        return dims if one.of or (not two.of and dims == there.dims) else there.dims if two.of else ANY_DIMS
-    if one.of != two.of or len(here.dims) - one.named != len(there.dims) - two.named:
+        if one.of or (not two.of and a.dims == b.dims):
+            return a
+        return b if two.of else replace(a, dims=ANY_DIMS, stretch=frozenset())
+    if one.of != two.of or len(a.dims) - one.named != len(b.dims) - two.named:
         return None
-    if (here.front, here.back) == (there.front, there.back):
-        return dims if one.exact else there.dims
-    if one.exact and two.exact:
+    if len(a.front) == len(b.front) and len(a.back) == len(b.back):
+        sizes = _met_sizes(a.dims, a.stretch, b.dims, b.stretch)
+        if sizes is not None or (one.exact and two.exact):
+            return None if sizes is None else replace(a, dims=sizes[0], stretch=sizes[1])
+    elif one.exact and two.exact:
         return None
-    return (replace(one, exact=False, named=one.named - len(dims) + 1),)
+    rest = replace(one, exact=False, named=one.named - len(a.dims) + 1)
+    return replace(a, dims=(rest,), stretch=frozenset())
 
 
-def met(dims: Dims, constant: Type) -> Dims | None:
-    """The dimensions of a value with a rest and a constant that its last ones meet; None where it does not fit."""
-    back = Type("any", dims).back
-    sizes = constant.sizes
-    if constant.level == "batch" or len(sizes) > len(back):
-        return None
-    for axis, (here, there) in enumerate(zip(back[len(back) - len(sizes) :], sizes, strict=True)):
-        if here != there and axis not in constant.stretch:
+def _met_sizes(
+    dims: Dims, stretch: frozenset[int], others: Dims, open: frozenset[int]
+) -> tuple[Dims, frozenset[int]] | None:
+    """Dimensions that meet one by one, where only those that a `None` made are another size; None where they differ."""
+    made: list[Dim | Rest] = []
+    for place, (here, there) in enumerate(zip(dims, others, strict=True)):
+        if isinstance(here, Rest) and isinstance(there, Rest):
+            made.append(here if here.exact else there)
+        elif here == there or place in open:
+            made.append(here)
+        elif place in stretch:
+            made.append(there)
+        else:
             return None
-    return dims
+    return tuple(made), stretch & open
+
+
+def met(value: Type, constant: Type) -> Type | None:
+    """The shape of a value with a rest and a constant that its last dimensions meet; None where it does not fit."""
+    back, sizes = value.back, constant.sizes
+    if len(sizes) > len(back):
+        return None
+    first = len(value.dims) - len(sizes)
+    own = frozenset(place - first for place in value.stretch if place >= first)
+    found = _met_sizes(back[len(back) - len(sizes) :], own, sizes, constant.stretch)
+    if found is None:
+        return None
+    ahead = frozenset(place for place in value.stretch if place < first)
+    left = frozenset(place + first for place in found[1])
+    return replace(value, dims=(*value.dims[:first], *found[0]), stretch=ahead | left)
 
 
 def convert(value: Typed, dtype: str) -> Typed:

@@ -10,20 +10,23 @@ from typing import Any
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.reductions import (
+    KEEP,
     axes_of,
     count_of,
-    dims_option,
+    counted,
     float_of,
     mean_dtype,
     reduced,
+    reducing,
     refuse_dtype,
+    settings_of,
     show_reduction,
 )
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import FLOAT_RANGES
 from specgen.expr.interval import Interval, loose, precision
 from specgen.expr.printer import Printed, Printer, method
-from specgen.expr.sizes import limits, product
+from specgen.expr.sizes import limits
 from specgen.expr.types import Typed
 
 
@@ -43,13 +46,16 @@ def _infer_spread(site: Site) -> Typed | None:
         return None
     said = site.options["correction"]
     correction = said.static if isinstance(said, Typed) else said
-    axes = axes_of(site, x)
-    count = limits(product(x.type.sizes[axis] for axis in axes))[1]
+    if axes_of(site, x) == ():
+        message = f"`{site.builtin.name}` needs an axis: no values spread along none"
+        site.fail(rules.WRONG_ARGUMENTS, message)
+        return None
+    count = limits(counted(x.type.dims, axes_of(site, x)))[1]
     if not isinstance(correction, int) or not 0 <= correction < count:
         message = f"`correction` is a whole number known at build, from 0 to {count - 1}: it is taken from {count} values"
         site.fail(rules.WRONG_ARGUMENTS, message, at=said if isinstance(said, Typed) else None)
         return None
-    return site.node(replace(kind, dtype=x.type.dtype), (x,), axis=axes, correction=correction)
+    return site.node(replace(kind, dtype=x.type.dtype), (x,), correction=correction, **settings_of(site, x))
 
 
 def _var_range(args: tuple[Interval, ...], node: Typed) -> Interval:
@@ -72,22 +78,22 @@ def _std_range(args: tuple[Interval, ...], node: Typed) -> Interval:
 
 def _show_spread(name: str) -> Callable[[Typed, Printer], Printed]:
     def show(node: Typed, printer: Printer) -> Printed:
-        x = printer.logical(node.args[0])
-        return method(x, name, dims_option(node), f"correction={node.options['correction']}")
+        x, dims = reducing(node, printer)
+        return method(x, name, dims, f"correction={node.options['correction']}")
 
     return show
 
 
 def _spread(name: str, doc: str, interval: Callable[[tuple[Interval, ...], Typed], Interval]) -> Builtin:
-    def reference(np: Any, x: Any, axis: Any, correction: int) -> Any:
-        return getattr(np, name)(x, axis=axis, ddof=correction, dtype=x.dtype)
+    def reference(np: Any, x: Any, axis: Any, correction: int, keep: bool = False, **_: Any) -> Any:
+        return getattr(np, name)(x, axis=axis, ddof=correction, dtype=x.dtype, keepdims=keep)
 
     return Builtin(
         name=name,
-        signature=f"{name}(x, axis=None, correction=0)",
+        signature=f"{name}(x, axis=None, correction=0, keep=false)",
         family="reduction",
         doc=doc,
-        params=(Param("x"), Param("axis", "axes", None), Param("correction", "int", 0)),
+        params=(Param("x"), Param("axis", "axes", None), Param("correction", "int", 0), KEEP),
         infer=_infer_spread,
         interval=interval,
         torch=_show_spread(name),
@@ -101,7 +107,7 @@ def _infer_logsumexp(site: Site) -> Typed | None:
     kind = None if x is None else reduced(site, x)
     if x is None or kind is None:
         return None
-    return site.node(replace(kind, dtype=x.type.dtype), (x,), axis=axes_of(site, x))
+    return site.node(replace(kind, dtype=x.type.dtype), (x,), **settings_of(site, x))
 
 
 def _logsumexp_range(args: tuple[Interval, ...], node: Typed) -> Interval:
@@ -116,10 +122,12 @@ def _size(end: float, more: float) -> float:
     return 0.0 if math.isinf(end) else max(abs(end), more, 1.0)
 
 
-def _logsumexp_reference(np: Any, x: Any, axis: Any) -> Any:
+def _logsumexp_reference(np: Any, x: Any, axis: Any, keep: bool = False, **_: Any) -> Any:
     largest = np.max(x, axis=axis, keepdims=True)
     base = np.where(np.isfinite(largest), largest, 0)
-    return np.log(np.sum(np.exp(x - base), axis=axis)) + np.squeeze(base, axis)
+    return np.log(np.sum(np.exp(x - base), axis=axis, keepdims=keep)) + (
+        base if keep else np.squeeze(base, axis)
+    )
 
 
 STATISTICS: tuple[Builtin, ...] = (
@@ -132,10 +140,10 @@ STATISTICS: tuple[Builtin, ...] = (
     _spread("std", "The square root of `var`.", _std_range),
     Builtin(
         name="logsumexp",
-        signature="logsumexp(x, axis=None)",
+        signature="logsumexp(x, axis=None, keep=false)",
         family="reduction",
         doc="`log(sum(exp(x)))` over an axis or all, which neither overflows nor loses small numbers.",
-        params=(Param("x"), Param("axis", "axes", None)),
+        params=(Param("x"), Param("axis", "axes", None), KEEP),
         infer=_infer_logsumexp,
         interval=_logsumexp_range,
         torch=show_reduction("logsumexp"),

@@ -6,7 +6,9 @@ import copyreg
 import math
 from typing import Final
 
+from specgen.expr.builtins.bound_facts import FACTS
 from specgen.expr.builtins.constants import CONSTANTS
+from specgen.expr.builtins.dimensions import DIMENSIONS
 from specgen.expr.builtins.discrete_draws import DISCRETE_DRAWS
 from specgen.expr.builtins.draws import DRAWS
 from specgen.expr.builtins.functions import FUNCTIONS
@@ -31,9 +33,11 @@ TABLE: Final[dict[str, Builtin]] = {
         *SCANS,
         *SHAPES,
         *LAYOUTS,
+        *DIMENSIONS,
         INDEX,
         *PRODUCTS,
         *CONSTANTS,
+        *FACTS,
         *DRAWS,
         *DISCRETE_DRAWS,
         *INTEGRATORS,

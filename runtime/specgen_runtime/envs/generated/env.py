@@ -75,6 +75,15 @@ class GeneratedEnv(EnvBase[D, S]):
     params: Any = None
     """The record of the constructor's keywords, if it has any: what the pure functions take."""
 
+    _root_record: ClassVar[type[Any]]
+    """The Root record, for the `_read` of this class; its fields are the keys, where `_root_keys` names no others."""
+
+    _root_keys: ClassVar[tuple[NestedKey, ...]]
+    """The keys of the fields of Root, in order."""
+
+    _env_class: ClassVar[type[GeneratedEnv[Any, Any]] | None] = None
+    """The environment that transforms are fused around, where specs of its own tell what is behind it."""
+
     _supports_partial_steps = True
 
     _keeps_state: ClassVar[bool] = False
@@ -112,7 +121,6 @@ class GeneratedEnv(EnvBase[D, S]):
     def _specs(self) -> EnvSpecs:
         """The specs without batch dimensions, on `self.device`. Called by `_build` and by `to`."""
 
-    @abstractmethod
     def _read(self, tensordict: Entries) -> Any:
         """The Root record in a root tensordict.
 
@@ -123,6 +131,11 @@ class GeneratedEnv(EnvBase[D, S]):
         Args:
             tensordict: what holds the entries; where all keys are flat it may be a dict of them.
         """
+        return self._root_record(*[tensordict.get(key) for key in self._root_keys])
+
+    def _env_specs(self) -> EnvSpecs | None:
+        """The specs of the environment that transforms are fused around; None where there are none: those of `_specs`."""
+        return None if self._env_class is None else self._env_class._specs(self)
 
     @abstractmethod
     def _fresh(self) -> Any:
@@ -132,13 +145,21 @@ class GeneratedEnv(EnvBase[D, S]):
     def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
         """One step: the Next record. `actions` are in the order of `action_keys`."""
 
-    @abstractmethod
     def _root_entries(self, root: Any) -> dict[str, Any]:
-        """All observations and done flags of a Root record, for any leading dimensions; nested keys as dicts."""
+        """All observations and done flags of a Root record, for any leading dimensions; nested keys as dicts.
 
-    @abstractmethod
+        Those of this class are the fields of the record.
+        """
+        entries: dict[str, Any] = root._asdict()
+        return entries
+
     def _next_entries(self, root: Any, actions: tuple[Tensor, ...], next_: Any) -> dict[str, Any]:
-        """All entries of `"next"`, for any leading dimensions; nested keys as dicts."""
+        """All entries of `"next"`, for any leading dimensions; nested keys as dicts.
+
+        Those of this class are the fields of the record.
+        """
+        entries: dict[str, Any] = next_._asdict()
+        return entries
 
     # what a generated class is written with: parameters, and random numbers
 
@@ -249,6 +270,8 @@ class GeneratedEnv(EnvBase[D, S]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "_root_record" in cls.__dict__ and "_root_keys" not in cls.__dict__:
+            cls._root_keys = cls._root_record._fields
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -12,7 +12,6 @@ from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated.dynamics import PythonDynamics, VectorDynamics
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.generated.returned import Method
-from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["GeneratedPythonEnv"]
@@ -68,13 +67,6 @@ class GeneratedPythonEnv(GeneratedEnv[D, S]):
     def _make_python(self) -> Any:
         """Import the user's class and make its object."""
 
-    def _python_specs(self) -> EnvSpecs | None:
-        """The specs of the environment itself: what the class returns.
-
-        Overridden where transforms are fused in and `_specs` says what they make of it. None: they are the same.
-        """
-        return None
-
     def _build(self) -> None:
         super()._build()
         made: PythonDynamics[Any] | None = self.__dict__.get("dynamics")
@@ -86,7 +78,7 @@ class GeneratedPythonEnv(GeneratedEnv[D, S]):
         self.dynamics = self._python_form(
             python,
             (methods[0], methods[1]),
-            self._python_specs() or self._specs(),
+            self._env_specs() or self._specs(),
             self._generator,
             self._device,
             self._check_domains,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,9 +53,10 @@ class GymSpaceMismatch(ValueError):  # noqa: N818
 class GeneratedGymEnv(GeneratedEnv[D, S]):
     """Base of generated environments that step a Gymnasium environment; the batch size is `()`.
 
-    A subclass sets `_gym_id`. Its `_fresh` calls `self._gym_reset()` and its `_advance` calls
-    `self._gym_step(action)`; Root holds the observation as Gymnasium gave it. The spaces are compared with
-    the declared specs at construction.
+    A subclass sets `_gym_id`, `_root_record` and `_next_record`: observations, done flags, and in Next the reward.
+    One that makes something else of what Gymnasium returns writes `_fresh`, which calls `self._gym_reset()`, and
+    `_advance`, which calls `self._gym_step(action)`. The spaces are compared with the declared specs at
+    construction.
 
     Args:
         device: the device of all data; None leaves it open (tensors are on the CPU).
@@ -69,18 +70,24 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     _gym_id: ClassVar[str]
     """The id that `gymnasium.make` takes."""
 
+    _gym_options: ClassVar[Mapping[str, Any]] = {}
+    """The declared keywords of `gymnasium.make`; those of the constructor go before them."""
+
+    _next_record: ClassVar[type[Any]]
+    """The Next record, for the `_advance` of this class."""
+
     _gym_max_episode_steps: ClassVar[int | None] = None
     """The declared time limit; `gymnasium.make(max_episode_steps=...)` overrides it. None is no limit."""
 
     _keeps_state = True
 
     _gym_lifts: ClassVar[bool] = False
-    """Whether `_gym_stop` and `_gym_lift` are written: rollouts then make tensors once for all steps."""
+    """Whether there are `_gym_stop` and `_gym_lift`: rollouts then make tensors once for all steps."""
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         super().__init__(device=device)
-        self._gym_kwargs = gym_kwargs
-        self._gym_source = GymSource(import_gymnasium().make(self._gym_id, **gym_kwargs))
+        self._gym_kwargs = {**self._gym_options, **gym_kwargs}
+        self._gym_source = GymSource(import_gymnasium().make(self._gym_id, **self._gym_kwargs))
         place = self._device or "cpu"
         self._true = torch.tensor([True], device=place)
         self._false = torch.tensor([False], device=place)
@@ -90,17 +97,10 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         """The Gymnasium environment."""
         return self._gym_source.env
 
-    def _gym_specs(self) -> EnvSpecs | None:
-        """The specs of the Gymnasium environment itself: what `_gym_reset` and `_gym_step` give and take.
-
-        Overridden where transforms are fused in and `_specs` says what they make of it. None: they are the same.
-        """
-        return None
-
     def _build(self) -> None:
         declared = self._specs()
         self._declare(declared)
-        specs = self._gym_specs() or declared
+        specs = self._env_specs() or declared  # what `_gym_reset` and `_gym_step` give and take
         self._check_gym(specs)
         observations, actions = specs.observation, specs.action
         self._single_observation = _is_leaf(self._gym.observation_space)
@@ -165,6 +165,18 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._build()
 
+    # what is made of it, where a subclass does not say otherwise
+
+    def _fresh(self) -> Any:
+        not_done = torch.zeros((*self._batch_size, 1), dtype=torch.bool, device=self._device)
+        observed = _listed(self._gym_reset())
+        return self._root_record(*observed, not_done, not_done.clone(), not_done.clone())
+
+    def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
+        observation, reward, terminated, truncated = self._gym_step(actions[0])
+        done = terminated | truncated
+        return self._next_record(*_listed(observation), done, terminated, truncated, reward)
+
     # what `_fresh` and `_advance` call
 
     def _gym_reset(self) -> Any:
@@ -220,8 +232,8 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     ) -> Any:
         """The Next records of many steps: what `_advance` gives step by step, bit by bit.
 
-        Called where `_gym_lifts` is set. The function that `_advance` calls can be called once on all steps,
-        with what it carries from the functions of `specgen_runtime.envs.generated.lifting`.
+        Called where `_gym_lifts` is set. Where transforms are fused in, the function that `_advance` calls can be
+        called once on all steps, with what it carries from `specgen_runtime.envs.generated.lifting`.
 
         Args:
             firsts: the Root records that the episodes begin with, `(episodes, ...)`.
@@ -234,7 +246,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         Returns:
             The Next record of tensors `(n, ...)`.
         """
-        raise NotImplementedError(f"{type(self).__name__} sets _gym_lifts and must write _gym_lift")
+        return self._next_record(observation, terminated | truncated, terminated, truncated, reward)
 
     def _record_blocks(
         self, record: Any, root: TensorDictBase | None, options: RolloutOptions
@@ -286,6 +298,11 @@ def _leaves_encoder(space: Any, observations: Composite) -> Callable[[Any], Any]
         return found[0] if len(found) == 1 else tuple(found)
 
     return leaves
+
+
+def _listed(observation: Any) -> tuple[Tensor, ...]:
+    """What `_gym_reset` returns as a tuple, also where it is one tensor."""
+    return observation if isinstance(observation, tuple) else (observation,)
 
 
 def _is_leaf(space: Any) -> bool:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=efa1a6d29100b732dc9767079b3d763d3896cc80ad360d8c3500e3a879bdfb8d
+# specgen: sha256=06656d8805dfc841ea70e5efe7e3925ba02f5b899f5ff7f2662d017c25df2941
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -69,27 +69,15 @@ def tag_reset(not_done: Tensor, draw_hunter_x: Tensor) -> TagRoot:
     hunter_done = torch.zeros((*batch, 2, 1), dtype=torch.bool, device=not_done.device)
     hare_done = torch.zeros((*batch, 1, 1), dtype=torch.bool, device=not_done.device)
     return TagRoot(
-        hunter_x=hunter_x,
-        hare_x=hare_x,
-        time=time,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
-        hunter_done=hunter_done,
-        hunter_terminated=hunter_done.clone(),
-        hunter_truncated=hunter_done.clone(),
-        hare_done=hare_done,
-        hare_terminated=hare_done.clone(),
+        hunter_x=hunter_x, hare_x=hare_x, time=time, done=not_done, terminated=not_done.clone(),
+        truncated=not_done.clone(), hunter_done=hunter_done, hunter_terminated=hunter_done.clone(),
+        hunter_truncated=hunter_done.clone(), hare_done=hare_done, hare_terminated=hare_done.clone(),
         hare_truncated=hare_done.clone(),
     )
 
 
 def tag_advance(
-    params: TagParams,
-    hunter_x: Tensor,
-    hare_x: Tensor,
-    time: Tensor,
-    hunter_action: Tensor,
+    params: TagParams, hunter_x: Tensor, hare_x: Tensor, time: Tensor, hunter_action: Tensor,
     hare_action: Tensor,
 ) -> TagNext:
     """One step of the dynamics: all that the step after it depends on.
@@ -113,17 +101,10 @@ def tag_advance(
     hare_terminated = hare_terminated.unsqueeze(-1)
     hare_truncated = truncated.unsqueeze(-1).expand(*truncated.shape[:-1], 1, 1).clone()
     return TagNext(
-        hunter_x=next_hunter_x,
-        hare_x=next_hare_x,
-        time=next_time,
-        done=terminated | truncated,
-        terminated=terminated,
-        truncated=truncated,
-        hunter_done=hunter_terminated | hunter_truncated,
-        hunter_terminated=hunter_terminated,
-        hunter_truncated=hunter_truncated,
-        hare_done=hare_terminated | hare_truncated,
-        hare_terminated=hare_terminated,
+        hunter_x=next_hunter_x, hare_x=next_hare_x, time=next_time, done=terminated | truncated,
+        terminated=terminated, truncated=truncated, hunter_done=hunter_terminated | hunter_truncated,
+        hunter_terminated=hunter_terminated, hunter_truncated=hunter_truncated,
+        hare_done=hare_terminated | hare_truncated, hare_terminated=hare_terminated,
         hare_truncated=hare_truncated,
     )
 
@@ -185,8 +166,7 @@ def tag_observe(hunter_x: Tensor, hare_x: Tensor) -> TagObservation:
     hunter_action_mask = torch.stack((hunter_x > -10, hunter_x >= -10, hunter_x < 10), dim=-1)
     hare_observation = hunter_x[..., None, :] - hare_x.unsqueeze(-1)
     return TagObservation(
-        hunter_observation=hunter_observation,
-        hunter_action_mask=hunter_action_mask,
+        hunter_observation=hunter_observation, hunter_action_mask=hunter_action_mask,
         hare_observation=hare_observation,
     )
 
@@ -217,6 +197,21 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
     """
 
     params: TagParams
+    _root_record = TagRoot
+    _root_keys = (
+        ("hunter", "x"),
+        ("hare", "x"),
+        "time",
+        "done",
+        "terminated",
+        "truncated",
+        ("hunter", "done"),
+        ("hunter", "terminated"),
+        ("hunter", "truncated"),
+        ("hare", "done"),
+        ("hare", "terminated"),
+        ("hare", "truncated"),
+    )
     group_map: ClassVar[dict[str, list[str]]] = {"hunter": ["ann", "bob"], "hare": ["hare_0"]}
     _action_masks = ((("hunter", "action"), ("hunter", "action_mask")),)
 
@@ -273,23 +268,6 @@ class Tag(GeneratedEnv["TagData", "TagSpecs"]):
                 hare=Composite(done=hare_flag, terminated=hare_flag, truncated=hare_flag, shape=(1,)),
             ),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> TagRoot:
-        keys = (
-            ("hunter", "x"),
-            ("hare", "x"),
-            "time",
-            "done",
-            "terminated",
-            "truncated",
-            ("hunter", "done"),
-            ("hunter", "terminated"),
-            ("hunter", "truncated"),
-            ("hare", "done"),
-            ("hare", "terminated"),
-            ("hare", "truncated"),
-        )
-        return TagRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> TagRoot:
         return tag_reset(
@@ -367,8 +345,7 @@ if TYPE_CHECKING:
         tuple[Literal["hare"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1 1"],
         tuple[Literal["hare"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["hunter", "hare"], TensorDict,
-    ]):
-        """The `"next"` part of `TagData`."""
+    ]): """The `"next"` part of `TagData`."""
 
     class TagData(TypedTensorDict[
         Literal["observation", "action_mask", "x", "action", "reward"],
@@ -397,8 +374,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["hare"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["hunter", "hare"] | tuple[Literal["next"], Literal["hunter", "hare"]], TensorDict,
         Literal["next"], TagNextData,
-    ]):
-        """The tensordicts of `Tag`, with their keys."""
+    ]): """The tensordicts of `Tag`, with their keys."""
 
     class TagSpecs(
         KeyTypes[NestedKey, NestedKey, NestedKey],
@@ -426,8 +402,7 @@ if TYPE_CHECKING:
             | tuple[Literal["hunter", "hare"], Literal["done", "terminated", "truncated"]], Categorical,
             Literal["hunter", "hare"], Composite,
         ],
-    ):
-        """The types of the specs and keys of `Tag`."""
+    ): """The types of the specs and keys of `Tag`."""
 
 else:
     TagNextData = TagData = TensorDict

@@ -49,13 +49,8 @@ def looped_advance(
     next_step_count = step_count + 1
     next_truncated = truncated | (next_step_count >= 66)
     return LoopedNext(
-        th=th,
-        thdot=thdot,
-        done=done | next_truncated,
-        terminated=terminated,
-        truncated=next_truncated,
-        step_count=next_step_count,
-        reward=reward,
+        th=th, thdot=thdot, done=done | next_truncated, terminated=terminated, truncated=next_truncated,
+        step_count=next_step_count, reward=reward,
     )
 
 
@@ -63,12 +58,7 @@ def looped_advance(
 
 
 def standing_advance(
-    params: PendulumParams,
-    th: Tensor,
-    thdot: Tensor,
-    done: Tensor,
-    terminated: Tensor,
-    truncated: Tensor,
+    params: PendulumParams, th: Tensor, thdot: Tensor, done: Tensor, terminated: Tensor, truncated: Tensor,
     action: Tensor,
 ) -> StandingNext:
     """One step: all that the step after it depends on."""
@@ -81,8 +71,7 @@ def standing_advance(
     reward_2 = torch.zeros_like(base.done, dtype=torch.float32)
     return StandingNext(
         th=torch.where(skipped.squeeze(-1), th, base.th),
-        thdot=torch.where(skipped.squeeze(-1), thdot, base.thdot),
-        done=torch.where(skipped, done, base.done),
+        thdot=torch.where(skipped.squeeze(-1), thdot, base.thdot), done=torch.where(skipped, done, base.done),
         terminated=torch.where(skipped, terminated, base.terminated),
         truncated=torch.where(skipped, truncated, base.truncated),
         reward=torch.where(skipped, reward_2, reward),

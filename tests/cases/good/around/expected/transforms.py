@@ -162,11 +162,8 @@ class Collected(RepeatTransform[CollectedKeys]):
     _taken = ("lengths",)
 
     def __init__(
-        self,
-        count: int,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        length_key: str = "lengths",
+        self, count: int, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, length_key: str = "lengths",
     ) -> None:
         """Keep the rewards of all repetitions.
 

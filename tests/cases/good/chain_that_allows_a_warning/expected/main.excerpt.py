@@ -2,14 +2,8 @@
 
 
 def train_advance(
-    params: CartPoleParams,
-    x: Tensor,
-    x_dot: Tensor,
-    theta: Tensor,
-    theta_dot: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: CartPoleParams, x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor, step_count: Tensor,
+    episode_reward: Tensor, action: Tensor,
 ) -> TrainNext:
     """One step: all that the step after it depends on."""
     # envs.CartPole
@@ -21,15 +15,9 @@ def train_advance(
     # chains.Train.transforms[1]
     next_episode_reward = episode_reward + reward
     return TrainNext(
-        x=base.x,
-        x_dot=base.x_dot,
-        theta=base.theta,
-        theta_dot=base.theta_dot,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
+        x=base.x, x_dot=base.x_dot, theta=base.theta, theta_dot=base.theta_dot,
+        done=base.done | next_truncated, terminated=base.terminated, truncated=next_truncated,
+        step_count=next_step_count, episode_reward=next_episode_reward,
     )
 
 

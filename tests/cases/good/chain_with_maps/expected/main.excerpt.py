@@ -18,15 +18,8 @@ class TrainConsts(NamedTuple):
 
 
 def train_advance(
-    params: CartPoleParams,
-    consts: TrainConsts,
-    x: Tensor,
-    x_dot: Tensor,
-    theta: Tensor,
-    theta_dot: Tensor,
-    step_count: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: CartPoleParams, consts: TrainConsts, x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> TrainNext:
     """One step: all that the step after it depends on."""
     # envs.CartPole
@@ -40,16 +33,9 @@ def train_advance(
     # chains.Train.transforms[3]
     next_episode_reward = episode_reward + reward_scaled
     return TrainNext(
-        x=base.x,
-        x_dot=base.x_dot,
-        theta=base.theta,
-        theta_dot=base.theta_dot,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        step_count=next_step_count,
-        episode_reward=next_episode_reward,
-        reward=reward_scaled,
+        x=base.x, x_dot=base.x_dot, theta=base.theta, theta_dot=base.theta_dot,
+        done=base.done | next_truncated, terminated=base.terminated, truncated=next_truncated,
+        step_count=next_step_count, episode_reward=next_episode_reward, reward=reward_scaled,
     )
 
 
@@ -65,14 +51,8 @@ def train_observe(consts: TrainConsts, x: Tensor, x_dot: Tensor, theta: Tensor, 
 
 
 def two_maps_on_one_key_advance(
-    params: CartPoleParams,
-    consts: TwoMapsOnOneKeyConsts,
-    x: Tensor,
-    x_dot: Tensor,
-    theta: Tensor,
-    theta_dot: Tensor,
-    episode_reward: Tensor,
-    action: Tensor,
+    params: CartPoleParams, consts: TwoMapsOnOneKeyConsts, x: Tensor, x_dot: Tensor, theta: Tensor,
+    theta_dot: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> TwoMapsOnOneKeyNext:
     """One step: all that the step after it depends on."""
     # envs.CartPole
@@ -85,14 +65,8 @@ def two_maps_on_one_key_advance(
     # chains.TwoMapsOnOneKey.transforms[4]
     next_episode_reward = episode_reward + reward_scaled_2
     return TwoMapsOnOneKeyNext(
-        x=base.x,
-        x_dot=base.x_dot,
-        theta=base.theta,
-        theta_dot=base.theta_dot,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        episode_reward=next_episode_reward,
+        x=base.x, x_dot=base.x_dot, theta=base.theta, theta_dot=base.theta_dot, done=base.done,
+        terminated=base.terminated, truncated=base.truncated, episode_reward=next_episode_reward,
         reward=reward_scaled_2,
     )
 

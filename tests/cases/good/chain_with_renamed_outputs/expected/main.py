@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6c84838cfee138c3aca7d85e0a4b440ed7a88252f6ff34f0f26ed599b58adcb7
+# specgen: sha256=6c6445eefa32730ee08bfdeb72a6f146874ba2f8961685cff1dccad861645e8e
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, Entries, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -109,6 +109,8 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         ("next", "reward"): float32 [*batch, 1]
     """
 
+    _root_record = PointRoot
+
     def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
         """A point on a line.
 
@@ -131,9 +133,6 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> PointRoot:
-        return PointRoot(*[tensordict.get(name) for name in PointRoot._fields])
 
     def _fresh(self) -> PointRoot:
         return point_reset(
@@ -203,23 +202,13 @@ def renamed_reset(not_done: Tensor, draw_x: Tensor) -> RenamedRoot:
     # chains.Renamed.transforms[2]
     age = torch.zeros_like(not_done, dtype=torch.int64)
     return RenamedRoot(
-        x=base.x,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        late=late,
-        episode_reward=episode_reward,
-        stats_episode_scaled=stats_episode_scaled,
-        age=age,
+        x=base.x, done=base.done, terminated=base.terminated, truncated=base.truncated, late=late,
+        episode_reward=episode_reward, stats_episode_scaled=stats_episode_scaled, age=age,
     )
 
 
 def renamed_advance(
-    consts: RenamedConsts,
-    x: Tensor,
-    episode_reward: Tensor,
-    stats_episode_scaled: Tensor,
-    age: Tensor,
+    consts: RenamedConsts, x: Tensor, episode_reward: Tensor, stats_episode_scaled: Tensor, age: Tensor,
     action: Tensor,
 ) -> RenamedNext:
     """One step: all that the step after it depends on."""
@@ -235,16 +224,9 @@ def renamed_advance(
     next_age = age + 1
     next_late = next_age >= 20
     return RenamedNext(
-        x=base.x,
-        done=base.done | next_late,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        late=next_late,
-        episode_reward=next_episode_reward,
-        stats_episode_scaled=next_stats_episode_scaled,
-        age=next_age,
-        reward=reward,
-        stats_scaled=stats_scaled,
+        x=base.x, done=base.done | next_late, terminated=base.terminated, truncated=base.truncated,
+        late=next_late, episode_reward=next_episode_reward, stats_episode_scaled=next_stats_episode_scaled,
+        age=next_age, reward=reward, stats_scaled=stats_scaled,
     )
 
 
@@ -269,6 +251,17 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
     """
 
     consts: RenamedConsts
+    _root_record = RenamedRoot
+    _root_keys = (
+        "x",
+        "done",
+        "terminated",
+        "truncated",
+        "late",
+        "episode_reward",
+        ("stats", "episode_scaled"),
+        "age",
+    )
 
     def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
         """`Point` with transforms.
@@ -306,19 +299,6 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
             ),
             done=Composite(done=flag, terminated=flag, truncated=flag, late=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> RenamedRoot:
-        keys = (
-            "x",
-            "done",
-            "terminated",
-            "truncated",
-            "late",
-            "episode_reward",
-            ("stats", "episode_scaled"),
-            "age",
-        )
-        return RenamedRoot(*[tensordict.get(key) for key in keys])
 
     def _fresh(self) -> RenamedRoot:
         return renamed_reset(
@@ -368,8 +348,7 @@ if TYPE_CHECKING:
         Literal["observation", "reward"], Float32[Tensor, "*batch 1"],
         Literal["x"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
-    ]):
-        """The `"next"` part of `PointData`."""
+    ]): """The `"next"` part of `PointData`."""
 
     class PointData(TypedTensorDict[
         Literal["reward"],
@@ -379,8 +358,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated"]
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["next"], PointNextData,
-    ]):
-        """The tensordicts of `Point`, with their keys."""
+    ]): """The tensordicts of `Point`, with their keys."""
 
     class PointSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -389,8 +367,7 @@ if TYPE_CHECKING:
         States[Literal["x"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ):
-        """The types of the specs and keys of `Point`."""
+    ): """The types of the specs and keys of `Point`."""
 
     class RenamedNextData(TypedTensorDict[
         Literal["episode_scaled", "scaled"],
@@ -400,8 +377,7 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "late"], Bool[Tensor, "*batch 1"],
         Literal["age"], Int64[Tensor, "*batch 1"],
         Literal["stats"], TensorDict,
-    ]):
-        """The `"next"` part of `RenamedData`."""
+    ]): """The `"next"` part of `RenamedData`."""
 
     class RenamedData(TypedTensorDict[
         Literal["episode_scaled", "reward", "scaled"],
@@ -417,8 +393,7 @@ if TYPE_CHECKING:
         Literal["age"] | tuple[Literal["next"], Literal["age"]], Int64[Tensor, "*batch 1"],
         Literal["stats"] | tuple[Literal["next"], Literal["stats"]], TensorDict,
         Literal["next"], RenamedNextData,
-    ]):
-        """The tensordicts of `Renamed`, with their keys."""
+    ]): """The tensordicts of `Renamed`, with their keys."""
 
     class RenamedSpecs(
         KeyTypes[Literal["action"], NestedKey, Literal["done"]],
@@ -439,8 +414,7 @@ if TYPE_CHECKING:
             Literal["stats"], Composite,
         ],
         Dones[Literal["done", "terminated", "truncated", "late"], Categorical],
-    ):
-        """The types of the specs and keys of `Renamed`."""
+    ): """The types of the specs and keys of `Renamed`."""
 
 else:
     PointNextData = PointData = RenamedNextData = RenamedData = TensorDict

@@ -61,10 +61,7 @@ def ring_advance(
     next_shake = 0.1 * draw_next_shake if params.noisy else torch.zeros_like(draw_next_shake)
     terminated = (consts.height[next_cell] > 2.5).any(dim=-1).unsqueeze(-1)
     return RingNext(
-        cell=next_cell,
-        shake=next_shake,
-        done=terminated.clone(),
-        terminated=terminated,
+        cell=next_cell, shake=next_shake, done=terminated.clone(), terminated=terminated,
         truncated=torch.zeros_like(terminated),
     )
 
@@ -104,11 +101,7 @@ class Ring(GeneratedEnv["RingData", "RingSpecs"]):
     # ...
 
     def __init__(
-        self,
-        *,
-        gain: float = 0.5,
-        noisy: bool = True,
-        batch_size: Sequence[int] = (),
+        self, *, gain: float = 0.5, noisy: bool = True, batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """Walkers on a ring of cells that push each other.

@@ -39,8 +39,7 @@ class Walk(GeneratedEnv["WalkData", "WalkSpecs"]):
     def _fresh(self) -> WalkRoot:
         return walk_reset(
             torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
             self._uniform((), torch.float32),
         )
 

@@ -80,11 +80,7 @@ def slope_advance(
     next_x = torch.clamp(rk4(partial(slope_slope, params, consts), x, params.dt, i), -10.0, 10.0)
     next_y = torch.clamp(euler(slope_still, y, params.dt), -10.0, 10.0)
     return SlopeNext(
-        x=next_x,
-        y=next_y,
-        i=next_i,
-        done=torch.zeros_like(done),
-        terminated=torch.zeros_like(done),
+        x=next_x, y=next_y, i=next_i, done=torch.zeros_like(done), terminated=torch.zeros_like(done),
         truncated=torch.zeros_like(done),
     )
 

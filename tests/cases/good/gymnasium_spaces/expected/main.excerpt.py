@@ -20,23 +20,22 @@ class Arcade(GeneratedGymEnv["ArcadeData", "ArcadeSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            {
-                "bits": Binary(shape=(2, 3), dtype=torch.int8),
-                "score": Categorical(5, shape=(), dtype=torch.int64),
-                "screen": Composite(
-                    left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8),
-                    right=Composite(
-                        deep=Bounded(low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32)
-                    ),
-                ),
-                "slots": Categorical(4, shape=(2, 2), dtype=torch.int64),
-                "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32),
-            }
-        )
         return EnvSpecs(
             action=Composite(action=MultiOneHot([3, 2], shape=(5,), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                {
+                    "bits": Binary(shape=(2, 3), dtype=torch.int8),
+                    "score": Categorical(5, shape=(), dtype=torch.int64),
+                    "screen": Composite(
+                        left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8),
+                        right=Composite(
+                            deep=Bounded(low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32)
+                        ),
+                    ),
+                    "slots": Categorical(4, shape=(2, 2), dtype=torch.int64),
+                    "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32),
+                }
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -52,23 +51,22 @@ class ArcadeIndexed(GeneratedGymEnv["ArcadeIndexedData", "ArcadeIndexedSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            {
-                "bits": Binary(shape=(2, 3), dtype=torch.int8),
-                "score": Categorical(5, shape=(), dtype=torch.int64),
-                "screen": Composite(
-                    left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8),
-                    right=Composite(
-                        deep=Bounded(low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32)
-                    ),
-                ),
-                "slots": Categorical(4, shape=(2, 2), dtype=torch.int64),
-                "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32),
-            }
-        )
         return EnvSpecs(
             action=Composite(action=MultiCategorical([3, 2], shape=(2,), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                {
+                    "bits": Binary(shape=(2, 3), dtype=torch.int8),
+                    "score": Categorical(5, shape=(), dtype=torch.int64),
+                    "screen": Composite(
+                        left=Bounded(low=0, high=9, shape=(4,), dtype=torch.uint8),
+                        right=Composite(
+                            deep=Bounded(low=-1.0, high=[math.inf, 1.0], shape=(2,), dtype=torch.float32)
+                        ),
+                    ),
+                    "slots": Categorical(4, shape=(2, 2), dtype=torch.int64),
+                    "names": MultiCategorical([4, 2], shape=(2,), dtype=torch.int32),
+                }
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -92,6 +90,14 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
     _gym_id = "Grid-v0"
     _gym_max_episode_steps = 9
     _gym_lifts = True
+    _root_record = GridRoot
+    _next_record = GridNext
+    _root_keys = (
+        ("only", "one"),
+        "done",
+        "terminated",
+        "truncated",
+    )
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's `Grid-v0`.
@@ -105,53 +111,14 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
-        observation = Composite(
-            only=Composite(one=Bounded(low=0, high=9223372036854775806, shape=(), dtype=torch.int64))
-        )
         return EnvSpecs(
             action=Composite(action=OneHot(3, shape=(2, 2, 3), dtype=torch.int64)),
-            observation=observation,
+            observation=Composite(
+                only=Composite(one=Bounded(low=0, high=9223372036854775806, shape=(), dtype=torch.int64))
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
-
-    def _read(self, tensordict: Entries) -> GridRoot:
-        keys = (("only", "one"), "done", "terminated", "truncated")
-        return GridRoot(*[tensordict.get(key) for key in keys])
-
-    def _fresh(self) -> GridRoot:
-        only_one = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return GridRoot(
-            only_one=only_one, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
-        )
-
-    def _advance(self, root: GridRoot, actions: tuple[Tensor, ...]) -> GridNext:
-        only_one, reward, terminated, truncated = self._gym_step(actions[0])
-        return GridNext(
-            only_one=only_one,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
-
-    def _gym_lift(
-        self,
-        firsts: GridRoot,
-        lengths: Sequence[int],
-        observation: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> GridNext:
-        return GridNext(
-            only_one=observation,
-            done=terminated | truncated,
-            terminated=terminated,
-            truncated=truncated,
-            reward=reward,
-        )
 
     def _root_entries(self, root: GridRoot) -> dict[str, Any]:
         return {
@@ -195,7 +162,6 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["screen"]]
         | tuple[Literal["next"], Literal["screen"], Literal["right"]], TensorDict,
         Literal["next"], ArcadeNextData,
-    ]):
-        """The tensordicts of `Arcade`, with their keys."""
+    ]): """The tensordicts of `Arcade`, with their keys."""
 
     # ...

@@ -26,12 +26,8 @@ def timed_advance(params: PointParams, x: Tensor, v: Tensor, time: Tensor, actio
     next_time = time + 1
     next_truncated = base.truncated | (next_time >= 20)
     return TimedNext(
-        x=base.x,
-        v=base.v,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        time=next_time,
+        x=base.x, v=base.v, done=base.done | next_truncated, terminated=base.terminated,
+        truncated=next_truncated, time=next_time,
     )
 
 

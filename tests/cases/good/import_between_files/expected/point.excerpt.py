@@ -14,10 +14,7 @@ def point_advance(params: PointParams, x: Tensor, v: Tensor, action: Tensor) -> 
     next_x = torch.clamp(x + next_v * params.dt, -10.0, 10.0)
     terminated = (torch.abs(next_x) > 9).unsqueeze(-1)
     return PointNext(
-        x=next_x,
-        v=next_v,
-        done=terminated.clone(),
-        terminated=terminated,
+        x=next_x, v=next_v, done=terminated.clone(), terminated=terminated,
         truncated=torch.zeros_like(terminated),
     )
 

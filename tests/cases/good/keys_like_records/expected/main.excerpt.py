@@ -38,10 +38,7 @@ def kept_advance(constants: PointConstants, x: Tensor, constants_2: Tensor, acti
     next_constants = constants_2 + 1
     next_truncated = base.truncated | (next_constants >= 20)
     return KeptNext(
-        x=base.x,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
+        x=base.x, done=base.done | next_truncated, terminated=base.terminated, truncated=next_truncated,
         constants=next_constants,
     )
 
@@ -84,12 +81,8 @@ def gym_advance(
     next_raw_reward = raw_reward + 1
     next_truncated = truncated | (next_raw_reward >= 20)
     return GymNext(
-        observation=next_observation,
-        done=done | next_truncated,
-        terminated=terminated,
-        truncated=next_truncated,
-        raw_reward=next_raw_reward,
-        raw_reward_=reward,
+        observation=next_observation, done=done | next_truncated, terminated=terminated,
+        truncated=next_truncated, raw_reward=next_raw_reward, raw_reward_=reward,
     )
 
 

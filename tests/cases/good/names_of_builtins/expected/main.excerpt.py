@@ -67,10 +67,7 @@ def dice_advance(params: DiceParams, roll: Tensor, std: Tensor, done: Tensor, dr
     next_roll = torch.maximum(roll, where)
     next_std = torch.clamp(std + params.sigmoid, 0.0, 10.0)
     return DiceNext(
-        roll=next_roll,
-        std=next_std,
-        done=torch.zeros_like(done),
-        terminated=torch.zeros_like(done),
+        roll=next_roll, std=next_std, done=torch.zeros_like(done), terminated=torch.zeros_like(done),
         truncated=torch.zeros_like(done),
     )
 

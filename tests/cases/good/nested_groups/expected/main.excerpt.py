@@ -12,13 +12,8 @@ def team_reset(not_done: Tensor, draw_x: Tensor) -> TeamRoot:
     x = -1 + 2 * draw_x
     agents_done = torch.zeros((*not_done.shape[:-1], 3, 1), dtype=torch.bool, device=not_done.device)
     return TeamRoot(
-        x=x,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
-        agents_done=agents_done,
-        agents_terminated=agents_done.clone(),
-        agents_truncated=agents_done.clone(),
+        x=x, done=not_done, terminated=not_done.clone(), truncated=not_done.clone(), agents_done=agents_done,
+        agents_terminated=agents_done.clone(), agents_truncated=agents_done.clone(),
     )
 
 
@@ -35,12 +30,8 @@ def team_advance(x: Tensor, agents_action: Tensor) -> TeamNext:
     terminated = agents_terminated.all(dim=-1).unsqueeze(-1)
     agents_terminated = agents_terminated.unsqueeze(-1)
     return TeamNext(
-        x=next_x,
-        done=terminated.clone(),
-        terminated=terminated,
-        truncated=torch.zeros_like(terminated),
-        agents_done=agents_terminated.clone(),
-        agents_terminated=agents_terminated,
+        x=next_x, done=terminated.clone(), terminated=terminated, truncated=torch.zeros_like(terminated),
+        agents_done=agents_terminated.clone(), agents_terminated=agents_terminated,
         agents_truncated=torch.zeros_like(agents_terminated),
     )
 
@@ -145,7 +136,6 @@ if TYPE_CHECKING:
         tuple[Literal["agents"], Literal["action"]], Int64[Tensor, "*batch 3"],
         Literal["agents"] | tuple[Literal["next"], Literal["agents"]], TensorDict,
         Literal["next"], TeamNextData,
-    ]):
-        """The tensordicts of `Team`, with their keys."""
+    ]): """The tensordicts of `Team`, with their keys."""
 
     # ...

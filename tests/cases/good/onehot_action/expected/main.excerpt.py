@@ -32,10 +32,7 @@ def walk_advance(
     next_x = torch.clamp(x + params.scale * by, -10.0, 10.0)
     next_last = kind
     return WalkNext(
-        x=next_x,
-        last=next_last,
-        done=torch.zeros_like(done),
-        terminated=torch.zeros_like(done),
+        x=next_x, last=next_last, done=torch.zeros_like(done), terminated=torch.zeros_like(done),
         truncated=torch.zeros_like(done),
     )
 

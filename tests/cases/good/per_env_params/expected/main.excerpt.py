@@ -40,13 +40,7 @@ def point_reset(
     # envs.Point.reset
     x = (-1 + 2 * draw_x) * dt
     return PointRoot(
-        x=x,
-        mass=mass,
-        slow=slow,
-        dt=dt,
-        gains=gains,
-        done=not_done,
-        terminated=not_done.clone(),
+        x=x, mass=mass, slow=slow, dt=dt, gains=gains, done=not_done, terminated=not_done.clone(),
         truncated=not_done.clone(),
     )
 
@@ -64,14 +58,8 @@ def point_advance(
     push = (gains * action).sum(dim=-1) / mass
     next_x = torch.clamp(x + dt * torch.where(slow, 0.1 * push, push), -10.0, 10.0)
     return PointNext(
-        x=next_x,
-        mass=mass,
-        slow=slow,
-        dt=dt,
-        gains=gains,
-        done=torch.zeros_like(done),
-        terminated=torch.zeros_like(done),
-        truncated=torch.zeros_like(done),
+        x=next_x, mass=mass, slow=slow, dt=dt, gains=gains, done=torch.zeros_like(done),
+        terminated=torch.zeros_like(done), truncated=torch.zeros_like(done),
     )
 
 
@@ -82,14 +70,8 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
     # ...
 
     def __init__(
-        self,
-        *,
-        spread: float = 0.5,
-        mass: ArrayLike | None = None,
-        slow: ArrayLike | None = None,
-        dt: ArrayLike = 0.1,
-        gains: ArrayLike = (0.5, 1.0),
-        batch_size: Sequence[int] = (),
+        self, *, spread: float = 0.5, mass: ArrayLike | None = None, slow: ArrayLike | None = None,
+        dt: ArrayLike = 0.1, gains: ArrayLike = (0.5, 1.0), batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """A point on a line, pushed left and right.
@@ -121,10 +103,8 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
 
     def _fresh(self) -> PointRoot:
         return point_reset(
-            self.params,
-            torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
-            self._uniform((), torch.float32),
-            self._uniform((), torch.float32),
+            self.params, torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
+            self._uniform((), torch.float32), self._uniform((), torch.float32),
             self._uniform((), torch.float32),
         )
 
@@ -143,15 +123,8 @@ def point_train_reset(
     # chains.PointTrain.transforms[0]
     step_count = torch.zeros_like(not_done, dtype=torch.int64)
     return PointTrainRoot(
-        x=base.x,
-        mass=base.mass,
-        slow=base.slow,
-        dt=base.dt,
-        gains=base.gains,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        step_count=step_count,
+        x=base.x, mass=base.mass, slow=base.slow, dt=base.dt, gains=base.gains, done=base.done,
+        terminated=base.terminated, truncated=base.truncated, step_count=step_count,
     )
 
 
@@ -162,14 +135,8 @@ class PointTrain(GeneratedEnv["PointTrainData", "PointTrainSpecs"]):
     # ...
 
     def __init__(
-        self,
-        *,
-        spread: float = 0.5,
-        mass: ArrayLike | None = None,
-        slow: ArrayLike | None = None,
-        dt: ArrayLike = 0.1,
-        gains: ArrayLike = (0.5, 1.0),
-        batch_size: Sequence[int] = (),
+        self, *, spread: float = 0.5, mass: ArrayLike | None = None, slow: ArrayLike | None = None,
+        dt: ArrayLike = 0.1, gains: ArrayLike = (0.5, 1.0), batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """`Point` with transforms.

@@ -64,10 +64,7 @@ class SlideProtocol(Protocol):
 
     @abstractmethod
     def step(
-        self,
-        state: SlideState,
-        push: Float32[Tensor, "rows 2"],
-        params: SlideEpisodeParams,
+        self, state: SlideState, push: Float32[Tensor, "rows 2"], params: SlideEpisodeParams,
         generator: torch.Generator,
     ) -> SlideStep:
         """One step in each row.
@@ -85,10 +82,7 @@ class SlideProtocol(Protocol):
 
 
 def slide_reset(
-    dynamics: VectorDynamics[SlideProtocol],
-    params: SlideParams,
-    consts: SlideConsts,
-    not_done: Tensor,
+    dynamics: VectorDynamics[SlideProtocol], params: SlideParams, consts: SlideConsts, not_done: Tensor,
     draw_mass: Tensor,
 ) -> SlideRoot:
     """A fresh episode in every row of the batch, by `mypackage.slide:Slide`.
@@ -116,14 +110,8 @@ class Slide(GeneratedPythonEnv["SlideData", "SlideSpecs"]):
     # ...
 
     def __init__(
-        self,
-        *,
-        dt: float = 0.1,
-        mass: ArrayLike | None = None,
-        gains: ArrayLike = (0.5, 1.0),
-        batch_size: Sequence[int] = (),
-        device: DEVICE_TYPING | None = None,
-        check_domains: bool = False,
+        self, *, dt: float = 0.1, mass: ArrayLike | None = None, gains: ArrayLike = (0.5, 1.0),
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None, check_domains: bool = False,
     ) -> None:
         """A block that is pushed along a plane.
 
@@ -204,10 +192,7 @@ class CraneTrain(GeneratedPythonEnv["CraneTrainData", "CraneTrainSpecs"]):
     # ...
 
     def __init__(
-        self,
-        *,
-        load: ArrayLike | None = None,
-        device: DEVICE_TYPING | None = None,
+        self, *, load: ArrayLike | None = None, device: DEVICE_TYPING | None = None,
         check_domains: bool = False,
     ) -> None:
         """`Crane` with transforms.

@@ -91,15 +91,9 @@ def fleet_reset(dynamics: VectorDynamics[FleetProtocol], not_done: Tensor) -> Fl
     robots_pos, robots_observation, robots_action_mask = dynamics.reset(not_done)
     robots_done = torch.zeros((*not_done.shape[:-1], 3, 1), dtype=torch.bool, device=not_done.device)
     return FleetRoot(
-        robots_pos=robots_pos,
-        robots_observation=robots_observation,
-        robots_action_mask=robots_action_mask,
-        done=not_done,
-        terminated=not_done.clone(),
-        truncated=not_done.clone(),
-        robots_done=robots_done,
-        robots_terminated=robots_done.clone(),
-        robots_truncated=robots_done.clone(),
+        robots_pos=robots_pos, robots_observation=robots_observation, robots_action_mask=robots_action_mask,
+        done=not_done, terminated=not_done.clone(), truncated=not_done.clone(), robots_done=robots_done,
+        robots_terminated=robots_done.clone(), robots_truncated=robots_done.clone(),
     )
 
 
@@ -127,16 +121,10 @@ def fleet_advance(
     robots_terminated = robots_terminated | terminated.unsqueeze(-1)
     robots_truncated = robots_truncated | truncated.unsqueeze(-1)
     return FleetNext(
-        robots_pos=next_robots_pos,
-        robots_observation=robots_observation,
-        robots_action_mask=robots_action_mask,
-        done=terminated | truncated,
-        terminated=terminated,
-        truncated=truncated,
-        robots_done=robots_terminated | robots_truncated,
-        robots_terminated=robots_terminated,
-        robots_truncated=robots_truncated,
-        robots_reward=robots_reward,
+        robots_pos=next_robots_pos, robots_observation=robots_observation,
+        robots_action_mask=robots_action_mask, done=terminated | truncated, terminated=terminated,
+        truncated=truncated, robots_done=robots_terminated | robots_truncated,
+        robots_terminated=robots_terminated, robots_truncated=robots_truncated, robots_reward=robots_reward,
     )
 
 
@@ -208,11 +196,7 @@ def arm_advance(dynamics: SimulatorDynamics[ArmProtocol], torque: Tensor) -> Arm
     """
     angle, image, reward, terminated, truncated = dynamics.step(torque)
     return ArmNext(
-        angle=angle,
-        image=image,
-        done=terminated | truncated,
-        terminated=terminated,
-        truncated=truncated,
+        angle=angle, image=image, done=terminated | truncated, terminated=terminated, truncated=truncated,
         reward=reward,
     )
 
@@ -227,12 +211,8 @@ def arm_train_reset(dynamics: SimulatorDynamics[ArmProtocol], not_done: Tensor) 
     # chains.ArmTrain.transforms[1]
     step_count = torch.zeros_like(not_done, dtype=torch.int64)
     return ArmTrainRoot(
-        raw_angle=base.angle,
-        image=base.image,
-        done=base.done,
-        terminated=base.terminated,
-        truncated=base.truncated,
-        step_count=step_count,
+        raw_angle=base.angle, image=base.image, done=base.done, terminated=base.terminated,
+        truncated=base.truncated, step_count=step_count,
     )
 
 
@@ -248,13 +228,8 @@ def arm_train_advance(
     next_step_count = step_count + 1
     next_truncated = base.truncated | (next_step_count >= 50)
     return ArmTrainNext(
-        raw_angle=base.angle,
-        image=base.image,
-        done=base.done | next_truncated,
-        terminated=base.terminated,
-        truncated=next_truncated,
-        step_count=next_step_count,
-        reward=base.reward,
+        raw_angle=base.angle, image=base.image, done=base.done | next_truncated, terminated=base.terminated,
+        truncated=next_truncated, step_count=next_step_count, reward=base.reward,
     )
 
 

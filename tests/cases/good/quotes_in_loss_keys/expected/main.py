@@ -72,11 +72,7 @@ class Plain(LossModule):
     gamma: float
 
     def __init__(
-        self,
-        value: nn.Module,
-        *,
-        gamma: float = 0.9,
-        reduction: Reduction | None = None,
+        self, value: nn.Module, *, gamma: float = 0.9, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
     ) -> None:
         """Keys are the data's own: \"\"\", \\ and {x} stay text.
@@ -147,8 +143,7 @@ if TYPE_CHECKING:
     class PlainOutput(TypedTensorDict[
         Never,
         Literal["loss"], Float[Tensor, "*batch"],
-    ]):
-        """What `Plain` returns."""
+    ]): """What `Plain` returns."""
 
 else:
     PlainOutput = TensorDict

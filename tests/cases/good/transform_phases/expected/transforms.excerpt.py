@@ -69,13 +69,8 @@ class Delta(GeneratedTransform[DeltaKeys]):
     # ...
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        null_key: str = "delta_{}",
-        peak_key: str = "peak_{}",
-        age_key: str = "age_{}",
-        gain: float = 2.0,
-        window: int | None = None,
+        self, in_keys: Sequence[NestedKey] | None = None, null_key: str = "delta_{}",
+        peak_key: str = "peak_{}", age_key: str = "age_{}", gain: float = 2.0, window: int | None = None,
         clipped: bool = False,
     ) -> None:
         """How much an observation has changed, with a running peak.

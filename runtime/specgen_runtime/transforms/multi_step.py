@@ -1,0 +1,178 @@
+"""`MultiStepTransform`: returns of several steps, for replay buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.transforms.keys import as_tuple, normal, normal_keys, sibling
+from specgen_runtime.transforms.replay import ReplayTransform
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["MultiStepTransform"]
+
+_TRAJECTORY = ("collector", "traj_ids")
+
+
+class MultiStepTransform(ReplayTransform):
+    r"""Replaces each transition by the one over `n_steps` steps, when data come into a replay buffer.
+
+    The reward becomes :math:`\sum_{k=0}^{m-1} \gamma^k r_{t+k}`, and everything else under ``"next"``, done flags
+    included, that of the last of these moments. There are fewer of them (`m`) where an episode ends, and where data do not
+    go on: where the trajectory's number (``("collector", "traj_ids")``) changes, or what comes in does not begin with
+    the entries that stood under ``"next"`` before. Time is the last batch dimension.
+
+    The last `n_steps` moments are held back until others follow, so that the result does not depend on the sizes
+    in which data come: `inv` gives those that are complete, or None if none is. `flush` gives what is held back.
+
+    Adds ``"steps_to_next_obs"`` (`m`), ``"gamma"`` (:math:`\gamma^m`), ``"nonterminal"`` (whether the moment itself
+    does not end its episode) and ``("next", "original_reward")``.
+
+    Args:
+        n_steps: how many steps; can be changed at any time.
+        gamma: the discount factor.
+        reward_keys: which rewards. None: ``["reward"]``.
+        done_key: which flag ends an episode. None: ``"done"``.
+        done_keys: TorchRL leaves these flags as they are; here they move with the other entries, so that what a
+            window ends in is what its flags say.
+        mask_key: says which moments are data; a window ends before others. None: ``"mask"``.
+
+    Raises:
+        ValueError: `n_steps` is not positive.
+        KeyError: at a call: a reward or the flag is missing.
+    """
+
+    def __init__(
+        self,
+        n_steps: int,
+        gamma: float,
+        *,
+        reward_keys: Sequence[NestedKey] | None = None,
+        done_key: NestedKey | None = None,
+        done_keys: Sequence[NestedKey] | None = None,
+        mask_key: NestedKey | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_steps = n_steps
+        self.gamma = gamma
+        self.reward_keys = normal_keys(["reward"] if reward_keys is None else reward_keys)
+        self.done_key = normal("done" if done_key is None else done_key)
+        self.done_keys = normal_keys(["done", "terminated", "truncated"] if done_keys is None else done_keys)
+        self.mask_key = normal("mask" if mask_key is None else mask_key)
+        self.__dict__["_buffer"] = None
+        self.__dict__["_breaks"] = None
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps a transition spans."""
+        steps: int = self.__dict__["_n_steps"]
+        return steps
+
+    @n_steps.setter
+    def n_steps(self, value: int) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"n_steps is a positive integer, got {value!r}")
+        self.__dict__["_n_steps"] = value
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        held: TensorDictBase | None = self.__dict__["_buffer"]
+        breaks = self._breaks_in(tensordict)
+        if held is not None:
+            joint = self.__dict__["_breaks"].clone()
+            joint[..., -1] |= _differs(held[..., -1], tensordict[..., 0])
+            tensordict, breaks = torch.cat([held, tensordict], -1), torch.cat([joint, breaks], -1)
+        self.__dict__["_buffer"] = tensordict[..., -self.n_steps :].copy()
+        self.__dict__["_breaks"] = breaks[..., -self.n_steps :]
+        if tensordict.shape[-1] <= self.n_steps:
+            return None  # what replay buffers take for nothing
+        return self._windows(tensordict, breaks)[..., : -self.n_steps]
+
+    def flush(self) -> TensorDictBase | None:
+        """The transitions that are held back, over as many steps as there are; none are held back afterwards."""
+        held, breaks = self.__dict__["_buffer"], self.__dict__["_breaks"]
+        self.__dict__["_buffer"] = self.__dict__["_breaks"] = None
+        return None if held is None else self._windows(held, breaks)
+
+    def _breaks_in(self, data: TensorDictBase) -> Tensor:
+        """Behind which moments something else follows, `[*batch, time]`."""
+        breaks = torch.zeros(data.batch_size, dtype=torch.bool, device=data.device)
+        numbers = data.get(_TRAJECTORY, None)
+        if numbers is not None:
+            breaks[..., :-1] = _per_moment(numbers[..., :-1] != numbers[..., 1:], data.ndim)
+        mask = data.get(self.mask_key, None)
+        if mask is not None:
+            breaks[..., :-1] |= ~_per_moment(mask, data.ndim)[..., 1:]
+        return breaks
+
+    def _windows(self, data: TensorDictBase, breaks: Tensor) -> TensorDictBase:
+        data = data.copy()
+        following = data.get("next").copy()
+        done = self._found(following, self.done_key)
+        flag = _per_moment(done, data.ndim)
+        time = data.ndim - 1
+        last = flag | breaks
+        last[..., -1] = True
+        inside = torch.ones_like(flag)  # the moment `k` behind this one is in its window
+        steps = torch.zeros(data.batch_size, dtype=torch.int64, device=flag.device)
+        totals = {key: torch.zeros_like(self._found(following, key)) for key in self.reward_keys}
+        for k in range(self.n_steps):
+            steps += inside
+            for key, total in totals.items():
+                later = _later(following.get(key), k, time)
+                part = _fit(inside, later)
+                totals[key] = total + torch.where(part, self.gamma**k * later, 0)
+            inside = inside & ~_later(last, k, time)
+        index = torch.arange(data.shape[-1], device=flag.device).expand(data.batch_size) + steps - 1
+        moved = following.exclude(*self.reward_keys).gather(-1, index)
+        for key, total in totals.items():
+            original = f"original_{leaf_name(key)}" if len(totals) > 1 else "original_reward"
+            moved.set(sibling(key, original), following.get(key))
+            moved.set(key, total)
+        terminal = (
+            flag if (mask := data.get(self.mask_key, None)) is None else flag | ~_per_moment(mask, data.ndim)
+        )
+        data.set("next", moved)
+        data.set("steps_to_next_obs", steps)
+        data.set("gamma", self.gamma**steps)
+        data.set("nonterminal", ~terminal)
+        return data
+
+    def _found(self, following: TensorDictBase, key: NestedKey) -> Tensor:
+        value: Tensor | None = following.get(key, None)
+        if value is None:
+            raise KeyError(f"MultiStepTransform reads {('next', *as_tuple(key))!r}, which is not in the data")
+        return value
+
+
+def _later(values: Tensor, steps: int, time: int) -> Tensor:
+    """The values `steps` moments later; the last one stands for those behind the end."""
+    index = torch.arange(values.shape[time], device=values.device) + steps
+    return values.index_select(time, index.clamp_max(values.shape[time] - 1))
+
+
+def _fit(mask: Tensor, values: Tensor) -> Tensor:
+    return mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim))
+
+
+def _per_moment(flags: Tensor, ndim: int) -> Tensor:
+    """Whether any of the flags of a moment is set, `[*batch, time]`."""
+    return flags.reshape(*flags.shape[:ndim], -1).any(-1)
+
+
+def _differs(before: TensorDictBase, after: TensorDictBase) -> Tensor:
+    """In which rows the entries that stood under ``"next"`` are not those of the moment after."""
+    following = before.get("next")
+    found = torch.zeros(before.batch_size, dtype=torch.bool, device=before.device)
+    for key, value in following.items(True, True):
+        root = after.get(key, None)
+        if isinstance(root, Tensor) and isinstance(value, Tensor) and root.shape == value.shape:
+            same = (root == value) | ((root != root) & (value != value))
+            found |= ~same.reshape(*before.batch_size, -1).all(-1)
+    return found
