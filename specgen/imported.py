@@ -41,12 +41,13 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "reset_steps": ("ResetStepsTransform",),
-    "arguments": ("as_float_tensor",),
+    "arguments": ("as_float_tensor", "as_ints"),
     "around": ("RepeatTransform", "SkipTransform"),
+    "reset_steps": ("ResetStepsTransform",),
+    "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
-    "keys": ("leaf_name", "rename_leaf", "sibling"),
-    "like": ("bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"),
+    "keys": ("leaf_name", "normal", "normal_keys", "rename_leaf", "sibling"),
+    "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
     "recursion": ("Recorded", "RecursionTransform"),
 }
 _RUNTIME_ENVS = (

@@ -71,6 +71,7 @@ TRANSFORM_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "close",
         "collector",
         "container",
+        "dropped_keys",
         "dump",
         "empty_cache",
         "enable_inv_on_reset",

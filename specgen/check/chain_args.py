@@ -15,6 +15,8 @@ from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping, Node, Scalar, Sequence
 
+_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+
 
 @dataclass
 class Arguments:
@@ -22,17 +24,17 @@ class Arguments:
 
     Attributes:
         params: the value of every parameter.
-        in_keys, out_keys, in_keys_inv: keys chosen by the user.
-        names: chosen names of outputs, by their keyword.
+        lists: keys chosen by the user, by the argument that lists them: `in_keys`, `out_keys`, `in_keys_inv`, …
+        names: chosen names of outputs and roles, by their keyword.
+        places: chosen keys, by their keyword.
         span: where an argument stands; the transform itself when it is not given.
     """
 
     span: Callable[..., Span]
     params: dict[str, Any] = field(default_factory=dict)
-    in_keys: list[Key] | None = None
-    out_keys: list[Key] | None = None
-    in_keys_inv: list[Key] | None = None
+    lists: dict[str, list[Key]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Key] = field(default_factory=dict)
 
 
 def read_arguments(
@@ -55,11 +57,17 @@ def read_arguments(
     given: dict[str, Node] = (
         {key.text: value for key, value in node.entries} if isinstance(node, Mapping) else {}
     )
-    keywords = {o.keyword for o in transform.outputs if o.keyword is not None}
-    lists = ["in_keys", "out_keys"] if any(not role.structural for role in transform.forward) else []
-    lists += ["in_keys_inv"] if transform.backward else []
+    keywords = {o.keyword for o in transform.outputs if o.keyword is not None and o.each is not None}
+    keywords |= {r.keyword for r in transform.roles if r.keyword is not None and r.form == "key" and r.beside}
+    places = {o.keyword for o in transform.outputs if o.keyword is not None and o.each is None}
+    places |= {
+        r.keyword for r in transform.roles if r.keyword is not None and r.form == "key" and not r.beside
+    }
+    lists = [name for name in transform.signature if name in _LISTS]
+    lists += [role.keyword for role in transform.roles if role.form == "each" and role.keyword is not None]
+    lists += ["in_keys_inv" if role.inverse else "in_keys" for role in transform.roles if role.varargs]
     params = {param.name: param for param in transform.params}
-    known = [*params, *keywords, *lists]
+    known = [*params, *keywords, *places, *lists]
     for name, value in given.items():
         if name not in known:
             mine.add(
@@ -70,7 +78,9 @@ def read_arguments(
                 )
             )
         elif name in lists:
-            setattr(arguments, name, _keys(value, name, mine))
+            arguments.lists[name] = _keys(value, name, mine)
+        elif name in places:
+            arguments.places[name] = _place(value, name, mine)
         elif name in keywords:
             arguments.names[name] = _name(value, name, mine)
     for param in transform.params:
@@ -112,6 +122,18 @@ def _keys(node: Node, name: str, sink: Sink) -> list[Key]:
         else:
             keys.append(key)
     return keys
+
+
+def _place(node: Node, name: str, sink: Sink) -> Key:
+    if not isinstance(node, Scalar):
+        sink.add(rules.WRONG_TYPE.at(node.span, f"`{name}` should be a key: a name, or names joined by dots"))
+        return ()
+    key = tuple(node.text.split("."))
+    for part in key:
+        if reason := key_refusal(part, foreign=True):
+            sink.add(rules.NAME_REFUSED.at(node.span, f"`{shortened(part)}` can't be a key: {reason}"))
+            break
+    return key
 
 
 def _name(node: Node, name: str, sink: Sink) -> str:

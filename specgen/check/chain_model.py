@@ -20,12 +20,14 @@ class Row:
         outputs: the outputs, with the entries as they leave it.
         bound: the statements of each phase, typed for these entries.
         symbols: what each phase is given, by its path below the row: `step.in.next.reward`.
+        sizes: what the named sizes of its patterns are for these entries.
     """
 
     inputs: Mapping[str, Entry]
     outputs: Mapping[str, Entry]
     bound: Mapping[Phase, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
     symbols: Mapping[str, Symbol] = field(default_factory=dict, compare=False)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self, name: str) -> Entry | None:
         """The entry behind a name of the transform."""
@@ -42,6 +44,7 @@ class Instance:
         params: the value of every parameter; ``None`` where an optional one is not given.
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
+        dropped: the keys that nobody sees behind it, as the language writes them.
     """
 
     path: str
@@ -50,6 +53,7 @@ class Instance:
     params: Mapping[str, Any]
     rows: tuple[Row, ...]
     inverse_rows: tuple[Row, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def derives_done(self) -> bool:

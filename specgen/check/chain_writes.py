@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from specgen.check.chain_model import Instance
 from specgen.check.model import CheckedEnv, Entry, Role, dotted
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.transform_model import CheckedTransform, Output
@@ -11,44 +12,83 @@ from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import SpecType, Type
 from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.sizes import Dim, Rest, replaced
 from specgen.expr.symbols import Key
 from specgen.program.program import DONE_FLAGS
 
+PRIVATE = "_carry"
+"""The group of what a transform shows to nobody, and of what a later one shows another value of."""
+
 
 def written_entry(
-    transform: CheckedTransform, output: Output, entry: Entry, key: Key, written: Mapping[str, Entry]
+    transform: CheckedTransform,
+    output: Output,
+    entry: Entry | None,
+    row: Mapping[str, Entry],
+    key: Key,
+    sizes: Mapping[str, int],
 ) -> Entry:
-    """The entry that an output of a transform writes.
+    """The entry that an output of a transform writes; what nothing declares is as its role until it is typed.
 
     Args:
         transform: whose output it is.
         output: the output.
-        entry: what its role stands for.
+        entry: what its role stands for, if it has one.
+        row: what each role stands for.
         key: the key that it is written under.
-        written: the outputs above it.
+        sizes: what the names of sizes are for the repetition.
     """
-    source = entry if output.like in (None, output.each) else written.get(output.like or "", entry)
-    dtype = output.dtype or source.spec.dtype
-    type_ = Type(dtype, entry.type.dims, col=entry.type.col)
+    source = row.get(output.like or "", entry) if output.like != output.each else entry
+    dtype = output.dtype or ("float32" if source is None else source.spec.dtype)
+    shape = () if source is None else source.type.shape
+    if output.dims is not None:
+        rest = shape if entry is None else entry.type.shape
+        shape = tuple(
+            size
+            for dim in output.dims
+            for size in (rest if isinstance(dim, Rest) else (sizes_of(dim, sizes),))
+        )
+    role = _role(transform, output, entry, key)
+    own = output.dims is not None and not any(isinstance(dim, Rest) for dim in output.dims)
+    column = role == "reward" or (source is not None and source.type.col and not own)
     low, high = output.interval or (float("-inf"), float("inf"))
     if dtype in INT_RANGES:
         low, high = max(low, INT_RANGES[dtype][0]), min(high, INT_RANGES[dtype][1])
     bounded = output.interval is not None and (low, high) != (float("-inf"), float("inf"))
-    shape = entry.type.dims or ()
     # what an expression does to bounds is not followed: the result is known by dtype and shape alone
     spec = (
         SpecType("bounded", dtype, shape, low=low, high=high)
         if bounded
         else SpecType("unbounded", dtype, shape)
     )
-    return Entry(key, _role(transform, output, entry, key), spec, type_, output.doc)
+    return Entry(key, role, spec, Type(dtype, shape, col=column), output.doc)
 
 
-def _role(transform: CheckedTransform, output: Output, entry: Entry, key: Key) -> Role:
+def hidden_entry(instance: Instance, output: Output, entry: Entry | None) -> Entry:
+    """The entry of an output that nobody sees, below `_carry`."""
+    prefix, last = ((), "") if entry is None else (entry.key[:-1], f"_{entry.key[-1]}")
+    key = (*prefix, PRIVATE, f"t{instance.position}", f"{output.name}{last}")
+    followed = {} if entry is None else {output.each or "": entry}
+    return written_entry(instance.transform, output, entry, followed, key, {})
+
+
+def sizes_of(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """A size of a pattern as the number that it is for a key."""
+    if isinstance(dim, int):
+        return dim
+    found = replaced(dim, sizes)
+    assert isinstance(found, int), dim
+    return found
+
+
+def _role(transform: CheckedTransform, output: Output, entry: Entry | None, key: Key) -> Role:
     if output.flag:
         return "done"
+    if output.reward:
+        return "reward"
     # a mapped reward is a reward, under whatever key; anything else beside its input is observed
-    if key == entry.key or (transform.map and entry.role == "reward"):
+    mapped = output.name in transform.mapped
+    if entry is not None and (key == entry.key or (mapped and entry.role == "reward")):
         return entry.role
     return "observation"
 
@@ -87,36 +127,40 @@ class WrittenKeys:
     def note_output(
         self,
         made: Entry,
-        entry: Entry,
+        read: Iterable[Entry],
         output: Output,
         transform: CheckedTransform,
         span: Span,
         beside: Iterable[Entry],
+        going: Collection[str],
     ) -> None:
         """Note that an output is written under its key; what stands against it is reported at `span`.
 
         Args:
             made: the output.
-            entry: what its role stands for.
+            read: what the roles of its repetition stand for.
             output: its declaration.
             transform: whose it is.
             span: where its key was chosen.
             beside: what the transform writes for the same entry above it.
+            going: the keys that the transform drops.
         """
+        replaced = next((entry for entry in read if entry.key == made.key), None)
+        flag = next((entry for entry in read if entry.role == "done"), None)
         if any(other.key == made.key for other in beside):
             self._report_collision(made, output, transform, span)
         elif output.flag:
             self._note_flag(made, output, transform, span)
-        elif transform.map and entry.role == "done":
+        elif flag is not None and (output.name in transform.mapped or replaced is flag):
             self._sink.add(
                 rules.FLAG_PLACE.at(
                     span,
-                    f"`{transform.name}` maps the done flag `{entry.dotted}`, which later transforms may raise",
+                    f"`{transform.name}` maps the done flag `{flag.dotted}`, which later transforms may raise",
                     help="declare an output `terminated` or `truncated` to raise one, "
                     "or compute what follows from it under `step` and `reset`",
                 )
             )
-        elif made.dotted in self._writers and not (transform.map and made.key == entry.key):
+        elif made.dotted in self._writers and replaced is None and made.dotted not in going:
             self._report_collision(made, output, transform, span)
         elif made.dotted not in self._writers:
             self._note_new_key(made, span)
@@ -189,6 +233,10 @@ class WrittenKeys:
                 )
             )
             return
+        self.check_group(made, span)
+
+    def check_group(self, made: Entry, span: Span) -> None:
+        """Report what has no dimension for the agents of the group that it stands under."""
         group = next((group for group in self._env.groups if group.name == made.key[0]), None)
         dims = made.type.dims or ()
         if group is not None and dims[:1] != (group.size,):

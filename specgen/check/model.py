@@ -110,7 +110,7 @@ def reward_entry(key: Key, dims: tuple[int, ...] = ()) -> Entry:
     return Entry(key, "reward", spec, spec.type(col=True))
 
 
-ParamKind = Literal["float", "float64", "int", "bool", "tensor", "enum"]
+ParamKind = Literal["float", "float64", "int", "bool", "tensor", "enum", "ints", "int_or_ints"]
 
 PARAM_DTYPES: dict[ParamKind, str] = {
     "float": "float32",
@@ -119,6 +119,9 @@ PARAM_DTYPES: dict[ParamKind, str] = {
     "float64": "float64",
 }
 """The dtype that a number of a parameter has in expressions; a plain float is weak, `float64` is not."""
+
+
+_DTYPES: Final[Mapping[str, str]] = {**PARAM_DTYPES, "enum": "str", "ints": "ints", "int_or_ints": "ints"}
 
 
 class _Missing(Enum):
@@ -135,13 +138,15 @@ class Parameter:
 
     Attributes:
         name: the keyword.
-        kind: a number of Python, a truth value, one of some words, or a tensor (made from numbers, lists or tensors).
+        kind: a number of Python, a truth value, one of some words, a tensor (made from numbers, lists or tensors),
+            or whole numbers in a tuple.
         default: its value when none is passed; `REQUIRED` when there is none.
         doc: one line, with the unit.
         range: what must hold of a value, as pairs of a comparison and a bound.
         interval: its values in expressions.
         choices: the words of an `enum`.
         optional: whether it may be ``None`` (then `given(name)` is false).
+        static: whether it may shape types and decide which outputs there are.
         entry: the state key that keeps it, if it differs between environments.
         draw: what fills that key at reset when the constructor gives no value.
         span: where it is declared.
@@ -155,6 +160,7 @@ class Parameter:
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
     optional: bool = False
+    static: bool = False
     entry: Entry | None = None
     draw: Statement | None = None
     span: Span | None = None
@@ -171,7 +177,7 @@ class Parameter:
             return self.entry.type
         if self.kind == "tensor":
             return Type("float", ANY_DIMS, "const")
-        return Type("str" if self.kind == "enum" else PARAM_DTYPES[self.kind], (), "ctor")
+        return Type(_DTYPES.get(self.kind, ""), (), "ctor")
 
     def symbol(self, path: str) -> Symbol:
         """The value that the constructor of the declaration at `path` is given."""

@@ -24,6 +24,9 @@ from specgen.source import Node, Scalar, Sequence
 
 _TENSOR: Final = "float[...]"
 _ENUM: Final = "enum(a, b)"
+_INTS: Final = "list[int]"
+_INT_OR_INTS: Final = "int | list[int]"
+_LISTS: Final[Mapping[str, ParamKind]] = {_INTS: "ints", "int|list[int]": "int_or_ints"}
 _WORDS = re.compile(r"enum\(\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)\Z")
 
 
@@ -64,8 +67,8 @@ OF_TRANSFORMS = ParamRules(
     "a transform",
     TRANSFORM_ATTRIBUTES,
     "every transform has it",
-    ("float", "int", "bool", _TENSOR),
-    {"per_env": None, "draw": None, "static": None},
+    ("float", "int", "bool", _TENSOR, _ENUM, _INTS, _INT_OR_INTS),
+    {"per_env": None, "draw": None},
     required=True,
 )
 OF_LOSSES = ParamRules(
@@ -127,6 +130,8 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         default = float(default)
     missing = allowed.required and default is None and not param.optional
     interval = ANYTHING if kind == "enum" else param_interval(param, kind)
+    if kind in _LISTS.values() and default is not None:
+        default = tuple(default) if isinstance(default, list) else default
     if not allowed.finite and interval == Interval(-math.inf, math.inf):
         interval = full("float32")  # infinity and NaN may be given, too
     return Parameter(
@@ -138,6 +143,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         interval,
         _words(param),
         param.optional,
+        static=param.static,
         span=span,
     )
 
@@ -161,6 +167,8 @@ def _kind(
         return kind
     if kind.replace(" ", "") == _TENSOR and _TENSOR in allowed.types:
         return "tensor"
+    if (listed := _LISTS.get(kind.replace(" ", ""))) is not None and _INTS in allowed.types:
+        return _static_list(file, here, param, listed, sink)
     if kind.startswith("enum") and _ENUM in allowed.types:
         if _words(param):
             return "enum"
@@ -175,6 +183,21 @@ def _kind(
         help or suggestion(kind, allowed.types) or f"the types of parameters are {', '.join(allowed.types)}"
     )
     sink.add(rules.WRONG_TYPE.at(file.span(*here, "type"), message, help=help))
+    return None
+
+
+def _static_list(
+    file: SchemaFile, here: tuple[str, ...], param: Param, kind: ParamKind, sink: Sink
+) -> ParamKind | None:
+    """The kind of a parameter that is a list: it shapes types, so it has to be static."""
+    if param.static:
+        return kind
+    sink.add(
+        rules.MISSING_FIELD.at(
+            file.span(*here, "type"),
+            f"`{here[-1]}` is a list, which is known when the transform is made: say `static: true`",
+        )
+    )
     return None
 
 
@@ -205,6 +228,8 @@ def _default_fits(
 ) -> bool:
     """Whether the default is there, of the type, and some value is in the range; other defaults are reported."""
     name, default, place = here[-1], param.default, file.span(*here, "default")
+    if kind == "enum" and default is None and (allowed.required or param.optional):
+        return True
     if kind == "enum":
         words = _words(param)
         if default not in words:
@@ -214,12 +239,16 @@ def _default_fits(
         return default in words
     if default is None:
         if allowed.required or param.optional:
-            return kind == "tensor" or not empty_range(file, here, param, PARAM_DTYPES[kind], sink)
+            return kind == "tensor" or not empty_range(
+                file, here, param, PARAM_DTYPES.get(kind, "int64"), sink
+            )
         message = f"parameter `{name}` needs a default"
         help = "write `default:` and a number or a truth value"
         help += ", or `draw:` and an expression" if "draw" not in allowed.later else ""
         sink.add(rules.MISSING_FIELD.at(file.key_span(*here), message, help=help))
         return False
+    if kind in _LISTS.values() and (kind == "ints" or isinstance(default, list)):
+        return _list_fits(file, here, param, sink)
     if isinstance(default, (list, dict)):
         message = (
             f"the default of `{name}` should be a number or a truth value, got {describe(None, default)}"
@@ -239,11 +268,29 @@ def _default_fits(
     return True
 
 
+def _list_fits(file: SchemaFile, here: tuple[str, ...], param: Param, sink: Sink) -> bool:
+    """Whether the default is a list of whole numbers in the range; reported otherwise."""
+    default, place = param.default, file.span(*here, "default")
+    numbers = default if isinstance(default, list) else [default]
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in numbers)
+    if not isinstance(default, list) or not whole:
+        message = (
+            f"the default of `{here[-1]}` should be a list of whole numbers, got {describe(None, default)}"
+        )
+        sink.add(rules.WRONG_TYPE.at(place, message))
+        return False
+    for number in numbers:
+        check_range(here[-1], param, number, place, sink)
+    return True
+
+
 def _fits(kind: ParamKind, default: object, allowed: ParamRules) -> bool:
     if isinstance(default, bool):
         return kind == "bool"
     if kind in ("int", "bool"):
         return kind == "int" and isinstance(default, int) and holds("int64", default)
+    if kind == "int_or_ints":
+        return isinstance(default, int) and holds("int64", default)
     return isinstance(default, (int, float)) and (not allowed.finite or math.isfinite(default))
 
 
@@ -266,9 +313,21 @@ def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Si
 def check_argument(param: Parameter, node: Node, owner: str, sink: Sink) -> Any:
     """The value that is given for a parameter of `owner`; what is wrong with it is reported."""
     value = to_data(node)
-    numbers = list(flatten_value(value))
     what = f"`{param.name}` of `{owner}`"
-    listed = isinstance(value, list) and param.kind != "tensor"
+    if value is None and param.optional:
+        return None
+    if param.kind == "enum":
+        if value not in param.choices:
+            message = f"{what} is one of {', '.join(param.choices)}, got {describe(node, value)}"
+            sink.add(
+                rules.PARAM_OUT_OF_RANGE.at(node.span, message, help=suggestion(str(value), param.choices))
+            )
+        return value
+    numbers = list(flatten_value(value))
+    listed = isinstance(value, list) and param.kind not in ("tensor", *_LISTS.values())
+    listed = listed or (param.kind == "ints" and not isinstance(value, list))
+    if param.kind == "ints" and value == []:
+        return ()
     if listed or not numbers or any(not _is_number(number, param) for number in numbers):
         text = _text_in(node)
         if text is not None:
@@ -282,10 +341,12 @@ def check_argument(param: Parameter, node: Node, owner: str, sink: Sink) -> Any:
             message = f"{what} must be {sign} {bound:g}, got {wrong[0]}"
             sink.add(rules.PARAM_OUT_OF_RANGE.at(node.span, message))
             break
-    return value
+    return tuple(value) if isinstance(value, list) and param.kind in _LISTS.values() else value
 
 
 _WANTED = {
+    "ints": "a list of whole numbers",
+    "int_or_ints": "a whole number or a list of them",
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
@@ -293,11 +354,14 @@ _WANTED = {
 }
 
 
+_WHOLE = ("int", *_LISTS.values())
+
+
 def _is_number(value: object, param: Parameter) -> bool:
     """Whether one value, or one element of a tensor, is of the type of a parameter."""
     if isinstance(value, bool) or param.kind == "bool":
         return isinstance(value, bool) and param.kind == "bool"
-    return isinstance(value, int) or (isinstance(value, float) and param.kind != "int")
+    return isinstance(value, int) or (isinstance(value, float) and param.kind not in _WHOLE)
 
 
 def _text_in(node: Node) -> Scalar | None:

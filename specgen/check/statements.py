@@ -13,6 +13,7 @@ from specgen.diagnostics import Sink, Span, as_question, did_you_mean
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import (
     Binding,
     Expr,
@@ -39,19 +40,23 @@ from specgen.source import Scalar
 class Target:
     """A declared key that a section may assign; a shape of ``None`` is taken from the expression.
 
+    Without a spec it is of the type that its expression has.
+
     Attributes:
         help: what to say where a shape does not fit.
         key: its place in the tensordict.
         time: before the step or after it.
         col: whether it is stored with a trailing 1.
+        settled: whether nothing declares its type, and an earlier section has settled it.
     """
 
     name: str
-    spec: SpecType
+    spec: SpecType | None
     help: str = ""
     key: Key | None = None
     time: Time | None = None
     col: bool = False
+    settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ class SectionResult:
         """Each statement with the dtype of the key that it assigns; "" for a local value."""
         for statement in self.statements:
             target = self.targets.get(statement.target)
-            yield statement, "" if target is None else target.spec.dtype
+            yield statement, "" if target is None or target.spec is None else target.spec.dtype
 
 
 def check_section(
@@ -167,10 +172,18 @@ def check_section(
             broken.add(name)
             continue
         type_, interval = typed.type, typed.interval
-        if (target := targets.get(name)) is not None:
+        target = targets.get(name)
+        if target is not None and target.spec is None:
+            type_ = replace(type_, level="batch")
+        elif target is not None and target.spec is not None:
             mine = Sink()
             fits = check_assignable(typed, target.spec, value, mine, name=name)
-            sink.extend(replace(item, help=item.help or target.help or None) for item in mine.items)
+            if target.settled and not fits:
+                bare = name.removeprefix("next.")
+                message = f"`{bare}` is {target.spec} after a reset and {typed.type} after a step"
+                sink.add(language_rules.TYPE_CHANGES.at(value.span, message))
+            else:
+                sink.extend(replace(item, help=item.help or target.help or None) for item in mine.items)
             if not fits:
                 broken.add(name)
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
@@ -15,12 +15,12 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SpecType, Symbol, Type, full, infer, parse
-from specgen.expr.sizes import ANY_DIMS
+from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Binary, Call, Name, names_read_or_called
 from specgen.schema.load import SchemaFile
-from specgen.schema.transform import Around as DeclaredAround
 from specgen.schema.transform import Transform
+from specgen.schema.transform_around import Around as DeclaredAround
 from specgen.source import Scalar
 
 _KINDS = ("repeat", "skip", "reset_steps")
@@ -228,7 +228,7 @@ class AroundChecker:
             self.sink.add(
                 schema_rules.WRONG_TYPE.at(span, f"`{field}` is {what} for each row, this is {type_}")
             )
-        elif type_.dims not in ((), ANY_DIMS):
+        elif type_.dims and not any(isinstance(dim, Rest) for dim in type_.dims):
             self.sink.add(
                 schema_rules.WRONG_TYPE.at(
                     span,
@@ -343,6 +343,15 @@ class AroundChecker:
 
 
 _NEXT_OF_SKIP = "whether a row steps is decided before the step: read the bare name"
+
+
+def following_their_roles(transform: Transform, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The outputs; what is collected, and has no type of its own, has that of its role."""
+    collected = {} if transform.around is None else transform.around.collect
+    return tuple(
+        replace(output, like=output.each) if output.name in collected and not output.declared else output
+        for output in outputs
+    )
 
 
 def recalled_by_around(around: Around | None, names: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
-from specgen.schema.transform import Around, Transform
+from specgen.schema.transform import Transform
+from specgen.schema.transform_around import Around
 
 
 def check_around_flow(

@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.statements import SectionResult
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_model import Output, Phase, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Expr
-from specgen.expr.tree import Binary, Call, Name, Unary, children, free_names
+from specgen.expr.tree import Call, Name, children
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 
 _LIKE = ("zeros_like", "ones_like", "full_like")
-_MONOTONE = (
-    "cast",
-    "float32",
-    "float64",
-    "clip",
-    "tanh",
-    "exp",
-    "log",
-    "sqrt",
-    "atan",
-    "floor",
-    "ceil",
-    "round",
-)
 
 
 def value_reads(expr: Expr) -> frozenset[str]:
@@ -41,55 +28,17 @@ def value_reads(expr: Expr) -> frozenset[str]:
     return frozenset(name for child in below for name in value_reads(child))
 
 
-def monotone_in(expr: Expr, name: str) -> bool:
-    """Whether `expr` rises or falls with each element of `name` and changes no dimension.
-
-    True only for what is seen at once: `name` occurs once on every path, below arithmetic with what does not
-    contain it and below functions that rise.
-    """
-    if isinstance(expr, Name):
-        return expr.path == name
-    if isinstance(expr, Unary):
-        return monotone_in(expr.operand, name)
-    if isinstance(expr, Binary):
-        left, right = name in free_names(expr.left), name in free_names(expr.right)
-        if left and right:
-            return False
-        if expr.op in ("+", "-", "*"):
-            return monotone_in(expr.left if left else expr.right, name)
-        return expr.op == "/" and left and monotone_in(expr.left, name)
-    if isinstance(expr, Call) and expr.args:
-        if expr.function.path == "where" and len(expr.args) == 3:
-            condition, *branches = expr.args
-            return name not in free_names(condition) and all(monotone_in(branch, name) for branch in branches)
-        others = (*expr.args[1:], *(keyword.value for keyword in expr.keywords))
-        return (
-            expr.function.path in _MONOTONE
-            and not any(name in free_names(other) for other in others)
-            and monotone_in(expr.args[0], name)
-        )
-    return False
-
-
 def check_flow(
     file: SchemaFile,
     path: tuple[str, ...],
     roles: Iterable[Role],
     outputs: Iterable[Output],
-    sections: Mapping[str, SectionResult],
+    sections: Mapping[Phase, SectionResult],
     sink: Sink,
 ) -> None:
     """Report outputs that are not computed when they must be, and values that nobody has."""
     assigned = {phase: _written(file, (*path, phase)) for phase in sections}
     outputs = list(outputs)
-    for output in [o for o in outputs if o.name in assigned["map"]][1:]:
-        sink.add(
-            rules.NOT_AVAILABLE.at(
-                file.key_span(*path, "map", output.name),
-                "a second output of `map` is not available yet",
-                help="declare two transforms and put both into the chain",
-            )
-        )
     for output in outputs:
         if output.inverse:
             continue
@@ -100,6 +49,8 @@ def check_flow(
             _report(
                 file, path, output, sink, "is assigned by `map` and by `reset` or `step`", "keep one of them"
             )
+        elif output.policy:
+            _report_policy(file, path, output, stepped, fresh, sink)
         elif not mapped and not stepped:
             _report(
                 file,
@@ -122,7 +73,6 @@ def check_flow(
                     help=f"add `{role.name}: …` under `inverse`",
                 )
             )
-    _one_kind(file, path, assigned, sink)
     _flags_only_rise(outputs, sections["step"], sink)
     _nothing_unknown(outputs, sections, sink)
 
@@ -139,16 +89,17 @@ def _written(file: SchemaFile, path: tuple[str, ...]) -> set[str]:
     return {f"next.{name}" for name in names} if phase == "step" else names
 
 
-def _one_kind(file: SchemaFile, path: tuple[str, ...], assigned: Mapping[str, set[str]], sink: Sink) -> None:
-    """A transform either maps one output or steps; mixtures are for two transforms."""
-    if assigned["map"] and (assigned["step"] or assigned["reset"]):
-        sink.add(
-            rules.NOT_AVAILABLE.at(
-                file.key_span(*path, "map"),
-                "`map` beside `step` or `reset` in one transform is not available yet",
-                help="declare two transforms and put both into the chain",
-            )
-        )
+def _report_policy(
+    file: SchemaFile, path: tuple[str, ...], output: Output, stepped: bool, fresh: bool, sink: Sink
+) -> None:
+    """Report a state of the policy that a step assigns, or that nothing resets."""
+    if stepped:
+        span = file.key_span(*path, "step", f"next.{output.name}")
+        sink.add(language_rules.POLICY_STATE.at(span, f"the policy writes `{output.name}`, a step does not"))
+    elif not fresh:
+        span = file.key_span(*path, "out", output.name)
+        help = f"add `{output.name}: …` to `reset`"
+        sink.add(language_rules.POLICY_STATE.at(span, f"nothing resets `{output.name}`", help=help))
 
 
 def _report(
@@ -181,7 +132,7 @@ def _flags_only_rise(outputs: Iterable[Output], step: SectionResult, sink: Sink)
             )
 
 
-def _nothing_unknown(outputs: Iterable[Output], sections: Mapping[str, SectionResult], sink: Sink) -> None:
+def _nothing_unknown(outputs: Iterable[Output], sections: Mapping[Phase, SectionResult], sink: Sink) -> None:
     """A step may read outputs before the step only where they are carried; a reset has no value before it."""
     plain = {output.name for output in outputs if not output.carry}
     every = {output.name for output in outputs}

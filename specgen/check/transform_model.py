@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from specgen.check.conditions import Condition
 from specgen.check.model import Parameter, Statement
-from specgen.expr import Symbol
-from specgen.expr.sizes import ANY_DIMS, Dims
+from specgen.expr import Interval, SpecType, Symbol, Type
+from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
 Phase = Literal[
     "reset", "step", "map", "inverse", "until", "fold", "collect", "action", "skip", "reset_steps"
@@ -18,6 +19,14 @@ PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
 
 AROUND_PHASES: tuple[Phase, ...] = ("until", "fold", "collect", "action", "skip", "reset_steps")
 """The parts of `around`: each is a section of its own."""
+
+_ANYTHING = SpecType("pattern", "any", ANY_DIMS)
+
+RoleForm = Literal["each", "key", "all", "flag"]
+
+Image = Literal["same", "structural", "monotone", "interval"]
+"""How the values of an output follow from those of what it is computed of: they are the same, some of the same
+elements, those of a function that rises or falls in each, or whatever its interval says."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,14 @@ class Role:
         dtypes: the dtypes that the pattern admits.
         dims: its feature dimensions; `...` for those that nobody knows.
         inverse: whether it is what the environment is given.
+        form: whether it is one key after another, one key, several together, or a done flag.
+        paired: the role that it goes along with.
+        beside: the role beside whose key its own stands.
+        keyword: the constructor keyword of its keys; none for `in_keys`, and for what users don't choose.
+        but: the role whose keys it leaves out.
+        varargs: whether users pass its keys one after another.
+        optional: whether the transform can do without its key.
+        spec: its pattern as a whole.
     """
 
     name: str
@@ -41,55 +58,103 @@ class Role:
     dims: Dims = ANY_DIMS
     inverse: bool = False
     doc: str = ""
+    form: RoleForm = "each"
+    paired: str | None = None
+    beside: str | None = None
+    keyword: str | None = None
+    but: str | None = None
+    varargs: bool = False
+    optional: bool = False
+    spec: SpecType = _ANYTHING
+
+    @property
+    def shaped_as(self) -> str | None:
+        """The other role whose dimensions it has (`[...x]`)."""
+        return next((size.of for size in self.dims if isinstance(size, Rest) and size.of), None)
 
     @property
     def required(self) -> bool:
         """Whether users have to pass its keys."""
-        return not self.default
+        return not self.default and not self.optional and not self.varargs
 
     @property
     def structural(self) -> bool:
         """Whether it follows the environment's done sets, so that users don't choose its keys."""
         return any(entry == "env.done" for entry in self.default)
 
+    @property
+    def listed(self) -> bool:
+        """Whether users choose its keys with `in_keys`."""
+        return (
+            self.form in ("each", "all") and self.keyword is None and not self.structural and not self.varargs
+        )
+
 
 @dataclass(frozen=True)
 class Output:
-    """What a transform writes, one for each key of a role.
+    """What a transform writes, one for each key of a role, or one.
 
     Attributes:
         name: its name in expressions.
-        each: the role that it follows.
-        key: the last part of its key, with `{}` for that of the role's key; `{}` alone is the same key.
+        each: the role that it follows; ``None`` for one key.
+        key: the last part of its key, with `{}` for that of the role's key; `{}` alone is the same key. Without a
+            role it is the whole key.
         like: the role or output whose dtype it has; ``None`` when `dtype` says it.
         dtype: its dtype, when it does not follow `like`.
+        dims: its feature dimensions where they are not those of its role.
         interval: its declared values; ``None`` when nothing is declared.
         keyword: the constructor keyword that replaces `key`; ``None`` when `out_keys` does.
-        when: the optional parameter that must be given for it to exist.
+        when: what must hold of the parameters for it to exist.
         carry: whether the next step reads it.
         flag: whether it is a done flag, or-ed with what it was.
         inverse: whether it is what the policy writes (the outer side of an inverse role).
-        monotone: whether its expression is monotone in its role, so that bounds map to bounds.
+        inferred: its type, for whatever keys its roles get, where nothing declares one.
+        image: how its values follow from those of its roles, where nothing declares them.
+        values: the values that its expression can have whatever its roles are.
+        source: the role that it is, where it is nothing but that.
+        reward: whether it is a reward under whatever key.
+        hidden: whether it is never shown.
+        policy: whether the policy writes it under `next`.
     """
 
     name: str
-    each: str
+    each: str | None
     key: str = "{}"
     like: str | None = None
     dtype: str | None = None
+    dims: Dims | None = None
     interval: tuple[float, float] | None = None
     keyword: str | None = None
-    when: str | None = None
+    when: Condition | None = None
     carry: bool = False
     flag: bool = False
     inverse: bool = False
-    monotone: bool = False
+    inferred: Type | None = None
+    image: Image | None = None
+    values: Interval | None = None
+    source: str | None = None
+    reward: bool = False
+    hidden: bool = False
+    policy: bool = False
     doc: str = ""
 
     @property
     def same(self) -> bool:
         """Whether it replaces its input by default."""
-        return self.key == "{}"
+        return self.each is not None and self.key == "{}"
+
+    @property
+    def declared(self) -> bool:
+        """Whether the declaration says its type."""
+        return self.like is not None or self.dtype is not None
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A role whose keys are not shown any more, under a condition on parameters."""
+
+    role: str
+    when: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -146,9 +211,10 @@ class CheckedTransform:
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
         signature: the constructor's parameters, in order.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
+        symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
+        drops: the roles that are not shown behind it.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
-        symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
     """
 
     name: str
@@ -166,6 +232,7 @@ class CheckedTransform:
     recalls: tuple[str, ...]
     symbols: Mapping[str, Symbol]
     around: Around | None = None
+    drops: tuple[Drop, ...] = ()
     recursion: CheckedRecursion | None = None
     refuses_offline: bool = False
 
@@ -210,6 +277,42 @@ class CheckedTransform:
         """The roles that are what the environment is given."""
         return tuple(role for role in self.roles if role.inverse)
 
+    @property
+    def mapped(self) -> frozenset[str]:
+        """The outputs of `map`."""
+        return frozenset(statement.target for statement in self.map)
+
+    def driver(self, *, inverse: bool) -> Role | None:
+        """The role for each of whose keys everything is repeated; None for a transform that runs once."""
+        return driver_of(self.roles, inverse=inverse)
+
+    @property
+    def sizes(self) -> Mapping[str, tuple[Role, int]]:
+        """The named sizes of its roles: the first one that has each, and the axis, counted from the end."""
+        return sizes_of(self.roles)
+
     def outputs_of(self, role: Role) -> Iterator[Output]:
         """The outputs that follow a role."""
         return (output for output in self.outputs if output.each == role.name)
+
+    def written(self, *, inverse: bool) -> tuple[Output, ...]:
+        """The outputs of one direction."""
+        return tuple(output for output in self.outputs if output.inverse is inverse)
+
+
+def driver_of(roles: tuple[Role, ...], *, inverse: bool) -> Role | None:
+    """The role of one direction for each of whose keys everything is repeated."""
+    return next(
+        (role for role in roles if role.inverse is inverse and role.form == "each" and role.paired is None),
+        None,
+    )
+
+
+def sizes_of(roles: Iterable[Role]) -> Mapping[str, tuple[Role, int]]:
+    """The named sizes of some roles: the first one that has each, and the axis, counted from the end."""
+    found: dict[str, tuple[Role, int]] = {}
+    for role in roles:
+        for place, size in enumerate(role.dims):
+            if isinstance(size, Sym) and size.name not in (None, "_"):
+                found.setdefault(str(size.name), (role, place - len(role.dims)))
+    return found

@@ -9,6 +9,7 @@ from specgen.check.model import identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_model import PHASES, CheckedRecursion, Output, Role
+from specgen.check.transform_types import output_type, role_types
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import transforms_offline as rules
 from specgen.expr import Binding, SpecType, Symbol, Type, full
@@ -36,7 +37,6 @@ def check_recursion(
     names: Names,
     roles: Iterable[Role],
     outputs: Iterable[Output],
-    types: Mapping[str, Type],
     fixed: Mapping[str, Binding],
     sink: Sink,
 ) -> tuple[CheckedRecursion | None, OverTime]:
@@ -49,7 +49,6 @@ def check_recursion(
         names: the namespace of the declaration.
         roles: its roles.
         outputs: its outputs.
-        types: the types of both, by name.
         fixed: the parameters.
         sink: takes every mistake.
 
@@ -59,6 +58,8 @@ def check_recursion(
     declared = transform.offline
     if not isinstance(declared, Recursion):
         return None, OverTime()
+    types = role_types(roles)
+    types |= {output.name: output_type(output, types) for output in outputs}
     checker = _Checker(file, (*path, "offline"), declared, names, list(roles), list(outputs), types, sink)
     if beside := [phase for phase in (*PHASES, "carry") if getattr(transform, phase)]:
         sink.add(

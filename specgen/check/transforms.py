@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from specgen.check.conditions import Condition, may_be_absent
 from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
-from specgen.check.transform_around import AroundChecker, around_sections, recalled_by_around
-from specgen.check.transform_flow import check_flow, monotone_in, value_reads
-from specgen.check.transform_keys import check_keys
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_around import (
+    AroundChecker,
+    around_sections,
+    following_their_roles,
+    recalled_by_around,
+)
+from specgen.check.transform_flow import check_flow, value_reads
+from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
 from specgen.check.transform_offline import check_recursion
+from specgen.check.transform_outputs import Outputs
+from specgen.check.transform_roles import check_roles
+from specgen.check.transform_types import (
+    check_static,
+    output_type,
+    pending_reads,
+    role_types,
+    settled,
+    spec_of,
+    with_images,
+)
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
-from specgen.expr import Binding, Interval, SpecType, Symbol, Type, full
+from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr.sizes import LARGEST
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "moves", "drops", "masks", "python")
+_RESERVED = ("buffers", "update", "moves", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
+
+_ORDER: tuple[Phase, ...] = ("reset", "map", "step", "inverse")
+"""Phases in the order in which they are checked: the types of outputs follow from the first two."""
 
 
 def check_transform(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedTransform] | None:
@@ -63,23 +83,30 @@ class _Checker:
         params, fixed = check_params(
             self.file, self.path, self.transform.params, OF_TRANSFORMS, self.names, self.sink
         )
-        roles, outputs = check_keys(self.file, self.path, self.transform, params, self.names, self.sink)
+        roles = check_roles(self.file, self.path, self.transform, self.names, self.sink)
         by_name = {role.name: role for role in roles}
+        written = Outputs(
+            self.file, self.path, self.transform, by_name, {p.name: p for p in params}, self.names, self.sink
+        )
+        outputs, drops = written.check(), written.drops()
         given = [binding.symbol for binding in fixed.values() if binding.symbol is not None]
         self.symbols = {symbol.path.removeprefix(f"transforms.{self.name}."): symbol for symbol in given}
         self._carries(outputs)
         if self.sink.has_errors:
             return None
-        types = {role.name: role_type(role) for role in roles}
-        types |= {output.name: output_type(output, by_name) for output in outputs}
         recursion, over_time = check_recursion(
-            self.file, self.path, self.transform, self.names, roles, outputs, types, fixed, self.sink
+            self.file, self.path, self.transform, self.names, roles, outputs, fixed, self.sink
         )
         self.symbols |= over_time.symbols
-        sections = {
-            phase: self._section(phase, roles, outputs, types, fixed)
-            for phase in ("reset", "step", "map", "inverse")
-        }
+        fixed = {**fixed, **self._sizes(roles)}
+        outputs = following_their_roles(self.transform, outputs)
+        sections: dict[Phase, SectionResult] = {}
+        for phase in _ORDER:
+            sections[phase] = self._section(phase, roles, outputs, fixed)
+            outputs = settled(outputs, phase, sections[phase], self.sink)
+        check_static(params, sections, self.sink)
+        types = role_types(roles)
+        types |= {output.name: output_type(output, types) for output in outputs}
         around = AroundChecker(
             self.file,
             self.path,
@@ -92,22 +119,22 @@ class _Checker:
             self.symbols,
             self.sink,
         ).run()
-        sections |= over_time.sections
-        self._optional_params(params, outputs, sections)
+        everything = {**sections, **over_time.sections}
+        self._optional_params(params, outputs, everything)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
-            every = {**sections, **around_sections(around)}
-            lint_transform(self.file, self.path, self.transform, roles, outputs, every, self.sink)
+            every = {**everything, **around_sections(around)}
+            lint_transform(self.file, self.path, self.transform, roles, outputs, drops, every, self.sink)
         return CheckedTransform(
             name=self.name,
             module=self.module,
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=tuple(_with_monotone(output, sections["map"]) for output in outputs),
+            outputs=with_images(outputs, sections),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -116,17 +143,30 @@ class _Checker:
             signature=signature,
             recalls=(
                 *(
-                    name
-                    for name in types
-                    if any(name in value_reads(s.expr) for s in sections["step"].statements)
+                    one.name
+                    for one in (*roles, *outputs)
+                    if any(one.name in value_reads(s.expr) for s in sections["step"].statements)
                 ),
                 *recalled_by_around(around, (role.name for role in roles if not role.inverse)),
             ),
             symbols=self.symbols,
             around=around,
+            drops=drops,
             recursion=recursion,
             refuses_offline=self.transform.offline is False,
         )
+
+    def _sizes(self, roles: Iterable[Role]) -> dict[str, Binding]:
+        """What expressions see of the named sizes of patterns: whole numbers."""
+        found: dict[str, Binding] = {}
+        for name in sizes_of(roles):
+            place = f"sizes.{name}"
+            values = Interval(1, LARGEST)
+            kind = Type("int64", (), "ctor")
+            symbol = Symbol(f"transforms.{self.name}.{place}", name, kind, values)
+            self.symbols[place] = symbol
+            found[name] = Binding(kind, values, what="size", symbol=symbol)
+        return found
 
     def _refuse_unavailable(self) -> None:
         for field in _RESERVED:
@@ -153,15 +193,12 @@ class _Checker:
                 )
 
     def _section(
-        self,
-        phase: str,
-        roles: Iterable[Role],
-        outputs: Iterable[Output],
-        types: Mapping[str, Type],
-        fixed: Mapping[str, Binding],
+        self, phase: Phase, roles: Iterable[Role], outputs: Iterable[Output], fixed: Mapping[str, Binding]
     ) -> SectionResult:
         inverse = phase == "inverse"
         scope = dict(fixed)
+        types = role_types(roles)
+        types |= {output.name: output_type(output, types) for output in outputs}
 
         def give(name: str, type_: Type, interval: Interval, what: str) -> None:
             place = f"{phase}.in.{name}"
@@ -173,21 +210,25 @@ class _Checker:
         targets: dict[str, Target] = {}
         for role in roles:
             if inverse and role.inverse:
-                targets[role.name] = Target(role.name, _spec(types[role.name]))
+                targets[role.name] = Target(role.name, spec_of(types[role.name]))
             elif not inverse and not role.inverse:
                 type_ = types[role.name]
-                give(role.name, type_, full(type_.dtype), "role")
-                if phase == "step":
-                    give(f"next.{role.name}", type_, full(type_.dtype), "role")
+                for prefix in ("", "next.") if phase == "step" else ("",):
+                    give(f"{prefix}{role.name}", type_, full(type_.dtype), "role")
+                    if role.form == "all":
+                        named = f"{prefix}{role.name}"
+                        scope[named] = replace(scope[named], several=())
         for output in outputs:
             type_ = types[output.name]
-            interval = _spec(type_, output.interval).interval
+            known = output.declared or output.inferred is not None
             if inverse and output.inverse:
                 give(output.name, type_, full(type_.dtype), "role")
             elif not inverse and not output.inverse:
                 target = f"next.{output.name}" if phase == "step" else output.name
-                targets[target] = Target(target, _spec(type_, output.interval))
-                if phase != "map":
+                spec = spec_of(type_, output.interval) if known else None
+                interval = full(type_.dtype) if spec is None else spec.interval
+                targets[target] = Target(target, spec, settled=known and not output.declared)
+                if known and not (phase == "map" and target in self.transform.map):
                     give(output.name, type_, interval, "output")
                 if phase == "step" and output.flag:
                     give(target, type_, interval, "flag")
@@ -197,8 +238,21 @@ class _Checker:
             "map": "an output, as `out` declares it",
             "inverse": "an inverse role",
         }[phase]
+        broken = frozenset[str]()
+        if phase in ("reset", "map"):
+            pending = {o.name for o in outputs if not o.inverse and not o.declared and o.inferred is None}
+            broken = pending_reads(self.file, (*self.path, phase), pending, self.sink)
         return check_section(
-            Section(self.file, (*self.path, phase), scope, {}, self.names, expected, undrawn=_UNDRAWN),
+            Section(
+                self.file,
+                (*self.path, phase),
+                scope,
+                {},
+                self.names,
+                expected,
+                broken=broken,
+                undrawn=_UNDRAWN,
+            ),
             targets,
             self._wrong_targets(phase, roles, outputs),
             self.sink,
@@ -227,16 +281,17 @@ class _Checker:
         outputs: Iterable[Output],
         sections: Mapping[str, SectionResult],
     ) -> None:
-        conditions = {output.name: output.when for output in outputs}
-        optional = {param.name for param in params if param.optional}
+        conditions: dict[str, Condition | None] = {output.name: output.when for output in outputs}
+        optional = frozenset(param.name for param in params if param.optional)
         for section in sections.values():
             by_target = {statement.target: statement for statement in section.statements}
             for target in by_target:
                 if target.removeprefix("next.") not in conditions:
                     continue  # a local value is as conditional as what reads it
-                given = conditions[target.removeprefix("next.")]
+                when = conditions[target.removeprefix("next.")]
+                given = frozenset[str]() if when is None else when.given
                 for statement in _behind(by_target, target, conditions):
-                    for name in sorted((statement.reads & optional) - {given}):
+                    for name in sorted(may_be_absent(statement.expr, optional, given)):
                         self.sink.add(
                             transform_rules.MAY_BE_ABSENT.at(
                                 statement.source.span_of(0, len(statement.source.text)),
@@ -276,11 +331,6 @@ class _Checker:
         return tuple(given or usual)
 
 
-def _with_monotone(output: Output, mapped: SectionResult) -> Output:
-    statement = next((s for s in mapped.statements if s.target == output.name), None)
-    return replace(output, monotone=statement is not None and monotone_in(statement.expr, output.each))
-
-
 def _behind(
     by_target: Mapping[str, Statement], target: str, outputs: Mapping[str, object]
 ) -> list[Statement]:
@@ -305,28 +355,21 @@ def usual_signature(
     params, roles, outputs = list(params), list(roles), list(outputs)
     names = [param.name for param in params if param.required]
     for suffix, inverse in (("", False), ("_inv", True)):
-        for role in roles:
-            if role.inverse == inverse and not role.structural:
-                names.append(f"in_keys{suffix}")
-                if any(o.each == role.name and o.keyword is None for o in outputs):
-                    names.append(f"out_keys{suffix}")
+        mine = [role for role in roles if role.inverse == inverse]
+        listed = next((role for role in mine if role.listed), None)
+        if listed is not None:
+            names.append(f"in_keys{suffix}")
+        names += [role.keyword for role in mine if role.form == "each" and role.keyword is not None]
+        if any(_named_by_users(output, roles) and output.inverse is inverse for output in outputs):
+            names.append(f"out_keys{suffix}")
+    names += [role.keyword for role in roles if role.form == "key" and role.keyword is not None]
     names += [output.keyword for output in outputs if output.keyword is not None]
     names += ["done_key"] if recursion else []
-    return (*names, *(param.name for param in params if not param.required))
+    return tuple(dict.fromkeys((*names, *(param.name for param in params if not param.required))))
 
 
-def role_type(role: Role) -> Type:
-    """The type of a role, whatever key it stands for."""
-    return Type(role.pattern, role.dims)
-
-
-def output_type(output: Output, roles: Mapping[str, Role]) -> Type:
-    """The type of an output, whatever key its role stands for."""
-    role = roles[output.each]
-    return Type(output.dtype or role.pattern, role.dims)
-
-
-def _spec(type_: Type, interval: tuple[float, float] | None = None) -> SpecType:
-    if interval is None:
-        return SpecType("pattern", type_.dtype, type_.dims)
-    return SpecType("bounded", type_.dtype, type_.dims, *interval)
+def _named_by_users(output: Output, roles: Iterable[Role]) -> bool:
+    """Whether the keys of an output are chosen with `out_keys`."""
+    role = next((role for role in roles if role.name == output.each), None)
+    chosen = role is not None and role.form == "each" and not role.structural
+    return chosen and output.keyword is None and not output.flag and not output.hidden

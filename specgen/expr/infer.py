@@ -290,7 +290,8 @@ class _Inferrer:
             return known
         if name == "where" and own is None and len(expr.args) == 3 and not expr.keywords:
             return self._where(expr)
-        hidden = own is None and name in self._scope
+        # The members of an enum are no names elsewhere.
+        hidden = own is None and name in self._scope and self._scope[name].what != "word"
         builtin = own if own is not None else TABLE.get(name) if name in CALLABLE and not hidden else None
         if builtin is None:
             self._unknown_function(expr)

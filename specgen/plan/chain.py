@@ -92,7 +92,7 @@ class _Planner:
             rewards=tuple(rewards.values()),
             params=env.params,
             extra={
-                field.dotted: self._extra(one)
+                field.key: self._extra(one)
                 for field, one in zip(self.root, self.programs.cells, strict=True)
                 if field.visible and not field.flag and self._is_extra(one)
             },
@@ -115,8 +115,10 @@ class _Planner:
     def _as_env(self) -> CheckedEnv:
         """The chain as an environment: what the class planner reads of it."""
         base = self.env.env
+        kept = {key for key, entry in self.chain.entries.items() if entry.role == "state"}
         return replace(
             base,
+            state=tuple(entry for entry in base.state if entry.dotted in kept),
             name=self.chain.name,
             module=self.chain.module,
             doc=self.chain.doc or f"`{base.name}` with transforms.",

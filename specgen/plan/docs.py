@@ -29,7 +29,7 @@ def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
     line = partial(key_line, batched=env.gymnasium is None)
     keys = [line(o.key, o.spec, stored(o.type), o.doc) for o in interface.observations]
     keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.state]
-    others = [f for f in interface.root if f.visible and f.dotted in interface.extra]
+    others = [f for f in interface.root if f.visible and f.key in interface.extra]
     # what a user's class returns is in a record, and declared
     known = {e.dotted: e.spec for e in env.observation} if env.python is not None else {}
     keys += [line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype) for f in others]

@@ -137,18 +137,22 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield "TensorDictBase"
     if plan.recursion is not None:
         yield from ("Recorded", "Tensor")
-    if plan.names:
-        yield "leaf_name"
+    if plan.follows or plan.maps:
+        yield from ("ClassVar", "Mapping")
+    if any(param.listed for param in plan.params):
+        yield "as_ints"
     if any(param.tensor for param in plan.params):
         yield from ("Tensor", "as_float_tensor")
     if plan.bindings:
         yield "EnvBase"
     if plan.added_specs is not None:
         yield from ("NestedKey", "TensorSpec")
-    if plan.reset is not None or plan.step is not None:
+    if plan.reset is not None or plan.step is not None or plan.map is not None:
         yield "TensorDictBase"
-    if plan.map is not None or plan.inverse is not None:
-        yield from ("Tensor", "TensorDictBase", "TensorSpec")
+    if plan.tensor_map is not None or plan.inverse is not None:
+        yield "Tensor"
+    if plan.inverse is not None:
+        yield "TensorSpec"
 
 
 def _of_loss(plan: LossPlan) -> Iterator[str]:

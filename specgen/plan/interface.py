@@ -110,7 +110,7 @@ class EnvInterface:
         observations: what is observed, state apart.
         rewards: its rewards.
         params: the parameters of its constructor.
-        extra: the specs of root fields that are neither state nor done flags, by dotted key.
+        extra: the specs of root fields that are neither state nor done flags, by their place in the tensordict.
         constants: the function of what constant tables alone decide.
         pieces: its programs, for chains around it.
     """
@@ -125,7 +125,7 @@ class EnvInterface:
     observations: tuple[Entry, ...] = ()
     rewards: tuple[Entry, ...] = ()
     params: tuple[Parameter, ...] = ()
-    extra: Mapping[str, Extra] = field(default_factory=dict)
+    extra: Mapping[Key, Extra] = field(default_factory=dict)
     constants: Call | None = None
     pieces: EnvPieces = field(default_factory=EnvPieces)
 

@@ -22,6 +22,8 @@ def param_annotation(param: Parameter) -> Code:
         return using(f"Literal[{', '.join(map(literal, param.choices))}]", "Literal")
     if param.kind == "tensor":
         return named("ArrayLike")
+    if param.kind in ("ints", "int_or_ints"):
+        return using(("int | " if param.kind == "int_or_ints" else "") + "Sequence[int]", "Sequence")
     return Code("float" if param.kind == "float64" else param.kind)
 
 

@@ -39,9 +39,7 @@ def _groups(interface: EnvInterface) -> dict[str, SpecGroup]:
     """The specs by group and key; those of the state are among the observations."""
     env = interface.env
     state = {e.key: spec_code(e.spec) for e in env.state}
-    extra = {
-        f.key: interface.extra[f.dotted] for f in interface.root if f.visible and f.dotted in interface.extra
-    }
+    extra = {f.key: interface.extra[f.key] for f in interface.root if f.visible and f.key in interface.extra}
     observation = {o.key: spec_code(o.spec, col=o.type.col) for o in interface.observations}
     return {
         "action": {e.key: spec_code(e.spec) for e in env.action},

@@ -19,8 +19,11 @@ _GROUPS = {
 def transform_doc(transform: CheckedTransform) -> tuple[str, ...]:
     """What the transform does, and what it reads and writes."""
     lines = [_what(transform)]
-    for role in transform.roles:
-        lines += ["", *_role(transform, role)]
+    for inverse in (False, True):
+        roles = transform.backward if inverse else transform.forward
+        outputs = transform.written(inverse=inverse)
+        if roles or outputs:
+            lines += ["", *_direction(transform, roles, outputs, inverse)]
     return tuple(lines)
 
 
@@ -34,7 +37,12 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
         for p in transform.params
         if p.range
     ]
-    if keywords := [f"`{output.keyword}`" for output in transform.outputs if output.keyword]:
+    said += [f"`{p.name}` is none of {', '.join(p.choices)}" for p in transform.params if p.choices]
+    leaves = [output.keyword for output in transform.outputs if output.keyword and output.each]
+    leaves += [
+        role.keyword for role in transform.roles if role.form == "key" and role.keyword and role.beside
+    ]
+    if keywords := [f"`{keyword}`" for keyword in dict.fromkeys(leaves)]:
         said.append(f"{' or '.join(keywords)} is no name")
     if said:
         lines += ["", "Raises:", f"    ValueError: if {', or '.join(said)}."]
@@ -45,23 +53,39 @@ def _what(transform: CheckedTransform) -> str:
     return transform.doc or f"The transform `{transform.name}`."
 
 
-def _role(transform: CheckedTransform, role: Role) -> list[str]:
-    what = f"`{role.name}`, {_kind(role)}" + (f": {role.doc}" if role.doc else "")
-    if role.inverse:
-        outputs = [f"    `{o.name}`, {_output(o)}" for o in transform.outputs_of(role)]
+def _direction(
+    transform: CheckedTransform, roles: tuple[Role, ...], outputs: tuple[Output, ...], inverse: bool
+) -> list[str]:
+    driver = transform.driver(inverse=inverse)
+    what = [f"    `{role.name}`, {_role(role)}" for role in roles]
+    folded = () if inverse else transform.folded
+    writes = [f"    `{role.name}`, combined over the repetitions of a step" for role in folded]
+    writes += [f"    `{output.name}`, {_output(output)}" for output in outputs if not output.hidden]
+    if inverse:
         return [
             "Gives the environment, for each of `in_keys_inv`:",
-            f"    {what}",
+            *what,
             "",
             "Reads, in its place:",
-            *outputs,
+            *writes,
         ]
-    each = _default(role) if role.structural else "each of `in_keys`"
-    outputs = [f"    `{o.name}`, {_output(o)}" for o in transform.outputs_of(role)]
-    if role in transform.folded:
-        outputs.insert(0, f"    `{role.name}`, combined over the repetitions of a step")
-    written = ["", "Writes, for each of them:", *outputs] if outputs else []
-    return [f"Reads, for {each}:", f"    {what}", *written]
+    if driver is None:
+        parts = [["Reads:", *what] if what else [], ["Writes:", *writes] if writes else []]
+    else:
+        each = _default(driver) if driver.structural else "each of `in_keys`"
+        written = ["Writes, for each of them:", *writes] if writes else []
+        parts = [[f"Reads, for {each}:", *what], written]
+    if dropped := [f"`{drop.role}`" + (f", if {drop.when}" if drop.when else "") for drop in transform.drops]:
+        parts.append([f"Drops {', '.join(dropped)}."])
+    lines: list[str] = []
+    for part in filter(None, parts):
+        lines += ["", *part] if lines else part
+    return lines
+
+
+def _role(role: Role) -> str:
+    lead = "several together, " if role.form == "all" else ""
+    return lead + _kind(role) + (f": {role.doc}" if role.doc else "")
 
 
 def _kind(role: Role) -> str:
@@ -75,6 +99,10 @@ def _shape(role: Role) -> str:
 
 def _output(output: Output) -> str:
     dtype = output.dtype or "of the same dtype"
+    if output.inferred is not None:
+        dtype = "of the type that is computed"
+    if output.dims is not None:
+        dtype = f"{dtype} [{', '.join(['*batch', *map(str, output.dims)])}]"
     domain = f" in [{', '.join(map(bound_text, output.interval))}]" if output.interval is not None else ""
     condition = f"; only with `{output.when}`" if output.when else ""
     carried = "; carried from step to step" if output.carry else ""
@@ -90,14 +118,17 @@ def _default(role: Role) -> str:
 
 def _argument(transform: CheckedTransform, name: str) -> str:
     inverse = name.endswith("_inv")
-    role = next((role for role in transform.roles if role.inverse == inverse), None)
-    if name.startswith("in_keys") and role is not None:
+    role = next((role for role in transform.roles if role.inverse == inverse and role.listed), None)
+    if name in ("in_keys", "in_keys_inv") and role is not None:
         if role.required:
             return "the keys that it works on."
         fitting = f", of those with {' or '.join(role.dtypes)}" if _selects(role) else ""
         return f"the keys that it works on (default: {_default(role)}{fitting})."
-    if name.startswith("out_keys"):
-        output = next(o for o in transform.outputs if o.inverse == inverse and o.keyword is None)
+    if name in ("out_keys", "out_keys_inv"):
+        free = [
+            o for o in transform.written(inverse=inverse) if o.keyword is None and o.each and not o.hidden
+        ]
+        output = free[0]
         default = (
             f"`in_keys{'_inv' if inverse else ''}`"
             if output.same
@@ -108,9 +139,14 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         return (
             "the flag that ends an episode; a plain name is looked up at the level of each key and above it."
         )
+    for role in transform.roles:
+        if role.keyword == name:
+            keys = "the key" if role.form == "key" else "the keys"
+            beside = f", beside `{role.beside}`" if role.beside else ""
+            return f"{keys} of `{role.name}`{beside}."
     for output in transform.outputs:
         if output.keyword == name:
-            return f"the name of `{output.name}`."
+            return f"the {'name' if output.each else 'key'} of `{output.name}`."
     return _param(transform.param(name))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.programs.transform_around import around_program
 from specgen.check.transform_around import NTH
-from specgen.check.transform_model import CheckedTransform, Phase
+from specgen.check.transform_model import CheckedTransform, Phase, Role
+from specgen.check.transform_types import rank_symbol
 from specgen.expr import DrawSite
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
@@ -23,14 +25,14 @@ class PhaseFunction:
     Attributes:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
-        when: the optional parameter that must be given; ``None`` for what always exists.
+        when: what must hold of the parameters; ``None`` for what always exists.
         draws: the random numbers among what it takes.
     """
 
     plan: FunctionPlan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    when: str | None = None
+    when: Condition | None = None
     draws: tuple[DrawSite, ...] = ()
 
     @property
@@ -40,7 +42,7 @@ class PhaseFunction:
 
 
 def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunction]:
-    """The functions of a phase: what always exists first, then one for each optional parameter."""
+    """The functions of a phase: what always exists first, then one for each condition on parameters."""
     return [_function(transform, phase, one) for one in phase_programs(transform, phase)]
 
 
@@ -62,6 +64,11 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     return PhaseFunction(planned.plan, reads, one.writes, one.when, draws)
 
 
+def ranked(transform: CheckedTransform, name: str) -> Role | None:
+    """The role whose number of dimensions an argument is."""
+    return next((role for role in transform.roles if rank_symbol(role).name == name), None)
+
+
 def _summary(phase: Phase, targets: Sequence[str]) -> str:
     what = " and ".join(f"`{target.removeprefix('next.')}`" for target in targets)
     return {
@@ -80,8 +87,13 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
 
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
-    if given.symbol.name == NTH and given.symbol.path.endswith(f".in.{NTH}"):
+    if symbol.name == NTH and symbol.path.endswith(f".in.{NTH}"):
         return "the number of the repetition, from 0."
+    if symbol.name in transform.sizes and given.kind == "param":
+        role, axis = transform.sizes[symbol.name]
+        return f"the size of `{role.name}` along axis {axis}."
+    if (role_ := ranked(transform, symbol.name)) is not None:
+        return f"how many dimensions `{role_.name}` has, without the batch's."
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)

@@ -24,30 +24,15 @@ class TransformParamPlan:
         name: its keyword.
         tensor: whether it is a tensor, which is kept as a buffer.
         optional: whether it may be None.
+        listed: whether it may be several whole numbers.
         limits: what must hold of it.
-        adds: the attributes of the class that grow where it is given, each with the names it gains.
     """
 
     name: str
     tensor: bool
     optional: bool
+    listed: bool
     limits: tuple[LimitPlan, ...]
-    adds: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True)
-class OutputKeys:
-    """The keys of an output.
-
-    Attributes:
-        name: its name.
-        made: what makes each from the key of its input; None where it is the same.
-        keyword: the keyword of the constructor that names them instead, if there is one.
-    """
-
-    name: str
-    made: CallPlan | None
-    keyword: str | None
 
 
 @dataclass(frozen=True)
@@ -57,29 +42,27 @@ class BindingPlan:
     Attributes:
         suffix: of the method: `_inv` for the inverse.
         row: the record of one repetition's keys.
-        role: the name of the input.
-        args: the arguments of `_select`.
-        outputs: the keys of the outputs.
+        lines: names of the record's fields, each with the expression that lists its keys.
+        fields: the fields in their order.
     """
 
     suffix: str
     row: str
-    role: str
-    args: tuple[Text, ...]
-    outputs: tuple[OutputKeys, ...]
+    lines: tuple[tuple[str, Text], ...]
+    fields: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class AddedSpecsPlan:
-    """The specs of the entries that are written.
+    """The specs of the entries that are written, where the declaration says them.
 
     Attributes:
-        role: the input that they follow.
-        groups: the outputs that always exist, then those that need an optional parameter: its name, and
-            names of outputs with the calls that make their specs.
+        roles: the inputs that they are like.
+        groups: conditions on parameters (None for what always exists), and names of outputs with the calls that
+            make their specs.
     """
 
-    role: str
+    roles: tuple[str, ...]
     groups: tuple[tuple[str | None, tuple[tuple[str, CallPlan], ...]], ...]
 
 
@@ -88,7 +71,7 @@ class PhaseBlock:
     """A call of a pure function in a reset or step.
 
     Attributes:
-        when: the optional parameter that it needs.
+        when: the condition on parameters under which it exists.
         fetched: what is read first: names with expressions.
         results: the names of what it returns.
         call: the call.
@@ -104,34 +87,40 @@ class PhaseBlock:
 
 @dataclass(frozen=True)
 class PhasePlan:
-    """A reset or step, for each row of keys.
+    """A reset, step or map, for each row of keys.
 
     Attributes:
         target: the tensordict that it writes into.
         blocks: the calls, in order.
-        flags: expressions that write flags which nothing assigns, each with the optional parameter it needs.
+        flags: expressions that write flags which nothing assigns, each with the condition under which they exist.
         stashes: fields of the row that the next step recalls.
+        end: what it returns.
+        source: the tensordict that `map` reads from, where that is another.
+        needed: the fields of the row without which `map` passes a repetition over.
     """
 
     target: str
     blocks: tuple[PhaseBlock, ...]
-    flags: tuple[tuple[str | None, str], ...]
-    stashes: tuple[str, ...]
+    flags: tuple[tuple[str | None, str], ...] = ()
+    stashes: tuple[str, ...] = ()
+    end: str = ""
+    source: str | None = None
+    needed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class MapPlan:
-    """A map of one tensor to another, and the spec of the result.
+class TensorMapPlan:
+    """A map of one tensor to another.
 
     Attributes:
         value: the name of the argument.
         call: what the method returns.
-        spec: the call that makes the mapped spec.
+        spec: the call that makes the mapped spec; None where the base class finds it.
     """
 
     value: str
     call: CallPlan
-    spec: CallPlan
+    spec: CallPlan | None
 
 
 @dataclass(frozen=True)
@@ -164,20 +153,24 @@ class TransformPlan:
         doc: its documentation.
         init_doc: that of its constructor.
         rows: the records of its keys: for outputs, and for the inverse if it has one.
-        reads: the name of the input that is read from the data.
+        reads: the inputs whose keys users choose.
         groups: class attributes that name fields of a row; whether the constructor adds to them; the names.
+        grown: conditions on parameters under which the constructor adds to such attributes.
+        follows: outputs whose spec follows from what is computed, as the text of a class attribute.
+        maps: outputs of maps, each with the role whose group is its own, as the text of a class attribute.
         sequential: whether it goes from step to step.
         invertible: whether it has an inverse.
         args: the arguments of the constructor.
-        keys: those of them that the base class takes.
-        names: those of them that name an output.
+        keys: those of them that the base class takes, each with the expression that it is given.
+        names: keywords that name keys, each with what is kept.
         params: its parameters.
         bindings: how keys are found, forwards and backwards.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
         step: what happens at a step.
-        map: what happens at any moment.
+        tensor_map: what happens to one tensor at any moment.
+        map: what happens at any moment, where it is more than that.
         inverse: what happens to what the environment takes.
         around: how it steps the environment before it.
         recursion: what is computed of recorded data, and nowhere else.
@@ -188,21 +181,26 @@ class TransformPlan:
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     rows: tuple[Text, ...]
-    reads: str | None
+    reads: tuple[str, ...]
     groups: tuple[tuple[str, bool, tuple[str, ...]], ...]
+    grown: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]
+    follows: Text | None
+    maps: str
     sequential: bool
     invertible: bool
-    args: tuple[Argument, ...]
-    keys: tuple[str, ...]
-    names: tuple[str, ...]
+    args: tuple[str, ...]
+    annotations: tuple[Argument, ...]
+    keys: tuple[tuple[str, str], ...]
+    names: tuple[tuple[str, Text], ...]
     params: tuple[TransformParamPlan, ...]
     bindings: tuple[BindingPlan, ...]
     added_specs: AddedSpecsPlan | None
     derives_done: str | None
     reset: PhasePlan | None
     step: PhasePlan | None
-    map: MapPlan | None
-    inverse: MapPlan | None
+    tensor_map: TensorMapPlan | None
+    map: PhasePlan | None
+    inverse: TensorMapPlan | None
     around: AroundPlan | None = None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False

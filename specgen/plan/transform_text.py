@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from specgen.check.conditions import Condition
 from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
 from specgen.code import Code, needs_math, using, value_code
 from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
 from specgen.plan.transform_model import LimitPlan
@@ -18,36 +19,65 @@ from specgen.plan.transform_model import LimitPlan
 def limits(param: Parameter) -> Iterator[LimitPlan]:
     """What must hold of a parameter."""
     name = param.name
+    if param.kind == "enum":
+        words = literal(param.choices)
+        yield LimitPlan(
+            f"{name} in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
+        )
     value = f"self.{name}" if param.kind == "tensor" else name
     for sign, bound in param.range:
         limit = value_code(bound)
         holds = f"{value} {sign} {limit}"
+        if param.kind in ("ints", "int_or_ints"):
+            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
         if param.kind == "tensor":
             holds = f"bool(({holds}).all())"
         yield LimitPlan(using(holds, *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name))
 
 
-def by_condition(outputs: Iterable[Output]) -> list[tuple[str | None, list[Output]]]:
-    """Outputs by the optional parameter that they need: those that always exist first."""
-    groups: dict[str | None, list[Output]] = {}
+def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
+    """Outputs by the condition under which they exist: those that always do first."""
+    groups: dict[Condition | None, list[Output]] = {}
     for output in outputs:
         groups.setdefault(output.when, []).append(output)
-    return sorted(groups.items(), key=lambda item: (item[0] is not None, item[0] or ""))
+    return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
 
 
-def spec_like(output: Output, like: str) -> CallPlan:
+def spec_like(output: Output, like: str | None) -> CallPlan:
     """The spec of an output, made from that of the input `like`."""
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
+    given: Text = like or "self._row_spec()"
+    if output.dims is not None and all(isinstance(size, int) for size in output.dims):
+        given = using(f"shaped_like({given}, {literal(output.dims)})", "shaped_like")
     if output.dtype == "bool":
-        return CallPlan("flag_like", (like,))
+        return CallPlan("flag_like", (given,))
     if output.interval is not None:
-        return CallPlan("bounded_like", (like, *map(_number, output.interval), *dtype))
-    return CallPlan("unbounded_like", (like, *dtype))
+        return CallPlan("bounded_like", (given, *map(_number, output.interval), *dtype))
+    return CallPlan("unbounded_like", (given, *dtype))
 
 
 def dtype_code(dtype: str) -> Code:
     """A dtype of torch."""
     return using(TORCH_DTYPES[dtype], "torch")
+
+
+def follows_code(outputs: Iterable[Output]) -> Code | None:
+    """The class attribute that tells how specs follow from what is computed; None where all are declared."""
+    found = [o for o in outputs if o.image is not None and not (o.declared and o.dtype == "bool")]
+    lines = [f"{literal(output.name)}: {_follows(output)}" for output in found]
+    return using(f"{{{', '.join(lines)}}}", "Follows") if lines else None
+
+
+def _follows(output: Output) -> str:
+    assert output.image is not None
+    args = [literal(output.image)]
+    values = output.values
+    if output.image == "same" and output.source is not None and not output.dtype:
+        args.append(f"source={literal(output.source)}")
+    elif values is not None:
+        args += [f"low={_number(values.low)}"] if math.isfinite(values.low) else []
+        args += [f"high={_number(values.high)}"] if math.isfinite(values.high) else []
+    return f"Follows({', '.join(args)})"
 
 
 def _number(value: float) -> Code:

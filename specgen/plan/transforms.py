@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.conditions import Condition
 from specgen.check.model import Checked, Parameter, identifier
-from specgen.check.transform_model import CheckedTransform, Output, Phase, Role
-from specgen.code import named, using, value_code
-from specgen.expr.printer import tuple_text
+from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.code import using, value_code
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
-from specgen.plan.model import Argument, CallPlan, Field, RecordPlan, Text
+from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
-from specgen.plan.transform_functions import PhaseFunction, phase_functions
+from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
+from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
-    BindingPlan,
-    MapPlan,
-    OutputKeys,
     PhaseBlock,
     PhasePlan,
+    TensorMapPlan,
     TransformParamPlan,
     TransformPlan,
 )
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, key_literal, limits, spec_like
+from specgen.plan.transform_text import by_condition, dtype_code, follows_code, limits, spec_like
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -40,125 +39,83 @@ class _Planner:
     def __init__(self, transform: CheckedTransform) -> None:
         self.transform = transform
         self.name = transform.name
-        self.forward = next(iter(transform.forward), None)
-        self.backward = next(iter(transform.backward), None)
-        self.functions = {
-            phase: phase_functions(transform, phase) for phase in ("reset", "step", "map", "inverse")
-        }
+        self.forward = KeyPlanner(transform, inverse=False)
+        self.backward = KeyPlanner(transform, inverse=True) if transform.backward else None
+        self.functions = {phase: phase_functions(transform, phase) for phase in PHASES}
         self.recursion = recursion_functions(transform)
-        self.sequential = bool(transform.step)
+        self.sequential = bool(transform.step) or bool(transform.reset)
         self.around = plan_around(transform)
+        self.roles = {role.name: role for role in transform.roles}
+        self.outputs = {output.name: output for output in transform.outputs}
 
     def run(self) -> list[Item]:
-        items: list[Item] = []
-        if self.forward is not None:
-            items.append(self._record(self.forward, "Keys", "What one repetition reads and writes."))
-        if self.backward is not None:
-            items.append(
-                self._record(
-                    self.backward, "InverseKeys", "What one repetition of the inverse writes and reads."
-                )
-            )
+        items: list[Item] = [directed.record() for directed in self._directions()]
         items += [function.plan for functions in self.functions.values() for function in functions]
         items += [] if self.around is None else self.around.functions
         items += [function.plan for function in self.recursion]
         items.append(self._class())
         return items
 
-    # ----------------------------------------------------------------- records
-
-    def _record(self, role: Role, suffix: str, doc: str) -> RecordPlan:
-        fields = [Field(role.name, named("NestedKey"), doc=role.doc)]
-        fields += [
-            Field(output.name, named("NestedKey"), doc=output.doc)
-            for output in self.transform.outputs_of(role)
-        ]
-        return RecordPlan(f"{self.name}{suffix}", (doc,), tuple(fields))
-
-    def _row(self, role: Role) -> str:
-        return f"{self.name}{'InverseKeys' if role.inverse else 'Keys'}"
+    def _directions(self) -> Iterator[KeyPlanner]:
+        if self.forward.roles or self.forward.outputs:
+            yield self.forward
+        if self.backward is not None:
+            yield self.backward
 
     # ------------------------------------------------------------------- class
 
     def _class(self) -> TransformPlan:
         transform = self.transform
+        arguments = tuple(self._argument(name) for name in transform.signature)
+        empty = using("tuple[NestedKey, ...]", "NestedKey")
+        rows: list[Text] = [self.forward.row if self.forward.roles or self.forward.outputs else empty]
+        rows += [self.backward.row] if self.backward is not None else []
+        tensor_map = self._tensor_map_of()
+        general = bool(transform.map) and tensor_map is None
+        added = self._added_specs()
         return TransformPlan(
             name=self.name,
             doc=transform_doc(transform),
             init_doc=transform_init_doc(transform),
-            rows=tuple(
-                self._row(role) if role is not None else using("tuple[NestedKey, ...]", "NestedKey")
-                for role in (self.forward, *([self.backward] if self.backward is not None else []))
-            ),
-            reads=self.forward.name if self.forward is not None and not self.forward.structural else None,
+            rows=tuple(rows),
+            reads=tuple(role.name for role in transform.forward if role.listed or role.varargs),
             groups=tuple(self._always()),
+            grown=tuple(self._grown()),
+            follows=follows_code(transform.written(inverse=False)),
+            maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             sequential=self.sequential,
             invertible=bool(transform.inverse),
-            args=tuple(self._argument(name) for name in transform.signature),
-            keys=tuple(name for name in transform.signature if name == "done_key" or _names_keys(name)),
-            names=tuple(output.keyword for output in transform.outputs if output.keyword is not None),
+            args=tuple(self._argument_texts(arguments)),
+            annotations=arguments,
+            keys=tuple(self._base_keys()),
+            names=tuple(pair for directed in self._directions() for pair in directed.stored()),
             params=tuple(self._param(param) for param in transform.params),
-            bindings=tuple(self._binding(role) for role in (self.forward, self.backward) if role is not None),
-            added_specs=self._added_specs() if self.sequential or self._adds() else None,
+            bindings=tuple(directed.binding() for directed in self._directions()),
+            added_specs=added,
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self.sequential else None,
             step=self._phase("step", "next_tensordict") if self.sequential else None,
-            map=self._map() if transform.map and not self.sequential else None,
-            inverse=self._inverse(self.backward) if self.backward is not None and transform.inverse else None,
+            tensor_map=tensor_map,
+            map=self._map() if general else None,
+            inverse=self._inverse(transform.backward[0]) if transform.inverse else None,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
             around=self.around,
         )
 
-    def _adds(self) -> bool:
-        """Whether `around` writes entries of its own."""
-        return self.around is not None and any(not output.inverse for output in self.transform.outputs)
-
-    def _groups(self) -> Iterator[tuple[str, list[str]]]:
-        """What the base class has to know of the fields of a record."""
-        outputs = [output for output in self.transform.outputs if not output.inverse]
-        folded = [role.name for role in self.transform.folded]
-        yield "_writes", [*folded, *(output.name for output in outputs)]
-        yield "_recalls", list(self.transform.recalls)
-        yield "_carries", [output.name for output in outputs if output.carry]
-        yield "_flags", [output.name for output in outputs if output.flag]
-        for attribute, fields in () if self.around is None else self.around.groups:
-            yield attribute, list(fields)
-
-    def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-        """The groups with the fields that always exist, and whether the constructor adds some."""
-        for attribute, names in self._groups():
-            always = tuple(name for name in names if self._when(name) is None)
-            if always:
-                yield attribute, len(always) < len(names), always
-
-    def _when(self, name: str) -> str | None:
-        return next((output.when for output in self.transform.outputs if output.name == name), None)
-
-    def _param(self, param: Parameter) -> TransformParamPlan:
-        added = [
-            (attribute, tuple(name for name in names if self._when(name) == param.name))
-            for attribute, names in self._groups()
-        ]
-        return TransformParamPlan(
-            param.name,
-            param.kind == "tensor",
-            param.optional,
-            tuple(limits(param)),
-            tuple((attribute, names) for attribute, names in added if names),
-        )
+    def _grouped_maps(self) -> Iterator[Output]:
+        """The outputs of `map` that are a reward where their input is one."""
+        for output in self.transform.written(inverse=False):
+            if output.name in self.transform.mapped and output.each is not None and not output.reward:
+                yield output
 
     def _argument(self, name: str) -> Argument:
-        if _names_keys(name):
-            role = self.backward if name.endswith("_inv") else self.forward
-            if name == "in_keys" and role is not None and role.required:
-                return Argument(name, using("Sequence[NestedKey]", "Sequence", "NestedKey"))
-            return Argument(name, using("Sequence[NestedKey] | None", "Sequence", "NestedKey"), "None")
         if name == "done_key":
             return Argument(name, using("NestedKey", "NestedKey"), literal("done"))
-        for output in self.transform.outputs:
-            if output.keyword == name:
-                return Argument(name, "str", literal(output.key))
+        for directed in (self.forward, self.backward):
+            found = None if directed is None else directed.argument(name)
+            if found is not None:
+                return found
         param = self.transform.param(name)
         annotation = param_annotation(param)
         if param.optional:
@@ -166,41 +123,97 @@ class _Planner:
             return Argument(name, optional, value_code(param.default))
         return Argument(name, annotation, None if param.required else value_code(param.default))
 
-    # -------------------------------------------------------------------- keys
+    def _argument_texts(self, arguments: tuple[Argument, ...]) -> Iterator[str]:
+        """The arguments as the signature writes them: keys that users pass one after another come first."""
+        several = next((role for role in self.transform.roles if role.varargs), None)
+        if several is not None:
+            yield f"*{several.name}: NestedKey"
+        for argument in arguments:
+            yield argument.text
 
-    def _binding(self, role: Role) -> BindingPlan:
-        suffix = "_inv" if role.inverse else ""
-        args: list[Text] = [
-            "env",
-            "None" if role.structural else f"self._in_keys{suffix}",
-            tuple_text(key_literal(entry) for entry in role.default),
-            using(
-                tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes), *(["torch"] if role.dtypes else [])
-            ),
-            *([named("INPUTS")] if role.inverse else []),
-        ]
-        outputs = tuple(
-            OutputKeys(
-                output.name,
-                _made_key(output),
-                None if output.keyword is not None or role.structural else f"out_keys{suffix}",
-            )
-            for output in self.transform.outputs_of(role)
+    def _base_keys(self) -> Iterator[tuple[str, str]]:
+        several = next((role for role in self.transform.roles if role.varargs), None)
+        if several is not None:
+            yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
+        for name in self.transform.signature:
+            if name in KEY_LISTS or name == "done_key":
+                yield name, name
+
+    def _groups(self) -> Iterator[tuple[str, list[str]]]:
+        """What the base class has to know of the fields of a record."""
+        outputs = [output for output in self.transform.outputs if not output.inverse]
+        folded = [role.name for role in self.transform.folded]
+        yield "_writes", [*folded, *(output.name for output in outputs if not output.hidden)]
+        recalls = self.transform.recalls
+        yield "_recalls", [name for name in recalls if name in self.outputs]
+        yield "_recalls_inputs", [name for name in recalls if name in self.roles]
+        yield "_carries", [output.name for output in outputs if output.carry]
+        yield "_flags", [output.name for output in outputs if output.flag]
+        yield "_rewards", [output.name for output in outputs if output.reward]
+        yield "_policy", [output.name for output in outputs if output.policy]
+        yield "_drops", [drop.role for drop in self.transform.drops]
+        for attribute, fields in () if self.around is None else self.around.groups:
+            yield attribute, list(fields)
+
+    def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+        """The groups with the fields that always exist, and whether the constructor adds some."""
+        for attribute, names in self._groups():
+            always = tuple(name for name in names if self._when(attribute, name) is None)
+            if always:
+                yield attribute, len(always) < len(names), always
+
+    def _grown(self) -> Iterator[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]]:
+        """The fields that exist under a condition, by it."""
+        whens = dict.fromkeys(
+            when
+            for attribute, names in self._groups()
+            for name in names
+            if (when := self._when(attribute, name)) is not None
         )
-        return BindingPlan(suffix, self._row(role), role.name, tuple(args), outputs)
+        for when in whens:
+            added = [
+                (attribute, tuple(name for name in names if self._when(attribute, name) == when))
+                for attribute, names in self._groups()
+            ]
+            yield when.python, tuple((attribute, names) for attribute, names in added if names)
+
+    def _when(self, attribute: str, name: str) -> Condition | None:
+        if attribute == "_drops":
+            return next(drop.when for drop in self.transform.drops if drop.role == name)
+        return self.outputs[name].when if name in self.outputs else None
+
+    def _param(self, param: Parameter) -> TransformParamPlan:
+        listed = param.kind in ("ints", "int_or_ints")
+        return TransformParamPlan(
+            param.name, param.kind == "tensor", param.optional, listed, tuple(limits(param))
+        )
 
     # ------------------------------------------------------------------- specs
 
-    def _added_specs(self) -> AddedSpecsPlan:
-        assert self.forward is not None
-        role = self.forward.name
+    def _added_specs(self) -> AddedSpecsPlan | None:
+        """The specs that the declaration says; those of maps that say no bounds follow from what they compute."""
+        declared = [
+            output
+            for output in self.transform.written(inverse=False)
+            if output.declared and (output.image is None or output.dtype == "bool")
+        ]
+        if not declared or self.recursion:
+            return None
+        followed = [self._followed(output) for output in declared]
         return AddedSpecsPlan(
-            role,
+            tuple(dict.fromkeys(role for role in followed if role is not None)),
             tuple(
-                (condition, tuple((output.name, spec_like(output, role)) for output in outputs))
-                for condition, outputs in by_condition(self.transform.outputs_of(self.forward))
+                (
+                    None if condition is None else condition.python,
+                    tuple((o.name, spec_like(o, self._followed(o))) for o in outputs),
+                )
+                for condition, outputs in by_condition(declared)
             ),
         )
+
+    def _followed(self, output: Output) -> str | None:
+        """The role that tells the shape of an output, or its dtype."""
+        return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
@@ -208,16 +221,23 @@ class _Planner:
             return None
         return "False" if derive is False else f"self.{derive} and super()._derives_done()"
 
-    def _map(self) -> MapPlan:
-        assert self.forward is not None
-        output = next(output for output in self.transform.outputs if not output.inverse)
-        spec = spec_like(output, "spec")
-        if output.monotone and output.dtype != "bool":
-            dtype = (dtype_code(output.dtype),) if output.dtype else ()
-            spec = CallPlan("mapped_like", ("spec", "self._apply_transform", *dtype))
-        return self._tensor_map(self.functions["map"][0], self.forward.name, spec)
+    # ------------------------------------------------------------------- maps
 
-    def _inverse(self, role: Role) -> MapPlan:
+    def _tensor_map_of(self) -> TensorMapPlan | None:
+        """A map of each key to one output, which the base class can call with any tensor."""
+        functions, outputs = self.functions["map"], self.transform.written(inverse=False)
+        driver = self.forward.driver
+        if self.sequential or len(functions) != 1 or len(outputs) != 1 or driver is None:
+            return None
+        if any(ranked(self.transform, name) for name in functions[0].reads):
+            return None  # it depends on the key, not on the tensor alone
+        reads = [name for name in functions[0].reads if name in self.roles]
+        alone = len(self.forward.roles) == 1 and reads == [driver.name] and driver.listed
+        if not alone or outputs[0].each != driver.name or functions[0].when is not None:
+            return None
+        return self._tensor_map(functions[0], driver.name, None)
+
+    def _inverse(self, role: Role) -> TensorMapPlan:
         output = next(self.transform.outputs_of(role))
         dtype = dtype_code(output.dtype) if output.dtype else "spec.dtype"
         expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
@@ -227,10 +247,17 @@ class _Planner:
         spec = made if cast and output.dtype else spec_like(output, "spec")
         return self._tensor_map(self.functions["inverse"][0], output.name, spec)
 
-    def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan) -> MapPlan:
+    def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan | None) -> TensorMapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
-        args = tuple(value if read == value else self._param_text(read, value) for read in function.reads)
-        return MapPlan(value, CallPlan(function.name, args), spec)
+        args = tuple(
+            value
+            if read == value
+            else self._size(read, function.reads)
+            if read in self.transform.sizes
+            else self._param_text(read, value)
+            for read in function.reads
+        )
+        return TensorMapPlan(value, CallPlan(function.name, args), spec)
 
     def _param_text(self, name: str, like: str) -> str:
         param = self.transform.param(name)
@@ -238,62 +265,105 @@ class _Planner:
 
     # ------------------------------------------------------------------ phases
 
+    def _map(self) -> PhasePlan:
+        """The map of several tensors, or of those of a transform that steps as well."""
+        functions = self.functions["map"]
+        target = "tensordict"
+        source = "seen" if self._rereads() else target
+        names = [*self.roles, *self.outputs]
+        needed = [name for name in names if any(name in function.reads for function in functions)]
+        return PhasePlan(
+            target,
+            tuple(self._blocks("map", target, source)),
+            end=target,
+            source="seen" if source == "seen" else None,
+            needed=tuple(needed),
+        )
+
+    def _rereads(self) -> bool:
+        """Whether a repetition may write what a later one reads: then all is read as it was before."""
+        return self.forward.driver is not None or len(self.functions["map"]) > 1
+
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
+        written = {write for function in self.functions[phase] for write in function.writes}
+        end = target
+        if self.transform.map:
+            tolerant = "tolerant=True" if phase == "reset" else "self._missing_tolerance"
+            end = f"self._map({target}, {tolerant})"
+        if self.transform.drops:
+            end = f"self._dropped({end})"
+        return PhasePlan(
+            target,
+            tuple(self._blocks(phase, target, target)),
+            tuple(self._unassigned_flags(target, written)) if phase == "reset" else (),
+            tuple(name for name in self.transform.recalls if name in self.roles),
+            end,
+        )
+
+    def _blocks(self, phase: Phase, target: str, source: str) -> Iterator[PhaseBlock]:
         functions = self.functions[phase]
         written = {write for function in functions for write in function.writes}
         at_hand: set[str] = set()
-        blocks = []
         for function in functions:
             fetched: list[tuple[str, str]] = []
             passed: list[str] = []
+            like = next((name for name in function.reads if name.removeprefix("next.") in self.roles), None)
             for read in function.reads:
-                text, named = self._fetch(read, phase, target, written)
+                if read in self.transform.sizes:
+                    passed.append(self._size(read, function.reads))
+                    continue
+                if (counted := ranked(self.transform, read)) is not None:
+                    passed.append(f"self._rank(key.{counted.name})")
+                    continue
+                if (param := self._param_of(read)) is not None:
+                    passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")
+                    continue
+                text, named = self._fetch(read, phase, source, written)
                 passed.append(identifier(read) if named else text)
                 if named and read not in at_hand:
                     fetched.append((identifier(read), text))
                     if function.when is None:
                         at_hand.add(read)
-            blocks.append(
-                PhaseBlock(
-                    function.when,
-                    tuple(fetched),
-                    tuple(map(identifier, function.writes)),
-                    CallPlan(function.name, tuple(passed)),
-                    tuple(self._store(write, target) for write in function.writes),
-                )
+            yield PhaseBlock(
+                None if function.when is None else function.when.python,
+                tuple(fetched),
+                tuple(map(identifier, function.writes)),
+                CallPlan(function.name, tuple(passed)),
+                tuple(self._store(write, target) for write in function.writes),
             )
-        roles = [role.name for role in self.transform.forward]
-        return PhasePlan(
-            target,
-            tuple(blocks),
-            tuple(self._unassigned_flags(target, written)) if phase == "reset" else (),
-            tuple(name for name in self.transform.recalls if name in roles),
-        )
 
-    def _fetch(self, read: str, phase: str, target: str, written: set[str]) -> tuple[str, bool]:
+    def _fetch(self, read: str, phase: Phase, source: str, written: set[str]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""
         bare = read.removeprefix("next.")
-        if any(param.name == read for param in self.transform.params):
-            return f"self.{read}", False
-        output = next((output for output in self.transform.outputs if output.name == bare), None)
+        output, role = self.outputs.get(bare), self.roles.get(bare)
+        if role is not None and role.form == "all":
+            return f"[self._require({source}, each) for each in key.{bare}]", True
         if phase == "reset":
             if output is None:
-                return f"self._require({target}, key.{bare})", True
+                return f"self._require({source}, key.{bare})", True
             return f"self._blank(key.{bare})", False
-        if not read.startswith("next."):
-            return f"self._recall(tensordict, key.{bare})", True
-        if output is None:
-            return f"self._require({target}, key.{bare})", True
-        if output.flag:
-            return f"self._flag({target}, key.{bare})", True
-        if read in written:
+        if phase == "step" and not read.startswith("next."):
+            recall = "_recall" if output is not None else "_recall_input"
+            return f"self.{recall}(tensordict, key.{bare})", True
+        if output is not None and output.flag:
+            return f"self._flag({source}, key.{bare})", True
+        if output is not None and read in written:
             return identifier(read), False  # another function of the phase has just computed it
-        return f"self._require({target}, key.{bare})", True
+        return f"self._require({source}, key.{bare})", True
+
+    def _size(self, name: str, reads: tuple[str, ...]) -> str:
+        """A named size, of the tensor of its role where that is at hand."""
+        role, axis = self.transform.sizes[name]
+        found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
+        return f"{identifier(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+
+    def _param_of(self, name: str) -> Parameter | None:
+        return next((param for param in self.transform.params if param.name == name), None)
 
     def _store(self, write: str, target: str) -> str:
         output = self.transform.output(write.removeprefix("next."))
         value = identifier(write)
-        if output.name in self.transform.recalls:
+        if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
 
@@ -301,17 +371,5 @@ class _Planner:
         for output in self.transform.outputs:
             if output.flag and output.name not in assigned:
                 value = f"self._flag({target}, key.{output.name})"
-                yield output.when, f"self._write({target}, key.{output.name}, {value})"
-
-
-def _made_key(output: Output) -> CallPlan | None:
-    """What makes the key of an output from that of its input; None where it is the same."""
-    if output.keyword is not None:
-        make = "rename_leaf" if "{}" in output.key else "sibling"
-        return CallPlan(make, ("key", f"self.{output.keyword}"))
-    return None if output.same else CallPlan("rename_leaf", ("key", literal(output.key)))
-
-
-def _names_keys(name: str) -> bool:
-    """Whether an argument of the constructor is of the base class: the keys that a transform works on."""
-    return name in ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+                when = None if output.when is None else output.when.python
+                yield when, f"self._write({target}, key.{output.name}, {value})"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
+from specgen.schema.transform_around import Around
 from specgen.schema.transform_offline import Offline
 
 
@@ -21,15 +22,34 @@ Selectors = Annotated[
 """Keys (`observation`, `agents.reward`) and groups of the environment's keys (`env.reward`), one or several."""
 
 
+def _drops_form(value: object) -> str:
+    return "conditions" if isinstance(value, dict) else "roles"
+
+
+Drops = Annotated[
+    Annotated[list[str], Tag("roles")] | Annotated[dict[str, Expression], Tag("conditions")],
+    Discriminator(_drops_form),
+]
+"""Roles that are dropped, or each with the condition on parameters under which it is."""
+
+
 class InKey(Declaration):
     """What a transform reads: a role that stands for one key, or for each of several.
 
-    Exactly one of `each`, `key` and `all` is given.
+    Exactly one of `each`, `key`, `all` and `flag` is given.
 
     Attributes:
         each: the keys that the transform treats one by one; users may pass others.
-        key: one key.
+        with_: the role that this one goes along with, one key for each of its keys (`with`).
+        key: one key, the same for all that the transform treats one by one.
+        beside: the role beside whose key `key` stands.
+        keyword: the constructor keyword with which users choose `key`.
         all: the keys that the transform reads together.
+        but: the role whose keys `all` leaves out.
+        varargs: whether users pass the keys of `all` one after another, not as `in_keys`.
+        flag: a done flag of the root-most done set on the path of the role `of`.
+        of: the role whose episodes `flag` tells.
+        optional: whether the transform can do without the key.
         type: the pattern that a key's spec must match (`float[...]`, `float64[...]`, `any[...]`); keys of a
             group (`env.reward`) that do not match are passed over.
         inverse: the role is what the environment is given (`inverse` computes it) instead of what it returns.
@@ -37,68 +57,48 @@ class InKey(Declaration):
     """
 
     each: Selectors | None = None
+    with_: str | None = Field(default=None, alias="with")
     key: str | None = None
+    beside: str | None = None
+    keyword: str | None = None
     all: Selectors | None = None
+    but: str | None = None
+    varargs: bool = False
+    flag: Literal["done", "terminated", "truncated"] | None = None
+    of: str | None = None
+    optional: bool = False
     type: str = "any[...]"
     inverse: bool = False
     doc: str = ""
 
 
 class OutKey(Declaration):
-    """What a transform writes, one for each key of the role that it follows.
+    """What a transform writes: one for each key of the role that it follows, or one key.
 
     Attributes:
         each: the role that it follows.
+        key: the one key that it is written under.
         name: the last part of its key: a name, `same`, or a pattern with `{}` for the last part of the input's key.
         type: its type; `...` stands for the dimensions of the role, `like(x)` for the type of another.
         keyword: the constructor keyword with which users choose `name`; without one, `out_keys` does.
-        when: `given(p)`: it exists only where the optional parameter `p` has a value.
-        scale: dimensions that grow by a factor.
+        when: parameters, decided at construction, without which it does not exist: `given(p)` of an optional one,
+            a static truth value, `p == word`, `not` and `and`.
+        group: `reward` for what is a reward; otherwise it is an observation, and what `map` makes is as its input.
+        hidden: whether it is never shown: it is carried below `_carry`.
+        written_by: `policy` for the state of a policy, which the policy itself writes under `next`.
         doc: one line for the generated docstring.
     """
 
-    each: str
+    each: str | None = None
+    key: str | None = None
     name: str = "same"
     type: str | None = None
     keyword: str | None = None
     when: str | None = None
-    scale: dict[str, Expression] = Field(default_factory=dict)
+    group: Literal["observation", "reward"] | None = None
+    hidden: bool = False
+    written_by: Literal["policy"] | None = None
     doc: str = ""
-
-
-Actions = Annotated[
-    Annotated[str, Tag("one")] | Annotated[dict[str, Expression], Tag("several")],
-    Discriminator(_list_form),
-]
-"""`random`, or an expression for each inverse role."""
-
-
-class Around(Declaration):
-    """How a transform steps the environment before it: several times, not at all, or after a reset.
-
-    Exactly one of `repeat`, `skip` and `reset_steps` is given.
-
-    Attributes:
-        repeat: how many steps are taken as one.
-        until: where a row stops earlier.
-        fold: roles whose values are combined over the repetitions: `acc.x` is what those before gave.
-        collect: outputs that get the values of all repetitions, along a new front axis.
-        taken: the output that gets the number of repetitions of each row.
-        skip: where a row does not step.
-        reset_steps: how many steps each row takes after a reset.
-        at_most: the most that `reset_steps` can be.
-        action: what is done at each repetition, for each inverse role; or `random`, after a reset.
-    """
-
-    repeat: Expression | None = None
-    until: Expression | None = None
-    fold: dict[str, Expression] = Field(default_factory=dict)
-    collect: dict[str, Expression] = Field(default_factory=dict)
-    taken: str | None = None
-    skip: Expression | None = None
-    reset_steps: Expression | None = None
-    at_most: Expression | None = None
-    action: Actions | None = None
 
 
 class Transform(DeclaredClass):
@@ -115,10 +115,11 @@ class Transform(DeclaredClass):
         inverse: the inputs of the environment, computed from what the policy wrote.
         derive_done: whether a flag that this transform raises ends the episode (`done`); a truth value, or the name
             of a parameter.
-        around: how it steps the environment before it.
         signature: the order of the constructor's arguments, where the usual one will not do.
+        drops: roles whose keys are not shown any more; with a condition on parameters each, or a list.
         offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
-        buffers, update, moves, drops, masks, python: reserved.
+        around: how it steps the environment before it.
+        buffers, update, moves, masks, python: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -136,6 +137,6 @@ class Transform(DeclaredClass):
     offline: Offline | None = None
     around: Around | None = None
     moves: dict[str, str] = Field(default_factory=dict)
-    drops: list[str] = Field(default_factory=list)
+    drops: Drops = Field(default_factory=list)
     masks: dict[str, str] = Field(default_factory=dict)
     python: str | None = None

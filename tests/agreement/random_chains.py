@@ -14,6 +14,22 @@ from specgen_runtime.typing import NestedKey
 
 LIBRARY = ("DoubleToFloat", "InitTracker", "ObservationNorm", "RewardScaling", "RewardSum", "StepCounter")
 
+OWN_NAMES = (
+    "Smooth",
+    "Change",
+    "Peak",
+    "Ends",
+    "Square",
+    "Above",
+    "Push",
+    "Frames",
+    "Window",
+    "Drop",
+    "Rename",
+    "Split",
+)
+"""The transforms of `OWN`; `Since` needs the key of another."""
+
 OWN = """\
 specgen: 1
 doc: Transforms of every form.
@@ -78,6 +94,46 @@ transforms:
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
     out: {v: {each: u, name: same}}
     inverse: {u: "clip(gain * v, -1, 1)"}
+  Frames:
+    doc: A carry in the place of its input, of inferred type, along a new front axis; a choice by a word.
+    params: {n: {type: int, min: 2, static: true}, padding: {type: "enum(first, none)", default: first, static: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: same}}
+    carry: [y]
+    reset: {y: "tile(where(padding == first, x, zeros_like(x))[None], n, axis=0)"}
+    step: {next.y: "concat(narrow(y, 1, axis=0), next.x[None], axis=0)"}
+  Window:
+    doc: A hidden carry, and a map of it.
+    params: {n: {type: int, min: 2, static: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {kept: {each: x, hidden: true}, y: {each: x, name: same}}
+    reset: {kept: "tile(x[None], n, axis=0)"}
+    step: {next.kept: "concat(narrow(kept, 1, axis=0), next.x[None], axis=0)"}
+    map: {y: "max(kept, axis=0)"}
+  Drop:
+    doc: Keys that go.
+    in: {xs: {all: [], varargs: true}}
+    drops: [xs]
+  Rename:
+    doc: An identity and a drop.
+    params: {keep: {default: false, static: true}}
+    in: {x: {each: [], type: "any[...]"}}
+    out: {y: {each: x, name: same}}
+    map: {y: x}
+    drops: {x: not keep}
+  Split:
+    doc: Two outputs of one map, one of them under a condition.
+    params: {least: {type: float, optional: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out:
+      low: {each: x, name: "low_{}"}
+      high: {each: x, name: "high_{}", when: given(least)}
+    map: {low: "min(x, 0.0)", high: "max(x, least)"}
+  Since:
+    doc: A key beside each done flag, and what a map makes of it.
+    in: {done: {each: env.done, type: "bool[...]"}, age: {key: age, beside: done, type: "int32[...done]"}}
+    out: {young: {each: done, name: young, type: "bool[...]", keyword: young_key}}
+    map: {young: age < 3}
 """
 
 
@@ -116,7 +172,9 @@ class Sample:
         made = []
         for name, arguments in self.transforms:
             class_ = getattr(specgen_std.transforms if name in LIBRARY else package, name)
-            made.append(class_(**{key: _value(key, value) for key, value in arguments.items()}))
+            given = {key: _value(key, value) for key, value in arguments.items()}
+            # Keys that a schema lists are passed one after another where they are dropped.
+            made.append(class_(*given["in_keys"]) if name == "Drop" else class_(**given))
         return TransformedEnv(package.Walk(batch_size=batch), Compose(*made))
 
 
@@ -141,11 +199,12 @@ def _value(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of an entry while a chain is drawn."""
+    """What is known of an entry while a chain is drawn; a column is stored with a trailing 1, as rewards are."""
 
     name: str
     group: str
     dtype: str
+    column: bool = False
 
     @property
     def parent(self) -> str:
@@ -181,7 +240,7 @@ def draw_env(random: Random) -> tuple[list[str], list[Key]]:
     rewards = [*(["team.reward"] if team else []), *([] if only_team else ["reward"])]
     rewards += ["bonus"] if bonus and not only_team else []
     lines.append(f"    reward: [{', '.join(rewards)}]")
-    keys += [Key(name, "reward", "float32") for name in rewards]
+    keys += [Key(name, "reward", "float32", column=True) for name in rewards]
     lines += [
         "    reset:",
         f"      {x}: uniform(-2, 2, shape={size}, dtype={dtype})",
@@ -233,7 +292,7 @@ class _Chain:
         self.fresh = 0
 
     def draw(self) -> tuple[str, dict[str, Any]]:
-        name = self.random.choice([*LIBRARY, "Smooth", "Change", "Peak", "Ends", "Square", "Above", "Push"])
+        name = self.random.choice([*LIBRARY, *OWN_NAMES])
         arguments: dict[str, Any] = getattr(self, f"_{_snake(name)}")()
         return name, arguments
 
@@ -262,7 +321,7 @@ class _Chain:
             arguments["out_keys"] = [self._place(key) for key in found]
         for key, out in zip(found, arguments.get("out_keys", arguments["in_keys"]), strict=True):
             group = "reward" if key.group == "reward" else "observation"
-            self.keys[out] = Key(out, group, dtype or key.dtype)
+            self.keys[out] = Key(out, group, dtype or key.dtype, key.column)
         return arguments
 
     def _affine(self, found: list[Key]) -> dict[str, Any]:
@@ -278,12 +337,12 @@ class _Chain:
         if self.random.random() < 0.5 or any(out in self.keys for out in outs):
             outs = arguments["out_keys"] = [self._place(key) for key in found]
         for key, out in zip(found, outs, strict=True):
-            self.keys[out] = Key(out, "observation", dtype or key.dtype)
+            self.keys[out] = Key(out, "observation", dtype or key.dtype, key.column)
         return arguments
 
     def _beside_flags(self, keyword: str, usual: str, dtype: str) -> dict[str, str]:
         name = self._name() if usual in self.keys or self.random.random() < 0.4 else usual
-        self.keys[name] = Key(name, "observation", dtype)
+        self.keys[name] = Key(name, "observation", dtype, True)
         return {} if name == usual else {keyword: name}
 
     def _flag(self, keyword: str) -> dict[str, str]:
@@ -337,6 +396,58 @@ class _Chain:
 
     def _above(self) -> dict[str, Any]:
         return self._mapped(self._some("observation"), "bool")
+
+    def _stacked(self, found: list[Key], **params: Any) -> dict[str, Any]:
+        """A transform that writes under the keys that it reads, unless they are renamed; frames have an axis more."""
+        return {**params, **self._mapped(found)}
+
+    def _frames(self) -> dict[str, Any]:
+        padding = self.random.choice(["first", "none"])
+        return self._stacked(self._alone("observation"), n=self.random.randint(2, 3), padding=padding)
+
+    def _window(self) -> dict[str, Any]:
+        return self._stacked(self._alone("observation"), n=self.random.randint(2, 3))
+
+    def _drop(self) -> dict[str, Any]:
+        rewards = [key.name for key in self.keys.values() if key.group == "reward"]
+        free = [key.name for key in self.keys.values() if rewards != [key.name]]
+        names = self.random.sample(free, min(len(free), self.random.randint(0, 2)))
+        for name in names:
+            del self.keys[name]
+        return {"in_keys": names}
+
+    def _rename(self) -> dict[str, Any]:
+        found = self._some()
+        names = [key.name for key in found]
+        outs = names[::-1] if self.random.random() < 0.4 else [self._place(key) for key in found]
+        if self.random.random() < 0.3 and not set(outs) & set(names):
+            arguments: dict[str, Any] = {"in_keys": names, "out_keys": outs, "keep": True}
+        else:
+            arguments = {"in_keys": names, "out_keys": outs}
+            for name in names:
+                del self.keys[name]
+        for key, out in zip(found, outs, strict=True):
+            group = key.group if key.group == "reward" else "observation"
+            self.keys[out] = Key(out, group, key.dtype, key.column)
+        return arguments
+
+    def _split(self) -> dict[str, Any]:
+        found = self._alone("observation")
+        arguments: dict[str, Any] = {"in_keys": [key.name for key in found]}
+        wide = self.random.random() < 0.5
+        arguments |= {"least": 0.5} if wide else {}
+        for key in found:
+            for pattern in ["low_{}", *(["high_{}"] if wide else [])]:
+                name = key.parent + pattern.format(key.name.split(".")[-1])
+                self.keys[name] = Key(name, "observation", key.dtype, key.column)
+        return arguments
+
+    def _since(self) -> dict[str, Any]:
+        return self._beside_flags("young_key", "young", "bool")
+
+    def _alone(self, group: str) -> list[Key]:
+        """One or two observations; none of a group, whose dimension comes first, and no column."""
+        return [key for key in self._some(group) if not key.parent and not key.column]
 
     def _push(self) -> dict[str, Any]:
         return {"gain": self.random.choice([0.5, 2.0])}

@@ -66,7 +66,7 @@ def same_specs(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
         found, expected = shapes(fused, group), shapes(dynamic, group)
         if group == "state":
             expected = {key: value for key, value in expected.items() if key in found}
-        assert found == expected, group
+        assert found == expected, (group, found.items() ^ expected.items())
 
 
 def shapes(env: EnvBase[Any], group: str) -> dict[Any, Any]:

@@ -2,10 +2,11 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9ced737a74facf93e17549108682a647088b1b6627fd7b60cc1378ccf02d7aac
+# specgen: sha256=a0573d0ce2f8bddb1f46c3ca36a90cc2050bfa1c362a1253acc0525423c14a27
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
 from .init_tracker import InitTracker, InitTrackerKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
@@ -15,8 +16,9 @@ from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
 
 __all__ = [
-    "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys",
+    "CatFrames", "CatFramesKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys",
+    "FrameSkipTransform", "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv",
+    "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys", "TimeMaxPool",
+    "TimeMaxPoolKeys",
 ]

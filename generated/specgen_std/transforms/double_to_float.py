@@ -2,21 +2,22 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1904b6dfb19d2eb05c1af0f3d877b8a9a5fc449d7da3e623c914f341b672244e
+# specgen: sha256=1c5dc4f24c75f573a42af6a276893ea8d56f28f901cb8920b0ece672798f659d
 """Casts between float64 and float32."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
-from specgen_runtime.transforms.like import cast_like, mapped_like
-from specgen_runtime.typing import NestedKey, TensorDictBase
+from specgen_runtime.transforms.like import cast_like
+from specgen_runtime.typing import NestedKey
 
 __all__ = ["DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys"]
 
@@ -73,6 +74,8 @@ class DoubleToFloat(GeneratedTransform[DoubleToFloatKeys, DoubleToFloatInverseKe
 
     _reads = ("double",)
     _writes = ("single",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"single": Follows("structural")}
+    _maps: ClassVar[Mapping[str, str]] = {"single": "double"}
     invertible = True
 
     def __init__(
@@ -105,12 +108,6 @@ class DoubleToFloat(GeneratedTransform[DoubleToFloatKeys, DoubleToFloatInverseKe
 
     def _apply_transform(self, double: Tensor) -> Tensor:
         return double_to_float_map(double)
-
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        return mapped_like(spec, self._apply_transform, torch.float32)
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict_reset, tolerant=True)
 
     def _inv_apply_transform(self, single_in: Tensor) -> Tensor:
         return double_to_float_inverse(single_in)

@@ -2,22 +2,21 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dba9a291abd9a44d31bb4663776fbe26cc2346681e0d5ff4fd935cc8804ae02e
+# specgen: sha256=a3e0118eaa88754670cbd9e4f38622dfa9421fdbfb91980051f4955120d2f32a
 """Affine transforms of observations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_float_tensor
+from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.like import mapped_like
-from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
+from specgen_runtime.typing import ArrayLike, NestedKey
 
 __all__ = ["ObservationNorm", "ObservationNormKeys"]
 
@@ -54,6 +53,8 @@ class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
 
     _reads = ("observation",)
     _writes = ("normed",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"normed": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"normed": "observation"}
     loc: Tensor
     scale: Tensor
 
@@ -85,9 +86,3 @@ class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
             self.loc.to(observation.dtype), self.scale.to(observation.dtype), self.standard_normal,
             observation,
         )
-
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        return mapped_like(spec, self._apply_transform)
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict_reset, tolerant=True)

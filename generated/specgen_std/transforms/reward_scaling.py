@@ -2,22 +2,21 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3c4b16294e433ba175aacc26a81eeb0bd8f29309ceae259bdc7c9fbf2b551fc0
+# specgen: sha256=3d7455358b141b9d59ea8fa2e0df222e65d3e93cbffc5e1f91f07fb90ee99816
 """Affine transforms of rewards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_float_tensor
+from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.like import mapped_like
-from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
+from specgen_runtime.typing import ArrayLike, NestedKey
 
 __all__ = ["RewardScaling", "RewardScalingKeys"]
 
@@ -54,6 +53,8 @@ class RewardScaling(GeneratedTransform[RewardScalingKeys]):
 
     _reads = ("reward",)
     _writes = ("scaled",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"scaled": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"scaled": "reward"}
     loc: Tensor
     scale: Tensor
 
@@ -89,9 +90,3 @@ class RewardScaling(GeneratedTransform[RewardScalingKeys]):
         return reward_scaling_map(
             self.loc.to(reward.dtype), self.scale.to(reward.dtype), self.standard_normal, reward
         )
-
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        return mapped_like(spec, self._apply_transform)
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict_reset, tolerant=True)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0cd1679aa1b2be3eb1c042ce61ad2cd5fdf2a21c0a9b519e111ff713bd49ab72
+# specgen: sha256=4fc7baff355ed0f718312a32e762a3ad7ddcb1bceed3d7dc1ad55a178afe6b8b
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
 
     Writes, for each of them:
         `step_count`, int64 in [0, 2**63 - 1]; carried from step to step: steps since the last reset
-        `truncated`, bool; only with `max_steps`: the episode was cut off
+        `truncated`, bool; only with `given(max_steps)`: the episode was cut off
     """
 
     _writes: tuple[str, ...] = ("step_count",)
@@ -102,7 +102,7 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
             raise ValueError(f"max_steps must be >= 1, got {max_steps}")
         self.max_steps = max_steps
         self.update_done = update_done
-        if max_steps is not None:
+        if self.max_steps is not None:
             self._writes = (*self._writes, "truncated")
             self._flags = (*self._flags, "truncated")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 import torch
 from torch import Tensor
 
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["as_float_tensor"]
+__all__ = ["as_float_tensor", "as_ints"]
 
 
 def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
@@ -25,3 +28,21 @@ def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
     if isinstance(value, Tensor) and made.is_floating_point():
         return made.detach().clone()
     return made.to(torch.get_default_dtype())
+
+
+@overload
+def as_ints(value: None, keyword: str) -> None: ...
+@overload
+def as_ints(value: int | Sequence[int], keyword: str) -> tuple[int, ...]: ...
+def as_ints(value: int | Sequence[int] | None, keyword: str) -> tuple[int, ...] | None:
+    """A tuple of whole numbers: one for a number alone, ``None`` for ``None``.
+
+    Raises:
+        TypeError: if `value` is neither; `keyword` says which argument it was.
+    """
+    if value is None:
+        return None
+    numbers = (value,) if isinstance(value, int) else tuple(value)
+    if all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+        return numbers
+    raise TypeError(f"{keyword} is made of whole numbers, got {value!r}")

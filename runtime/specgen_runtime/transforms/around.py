@@ -56,12 +56,12 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for key in self._fields(self._recalls):
+        for key in self._fields(self._recalls_inputs):
             self._stash(next_tensordict, key)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self._fields(self._recalls):
+        for key in self._fields(self._recalls_inputs):
             self._stash(tensordict_reset, key)
         return tensordict_reset
 
@@ -212,7 +212,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         for key in self._fields(self._taken):
             shape = self._added[key].shape
             following.set(key, taken.reshape(*taken.shape, *(1,) * (len(shape) - rows)).expand(shape).clone())
-        for key in self._fields(self._recalls):
+        for key in self._fields(self._recalls_inputs):
             self._stash(following, key)
         return following
 
@@ -230,13 +230,13 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     # ------------------------------------------------------------------- specs
 
     @property
-    def _added(self) -> dict[NestedKey, TensorSpec]:
-        if self._added_cache is None:
-            added, count = self._added_specs(), self._count()
+    def _declared(self) -> dict[NestedKey, TensorSpec]:
+        if self._declared_cache is None:
+            declared, count = self._added_specs(), self._count()
             for key in self._fields(self._collects):
-                added[key] = _stacked(added[key], len(self._batch()), count)
-            self._added_cache = added
-        return self._added_cache
+                declared[key] = _stacked(declared[key], len(self._batch()), count)
+            self._declared_cache = declared
+        return self._declared_cache
 
     def _batch(self) -> torch.Size:
         env = self.parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -13,7 +13,15 @@ from typing_extensions import TypeVar
 from specgen_runtime.envs.keys import leaf_name
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, done_sets, is_private, leaf_keys, private_key, root_most
+from specgen_runtime.transforms.keys import (
+    as_tuple,
+    done_sets,
+    hidden_key,
+    is_private,
+    leaf_keys,
+    private_key,
+    root_most,
+)
 from specgen_runtime.transforms.offline import moment_keys
 from specgen_runtime.typing import NestedKey
 
@@ -23,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["INPUTS", "OUTPUTS", "BoundTransform", "InverseRow", "Row"]
 
-Row = TypeVar("Row", bound=tuple[NestedKey, ...])
-InverseRow = TypeVar("InverseRow", bound=tuple[NestedKey, ...], default=tuple[NestedKey, ...])
+Row = TypeVar("Row", bound=tuple[Any, ...])
+InverseRow = TypeVar("InverseRow", bound=tuple[Any, ...], default=tuple[NestedKey, ...])
 
 OUTPUTS = ("observation", "reward", "done")
 INPUTS = ("action", "state")
@@ -35,7 +43,7 @@ _GROUPS = {
     "action": "full_action_spec",
     "state": "full_state_spec",
 }
-_BOUND = ("_bound", "_bound_inv", "_private", "_added_cache")
+_BOUND = ("_bound", "_bound_inv", "_private", "_private_inputs", "_declared_cache", "_added_cache")
 
 
 class BoundTransform(Transform, Generic[Row, InverseRow]):
@@ -46,9 +54,11 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     Attributes:
         _reads: the fields of a record that make up `in_keys`.
         _writes: the fields of a record that make up `out_keys`.
-        _recalls: the fields of a record whose value before the step is read.
+        _recalls: the outputs of a record whose value before the step is read.
+        _recalls_inputs: the inputs of a record whose value before the step is read.
         _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
+        _drops: the inputs of a record that nobody sees behind this transform.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
@@ -57,11 +67,15 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _recalls: tuple[str, ...] = ()
     _carries: tuple[str, ...] = ()
     _flags: tuple[str, ...] = ()
+    _recalls_inputs: tuple[str, ...] = ()
+    _drops: tuple[str, ...] = ()
     _sequential: bool = False
 
     _bound: list[Row] | None
     _bound_inv: list[InverseRow] | None
     _private: Mapping[NestedKey, NestedKey]
+    _private_inputs: Mapping[NestedKey, NestedKey]
+    _declared_cache: dict[NestedKey, TensorSpec] | None
     _data: TensorDictBase | None
     _added_cache: dict[NestedKey, TensorSpec] | None
 
@@ -75,8 +89,9 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         if in_keys is not None and in_keys_inv is None:
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self._bound = self._bound_inv = self._data = self._added_cache = None
-        self._private = {}
+        self._bound = self._bound_inv = self._data = None
+        self._declared_cache = self._added_cache = None
+        self._private = self._private_inputs = {}
 
     # ------------------------------------------------------------------ keys
 
@@ -145,10 +160,21 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     @property
     def carry_keys(self) -> list[NestedKey]:
         """The entries whose value before the step is read by the step."""
-        return self._fields(self._recalls)
+        return self._fields((*self._recalls, *self._recalls_inputs))
+
+    @property
+    def dropped_keys(self) -> list[NestedKey]:
+        """The entries that nobody sees behind this transform; what it writes itself stays."""
+        written = set(self.out_keys)
+        return [key for key in self._fields(self._drops) if key not in written]
 
     def _fields(self, names: tuple[str, ...]) -> list[NestedKey]:
-        return [getattr(row, name) for row in self.keys for name in names]
+        found: list[NestedKey] = []
+        for row in self.keys:
+            for name in names:
+                value = getattr(row, name)
+                found += value if isinstance(value, list) else [value]
+        return list(dict.fromkeys(found))
 
     def _select(
         self,
@@ -185,17 +211,70 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
                 found.append(entry)
         return list(dict.fromkeys(found))
 
-    def _named(self, given: list[NestedKey] | None, default: list[NestedKey], what: str) -> list[NestedKey]:
+    def _named(
+        self,
+        given: list[NestedKey] | None,
+        default: list[NestedKey],
+        what: str,
+        part: tuple[int, int] = (0, 1),
+    ) -> list[NestedKey]:
         """The keys of an output: the user's, one for each of the `default` ones, or those.
+
+        Args:
+            given: the user's choice, or None.
+            default: the keys without it.
+            what: the name of the argument.
+            part: which of how many outputs it is, whose keys the user lists input by input.
 
         Raises:
             ValueError: if the user gave another number of keys.
         """
-        if given is not None and len(given) != len(default):
+        index, count = part
+        if given is not None and len(given) != len(default) * count:
+            each = "one" if count == 1 else str(count)
             raise ValueError(
-                f"{type(self).__name__} needs {len(default)} {what}, one for each input, got {len(given)}"
+                f"{type(self).__name__} needs {len(default) * count} {what}, {each} for each input, got {len(given)}"
             )
-        return default if given is None else given
+        return default if given is None else given[index::count]
+
+    def _paired_with(self, first: list[NestedKey], keys: list[NestedKey], what: str) -> list[NestedKey]:
+        """`keys`, of which each goes with one of `first`.
+
+        Raises:
+            ValueError: if they differ in number.
+        """
+        if len(keys) != len(first):
+            raise ValueError(
+                f"{type(self).__name__} needs as many {what} as in_keys, got {len(keys)} and {len(first)}"
+            )
+        return keys
+
+    def _without(self, keys: list[NestedKey], left_out: list[Any]) -> list[NestedKey]:
+        """`keys` but those of another role: one for each repetition, or several together."""
+        flat = [key for each in left_out for key in (each if isinstance(each, list) else [each])]
+        return [key for key in keys if key not in flat]
+
+    def _checked(
+        self,
+        env: EnvBase | None,
+        keys: list[NestedKey],
+        dtypes: Collection[torch.dtype],
+        groups: Sequence[str] = OUTPUTS,
+    ) -> list[NestedKey]:
+        """`keys`, once they are known to be there and of one of `dtypes`; raises as `_select` does."""
+        self._check(env, keys, dtypes, groups)
+        return keys
+
+    def _hidden(self, key: NestedKey, name: str) -> NestedKey:
+        """Where something that is not shown is kept for `key`."""
+        return hidden_key(key, f"t{self._place()}", name)
+
+    def _place(self) -> int:
+        """The index of this transform in its chain, counted on from the environments that it is wrapped around."""
+        container = self.container
+        if container is None:
+            return 0
+        return container._first_index + container._index_of(self)
 
     def _group_keys(
         self, env: EnvBase | None, group: str, dtypes: Collection[torch.dtype]
@@ -265,9 +344,16 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
 
     def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
         """Give a private place to the recalled entries that a later transform rewrites; whether that changed any."""
-        private = {key: private_key(key, f"t{index}") for key in self.carry_keys if key in rewritten}
-        changed = private != self._private
-        self._private = private
+        owner = f"t{index}"
+        own = {*self.out_keys, *self.dropped_keys}
+        private = {key: private_key(key, owner) for key in self._fields(self._recalls) if key in rewritten}
+        inputs = {
+            key: hidden_key(key, owner, "before") if key in own else private_key(key, owner)
+            for key in self._fields(self._recalls_inputs)
+            if key in rewritten or key in own
+        }
+        changed = (private, inputs) != (self._private, self._private_inputs)
+        self._private, self._private_inputs = private, inputs
         return changed
 
     def _adopt(self, original: BoundTransform[Row, InverseRow]) -> None:
@@ -283,7 +369,15 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(_bound=None, _bound_inv=None, _private={}, _data=None, _added_cache=None)
+        self.__dict__.update(
+            _bound=None,
+            _bound_inv=None,
+            _private={},
+            _private_inputs={},
+            _data=None,
+            _declared_cache=None,
+            _added_cache=None,
+        )
 
     def clone(self) -> Self:
         """A copy that is part of no environment; parameters and buffers are shared."""

@@ -197,6 +197,10 @@ class TransformedEnv(EnvBase[TensorDict]):
             self._known_layout = self._same_actions = None
         return self._known_stages
 
+    def _index_of(self, transform: Transform) -> int:
+        """The place of a transform in the chain."""
+        return next(index for index, entry in enumerate(leaves(self._transform)) if _holds(entry, transform))
+
     @property
     def _parts(self) -> InnerEnv:
         """What runs the transforms, those that step the environment before them included."""

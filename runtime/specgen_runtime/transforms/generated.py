@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
-from specgen_runtime.transforms.keys import leaf_keys
+from specgen_runtime.transforms.follows import Follows, following_specs
+from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
 
@@ -27,51 +29,75 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     Carries live in the tensordict, under their own key. If a later transform of the same environment class_overrides
     that key, `TransformedEnv` gives the carry a private place as well (below ``"_carry"``), which only this
     transform reads.
+
+    Attributes:
+        _refuses_offline: whether it works in environments only.
+        _follows: the outputs whose specs follow from what is computed, and how.
+        _policy: the outputs that the policy writes under ``"next"``.
+        _rewards: the outputs that are rewards whatever they are made of.
+        _maps: the outputs of maps, each with the input whose group is its own.
     """
 
     _refuses_offline: bool = False
+    _follows: ClassVar[Mapping[str, Follows]] = {}
+    _policy: tuple[str, ...] = ()
+    _rewards: tuple[str, ...] = ()
+    _maps: ClassVar[Mapping[str, str]] = {}
 
     # ----------------------------------------------------------------- specs
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
-        """The specs of entries that this transform adds, by key."""
+        """The specs of entries that this transform writes, by key, where its declaration says them."""
         return {}
-
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        """The spec of what `_apply_transform` makes of an entry."""
-        return spec
 
     def _mapped_spec_inv(self, spec: TensorSpec) -> TensorSpec:
         """The spec of what the policy writes where the environment takes `spec`."""
         return spec
 
     @property
+    def _declared(self) -> dict[NestedKey, TensorSpec]:
+        if self._declared_cache is None:
+            self._declared_cache = self._added_specs()
+        return self._declared_cache
+
+    @property
     def _added(self) -> dict[NestedKey, TensorSpec]:
+        """The specs of all entries that this transform writes."""
         if self._added_cache is None:
-            self._added_cache = self._added_specs()
+            self._added_cache = {**self._declared, **following_specs(self)}
         return self._added_cache
 
+    def _shown_and_hidden(self) -> tuple[str, ...]:
+        """The fields of a record that this transform writes."""
+        return (*self._writes, *(name for name in self._carries if name not in self._writes))
+
+    def _absent(self) -> tuple[str, ...]:
+        """The outputs that do not exist, for the parameters that this transform was given."""
+        return tuple(name for name in self._follows if name not in self._shown_and_hidden())
+
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Transform mapped observations; add the entries that this transform computes."""
-        self._map_specs(observation_spec)
+        """Replace the observations that this transform writes, add what is new and is no reward, drop what goes."""
         flags = set(self._fields(self._flags))
+        rewards = self._reward_keys()
         present = leaf_keys(observation_spec)
+        replaced = self._replaced()
         for key, spec in self._added.items():
-            if key in flags:
+            if key in flags or key in rewards:
                 continue
-            if key in present:
+            if key in present and key not in replaced:
                 raise ValueError(
                     f"{type(self).__name__} adds {key!r}, which is there already; give one another key"
                 )
             observation_spec[key] = spec.clone()
-        for key, place in self._private.items():
-            observation_spec[place] = observation_spec[key].clone()
-        return observation_spec
+        for key, place in (*self._private.items(), *self._private_inputs.items()):
+            observation_spec[place] = self._spec_of(key, place).clone()
+        return self._without_dropped(observation_spec)
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Transform mapped rewards."""
-        self._map_specs(reward_spec)
-        return reward_spec
+        """Replace and add the rewards that this transform writes, drop what goes."""
+        for key in self._reward_keys():
+            reward_spec[key] = self._added[key].clone()
+        return self._without_dropped(reward_spec)
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
         """Add the flags that this transform raises."""
@@ -86,22 +112,45 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         self._map_specs_inv(state_spec)
         for key in self._fields(self._carries):
             state_spec[key] = self._added[key].clone()
-        for key, place in self._private.items():
-            state_spec[place] = (self._added[key] if key in self._added else self._spec(key)).clone()
-        return state_spec
+        for key, place in (*self._private.items(), *self._private_inputs.items()):
+            state_spec[place] = self._spec_of(key, place).clone()
+        return self._without_dropped(state_spec)
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Transform mapped actions."""
         self._map_specs_inv(action_spec)
         return action_spec
 
-    def _map_specs(self, specs: Composite) -> None:
-        if self._sequential:
-            return
-        present = leaf_keys(specs)
-        for in_key, out_key in self._pairs():
-            if in_key in present:
-                specs[out_key] = self._mapped_spec(specs[in_key])
+    def _spec_of(self, key: NestedKey, place: NestedKey) -> TensorSpec:
+        """The spec of what a private place keeps of `key`: an output, or an input as it arrives."""
+        return self._added[key] if self._private.get(key) == place else self._spec(key)
+
+    def _replaced(self) -> set[NestedKey]:
+        """The entries that are read, and written anew under the same key."""
+        return {*self.out_keys} & {*self._read_keys()}
+
+    def _read_keys(self) -> list[NestedKey]:
+        written = self._shown_and_hidden()
+        fields = self.keys[0]._fields if self.keys else ()
+        return self._fields(
+            tuple(name for name in fields if name not in written and name not in self._absent())
+        )
+
+    def _reward_keys(self) -> list[NestedKey]:
+        """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
+        found = [key for key in self._fields(self._rewards) if key in self._added]
+        mapped = {name: role for name, role in self._maps.items() if name in self._writes}
+        env = self.parent
+        known = leaf_keys(env.full_reward_spec) if mapped and env is not None else ()
+        for row in self.keys:
+            found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
+            found += [key for name in self._writes if (key := getattr(row, name)) in known]
+        return list(dict.fromkeys(found))
+
+    def _without_dropped(self, specs: Composite) -> Composite:
+        for key in self.dropped_keys:
+            remove(specs, key)
+        return specs
 
     def _map_specs_inv(self, specs: Composite) -> None:
         if not self.keys_inv:
@@ -121,8 +170,14 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""
-        blank: Tensor = self._added[key].zero()
+        blank: Tensor = self._declared[key].zero()
         return blank
+
+    def _rank(self, key: NestedKey) -> int:
+        """How many dimensions an entry has for one environment."""
+        env = self.parent
+        batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
+        return len(self._spec(key).shape) - batch
 
     def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """An input.
@@ -135,8 +190,12 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         return value
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """The value before the step, as it was at this position in the chain."""
+        """The value of an output before the step, as it was at this position in the chain."""
         return self._require(tensordict, self._private.get(key, key))
+
+    def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """The value of an input before the step, as it was at this position in the chain."""
+        return self._require(tensordict, self._private_inputs.get(key, key))
 
     def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """A done flag as it is so far: false where nobody has written it."""
@@ -172,5 +231,30 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""
-        if key in self._private and (value := self._read(tensordict, key, tolerant=True)) is not None:
-            tensordict.set(self._private[key], value)
+        place = self._private_inputs.get(key)
+        if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
+            tensordict.set(place, value)
+
+    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
+        """Whether one of some entries is missing, as rewards are at a reset."""
+        flat = [each for key in keys for each in (key if isinstance(key, list) else [key])]
+        return any(tensordict.get(key, None) is None for key in flat)
+
+    def _as_before(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The entries as they are now, whatever is written from here on."""
+        return tensordict.copy() if len(self.keys) > 1 or len(self._writes) > 1 else tensordict
+
+    def _dropped(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`tensordict` without what goes; a nest that becomes empty goes with its last entry."""
+        for key in self.dropped_keys:
+            remove(tensordict, key)
+        return tensordict
+
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        return super()._map(tensordict, tolerant) if self._maps else tensordict
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return self._dropped(super()._call(next_tensordict))
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return self._dropped(self._map(tensordict_reset, tolerant=True))

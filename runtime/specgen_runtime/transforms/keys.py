@@ -11,6 +11,8 @@ from specgen_runtime.envs.keys import leaf_name as leaf
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
+    from tensordict import TensorDictBase
+
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite
 
@@ -81,6 +83,19 @@ def subspec(spec: Composite, name: str) -> Composite:
     return cast("Composite", spec.get(name, None) or spec.empty())
 
 
+def remove(nested: Composite | TensorDictBase, key: NestedKey) -> None:
+    """Delete an entry, if it is there, with the nests that it leaves empty; in place."""
+    parts = as_tuple(key)
+    if nested.get(key, None) is None:
+        return
+    del nested[key]
+    for end in range(len(parts) - 1, 0, -1):
+        above = normal(parts[:end])
+        if any(True for _ in nested[above].keys()):  # noqa: SIM118 - of nested entries, too
+            return
+        del nested[above]
+
+
 def leaf_keys(spec: Composite, dtypes: Collection[torch.dtype] | None = None) -> list[NestedKey]:
     """The leaf keys of a spec in its order, those of the given dtypes only; private carries are left out."""
     found: list[NestedKey] = []
@@ -104,6 +119,17 @@ def private_key(key: NestedKey, owner: str) -> NestedKey:
         owner: ``"t0"`` for the first transform of a chain, ``"e0"`` for the environment before it.
     """
     return (*as_tuple(key)[:-1], CARRY, owner, leaf(key))
+
+
+def hidden_key(key: NestedKey, owner: str, name: str) -> NestedKey:
+    """Where `owner` keeps what it shows to nobody: at the level of `key`, for which it is kept.
+
+    Args:
+        key: the entry that it is kept for.
+        owner: as for `private_key`.
+        name: what is kept.
+    """
+    return private_key(sibling(key, f"{name}_{leaf(key)}"), owner)
 
 
 def done_sets(env: EnvBase) -> list[NestedKey]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from specgen_runtime.specs import Bounded, Categorical, TensorSpec, Unbounded
 from specgen_runtime.specs.boxes import ContinuousBox
+from specgen_runtime.specs.classes.spec import ClassSpec
 
-__all__ = ["bounded_like", "cast_like", "flag_like", "mapped_like", "unbounded_like"]
+__all__ = ["bounded_like", "box_of", "boxed", "cast_like", "flag_like", "shaped_like", "unbounded_like"]
 
 
 def unbounded_like(spec: TensorSpec, dtype: torch.dtype | None = None) -> TensorSpec:
@@ -34,32 +33,51 @@ def flag_like(spec: TensorSpec) -> TensorSpec:
 
 def cast_like(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
     """The values of `spec` in another dtype."""
-    return mapped_like(spec, lambda value: value.to(dtype), dtype)
-
-
-def mapped_like(
-    spec: TensorSpec, function: Callable[[Tensor], Tensor], dtype: torch.dtype | None = None
-) -> TensorSpec:
-    """What a monotone function makes of the values of `spec`.
-
-    Args:
-        spec: the values that go in.
-        function: monotone (rising or falling) in each element, and of the same shape as its argument.
-        dtype: the dtype of its results (default: that of `spec`).
-
-    Returns:
-        The images of the bounds as bounds; no bounds where there were none, or where a bound has no image.
-    """
-    dtype = _dtype(spec) if dtype is None else dtype
-    # An unbounded spec has the limits of its dtype as its box; they are no bounds.
     if not isinstance(spec, Bounded) or not isinstance(spec.space, ContinuousBox):
         return unbounded_like(spec, dtype)
-    ends = torch.stack([function(spec.space.low), function(spec.space.high)]).to(dtype)
-    low = ends.amin(0).nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-    high = ends.amax(0).nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
-    if bool((low.isinf() & high.isinf()).all()):
-        return unbounded_like(spec, dtype)
-    return Bounded(low=low, high=high, shape=spec.shape, dtype=dtype, device=spec.device)
+    low, high = box_of(spec)
+    return boxed(low.to(dtype), high.to(dtype))
+
+
+def shaped_like(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    """A single number for each row of `spec`'s, of its device and dtype, with the feature dimensions `shape`."""
+    return Unbounded(shape=(*spec.shape, *shape), dtype=spec.dtype, device=spec.device)
+
+
+def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:
+    """The least and the largest values of `spec`, element by element; infinite ones for floats without bounds."""
+    dtype = _dtype(spec)
+    if isinstance(spec, Bounded) and isinstance(spec.space, ContinuousBox):
+        return spec.space.low.expand(spec.shape), spec.space.high.expand(spec.shape)
+    if isinstance(spec, ClassSpec):
+        low, high = 0, 1
+        if isinstance(spec, Categorical) and dtype != torch.bool:
+            high = spec.n - 1
+        return tuple(torch.full(spec.shape, end, dtype=dtype, device=spec.device) for end in (low, high))
+    if dtype.is_floating_point:
+        low, high = -torch.inf, torch.inf
+    elif dtype == torch.bool:
+        low, high = 0, 1
+    else:
+        low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    return tuple(torch.full(spec.shape, end, dtype=dtype, device=spec.device) for end in (low, high))
+
+
+def boxed(low: Tensor, high: Tensor) -> TensorSpec:
+    """The spec of values between two tensors; unbounded where both ends are those of the dtype everywhere."""
+    dtype, shape = low.dtype, low.shape
+    if dtype == torch.bool:
+        return Categorical(2, shape=shape, dtype=torch.bool, device=low.device)
+    if dtype.is_floating_point:
+        low = low.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        high = high.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        free = bool((low.isinf() & high.isinf()).all())
+    else:
+        info = torch.iinfo(dtype)
+        free = bool(((low == info.min) & (high == info.max)).all())
+    if free:
+        return Unbounded(shape=shape, dtype=dtype, device=low.device)
+    return Bounded(low=low, high=high, shape=shape, dtype=dtype, device=low.device)
 
 
 def _dtype(spec: TensorSpec) -> torch.dtype:

@@ -80,7 +80,7 @@ class Stages:
             self.specs.append(Stage(inputs.lock_(), outputs.lock_()))
 
     def _assign_private_carries(self) -> bool:
-        written = {key for entry in self._chain for key in entry.out_keys}
+        written = {key for entry in self._chain for key in _rewritten_by(entry)}
         state = written.intersection(self._base_env.state_keys).intersection(self._base_env.observation_keys)
         owner = f"e{self._first_index}"
         private = {key: private_key(key, owner) for key in sorted(state, key=str) if not is_private(key)}
@@ -88,9 +88,14 @@ class Stages:
         self.private_state = private
         for index, entry in enumerate(self._chain):
             if isinstance(entry, BoundTransform) and (wanted := entry.carry_keys):
-                rewritten = {key for later in self._chain[index + 1 :] for key in later.out_keys}
+                rewritten = {key for later in self._chain[index + 1 :] for key in _rewritten_by(later)}
                 changed |= entry._set_private(self._first_index + index, rewritten.intersection(wanted))
         return changed
 
     def _settle(self) -> None:
         self.flag_sets = flag_sets(subspec(self.specs[-1].outputs, "full_done_spec"))
+
+
+def _rewritten_by(entry: Transform) -> list[NestedKey]:
+    """The entries that are not behind `entry` what they are before it."""
+    return [*entry.out_keys, *(entry.dropped_keys if isinstance(entry, BoundTransform) else ())]

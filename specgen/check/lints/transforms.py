@@ -9,7 +9,7 @@ from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import value_reads
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_model import Drop, Output, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.expr.tree import names_read
@@ -27,20 +27,24 @@ def lint_transform(
     transform: Transform,
     roles: Iterable[Role],
     outputs: Iterable[Output],
+    drops: Iterable[Drop],
     sections: Mapping[str, SectionResult],
     sink: Sink,
 ) -> None:
     """Warn of what is legal in a transform without mistakes and rarely meant."""
-    roles, outputs = list(roles), list(outputs)
+    roles, outputs, drops = list(roles), list(outputs), list(drops)
     statements = [statement for section in sections.values() for statement in section.statements]
     reads = frozenset[str]().union(*(statement.reads for statement in statements))
     reads |= {transform.derive_done} if isinstance(transform.derive_done, str) else set()
-    reads |= {output.when for output in outputs if output.when is not None}
+    conditions = [output.when for output in outputs] + [drop.when for drop in drops]
+    reads = reads.union(*(condition.params for condition in conditions if condition is not None))
     for name in transform.params:
         if name not in reads:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
     for role in roles:
         followed = any(output.each == role.name or output.like == role.name for output in outputs)
+        followed = followed or any(drop.role == role.name for drop in drops)
+        followed = followed or any(role.name in (other.but, other.beside) for other in roles)
         if not followed and not {role.name, f"next.{role.name}"} & reads:
             warn_unread(file.key_span(*path, "in", role.name), "role", role.name, sink)
     step = sections["step"].statements

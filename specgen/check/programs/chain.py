@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
+from specgen.check.chain_writes import PRIVATE
 from specgen.check.model import snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_around import apply_around, stand_still
 from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
-from specgen.check.programs.chain_state import PRIVATE, ChainCell, ChainState, EnvPieces
+from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces
 from specgen.check.programs.chain_transforms import apply_transform
 from specgen.check.programs.env import NOT_DONE
 from specgen.expr.symbols import Key
@@ -118,11 +119,13 @@ def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
             symbol = state.flag(entry.key, "step.never", "next")
             after[name] = state.bodies["next"].add(symbol, store(known(False), symbol.type))
         return replace(one, cell=replace(cell, next=after[name]))
+    if one.hidden:
+        return replace(one, cell=_private(cell, _unused(state.chain, _hidden_name(one)), entry.key))
     if one.position is not None:
         if (now.get(name), after.get(name)) == (cell.now, cell.next):
             return one
         hidden, place = f"carry_{one.position}_{cell.name}", f"t{one.position}"
-    elif now[name] != cell.now:
+    elif now.get(name) != cell.now:
         # The dynamics go on from the environment's own value, whatever a transform shows in its place.
         hidden, place = f"raw_{cell.name}", "e0"
     else:
@@ -130,6 +133,12 @@ def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
     kept = one.position is not None or entry.role == "state"
     key = (*entry.key[:-1], PRIVATE, place, entry.key[-1]) if kept else entry.key
     return replace(one, cell=_private(cell, _unused(state.chain, hidden), key))
+
+
+def _hidden_name(one: ChainCell) -> str:
+    """What the value of a hidden output is called in Python."""
+    *above, _, place, last = one.entry.key
+    return "_".join(("carry", place.removeprefix("t"), *above, last))
 
 
 def _unused(chain: CheckedChain, wanted: str) -> str:

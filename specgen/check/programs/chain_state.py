@@ -20,6 +20,10 @@ Moment = Literal["reset", "now", "next"]
 """At a reset, at the root of a step, and after it: each key has a value at each, which transforms replace in turn."""
 
 
+MOMENTS: tuple[Moment, ...] = ("reset", "now", "next")
+"""All of them, in the order in which they are put together."""
+
+
 @dataclass(frozen=True)
 class ChainCell:
     """A field of a chain's records.
@@ -29,12 +33,14 @@ class ChainCell:
         entry: what it is; for a private one, the entry that is shown in its place.
         position: the transform that carries it; None for what is the environment's, and for done flags.
         carried: whether the transform says that the next step needs it.
+        hidden: whether it is shown to nobody.
     """
 
     cell: Cell
     entry: Entry
     position: int | None = None
     carried: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,6 @@ class EnvPieces:
     parts: Parts | None = None
     fixed: tuple[Input, ...] = ()
     actions: Mapping[str, Symbol] = field(default_factory=dict)
-
-
-PRIVATE = "_carry"
-"""The group of what a later transform shows another value of; the tensordict keeps it below this key."""
 
 
 class ChainState:

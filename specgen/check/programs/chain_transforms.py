@@ -9,7 +9,7 @@ from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
-from specgen.check.programs.chain_state import ChainCell, ChainState, Moment
+from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
 from specgen.expr import Symbol, Type, Typed, full
@@ -34,11 +34,12 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
                 carried.append((output.name, entry, symbol))
         cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
         _run(state, instance, row, "reset", "reset", place, before, {})
-        _run(state, instance, row, "map", "reset", place, before, {})
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
-        _run(state, instance, row, "map", "now", place, before, {})
         raised += _run(state, instance, row, "step", "next", place, before, cells)
-        raised += _run(state, instance, row, "map", "next", place, before, {})
+    for index, row in enumerate(instance.rows):
+        place = f"transforms[{instance.position}].{index}"
+        for moment in MOMENTS:
+            _run(state, instance, row, "map", moment, place, before, {})
     if instance.derives_done:
         for flag in raised:
             _raise(state, flag)
@@ -46,7 +47,11 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         views = (state.views[moment][entry.dotted] for moment in ("reset", "next"))
         cell = Cell(entry.name, symbol, next(views), next(views), entry.key)
         output = instance.transform.output(name)
-        state.cells.append(ChainCell(cell, entry, instance.position, output.carry))
+        made = ChainCell(cell, entry, instance.position, output.carry, output.hidden)
+        state.cells.append(made)
+    for key in instance.dropped:
+        for view in state.views.values():
+            view.pop(key, None)
 
 
 def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
@@ -111,6 +116,7 @@ def _run(
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
+    mapped = instance.transform.mapped
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
@@ -122,6 +128,8 @@ def _run(
             _bind(local, row, phase, f"next.{name}", raised)
         elif name in row.inputs:
             _bind(local, row, phase, name, before[moment].get(seen))
+        elif phase == "map" and name not in mapped:
+            _bind(local, row, phase, name, state.views[moment].get(seen))
     flags = []
     origin = f"{state.path}.transforms[{instance.position}]"
     for statement in instance.statements(phase, row):

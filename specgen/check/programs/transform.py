@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from specgen.check.conditions import Condition
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
-from specgen.check.transforms import output_type, role_type
+from specgen.check.transform_types import output_type, rank_symbol, role_types
 from specgen.expr import Symbol, full
 from specgen.expr.symbols import Time
 from specgen.program.cut import cut
@@ -23,21 +24,21 @@ class PhaseProgram:
     Attributes:
         program: What it computes; the keys of its inputs and outputs are the names of the transform.
         writes: The targets that it returns, in order, as the language writes them.
-        when: The optional parameter that must be given; None for what always exists.
+        when: What must hold of the parameters; None for what always exists.
     """
 
     program: Program
     writes: tuple[str, ...]
-    when: str | None = None
+    when: Condition | None = None
 
 
 def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgram]:
-    """The programs of a phase: what always exists first, then one for each optional parameter."""
+    """The programs of a phase: what always exists first, then one for each condition on parameters."""
     body = Body(f"transforms.{transform.name}.{phase}")
     inputs = phase_inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
-    groups: dict[str | None, list[str]] = {}
+    groups: dict[Condition | None, list[str]] = {}
     for statement in transform.phase(phase):
         target = statement.target
         output = output_of(transform, target)
@@ -61,7 +62,7 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         if phase != "inverse" or output is None:
             groups.setdefault(None if output is None else output.when, []).append(target)
     programs = []
-    for when in sorted(groups, key=lambda when: (when is not None, when or "")):
+    for when in sorted(groups, key=lambda when: (when is not None, str(when or ""))):
         targets = groups[when]
         suffix = "" if when is None else "_" + "_".join(target.removeprefix("next.") for target in targets)
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
@@ -83,9 +84,10 @@ def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]
     """Parameters, then values before the step, then values after it; each in the order declared."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
-    roles = {role.name: role for role in transform.roles}
-    types = {name: role_type(role) for name, role in roles.items()}
-    types |= {output.name: output_type(output, roles) for output in transform.outputs}
+    found += [Input(rank_symbol(role), "param") for role in transform.roles]
+    found += [Input(transform.symbols[f"sizes.{name}"], "param") for name in transform.sizes]
+    types = role_types(transform.roles)
+    types |= {output.name: output_type(output, types) for output in transform.outputs}
     times: tuple[tuple[Time, str], ...] = (("now", ""), ("next", "next."))
     for time, prefix in times:
         for name, type_ in types.items():
@@ -98,9 +100,13 @@ def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]
 
 def _shaped_as(phase: Phase, target: str, output: TransformOutput | None) -> str:
     """The name of a tensor that has the shape of an output whose expression reads none."""
-    if phase == "step":
-        return f"next.{target if output is None else output.each}"
-    return target if output is None else output.name if phase == "reset" else output.each
+    if output is None:
+        return target
+    if phase == "reset":
+        return output.name
+    followed = output.each or output.like
+    assert followed is not None, "an output of no role says its type, and its step reads something"
+    return f"next.{followed}" if phase == "step" else followed
 
 
 def _in_order(program: Program, inputs: tuple[Input, ...]) -> Program:

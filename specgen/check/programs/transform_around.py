@@ -7,7 +7,7 @@ from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram, phase_inputs
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import CheckedTransform, Phase
-from specgen.check.transforms import output_type, role_type
+from specgen.check.transform_types import output_type, role_types
 from specgen.expr import Interval, Symbol, Type, full
 from specgen.program.cut import cut
 from specgen.program.program import Input, Output, Program
@@ -22,9 +22,8 @@ def around_program(transform: CheckedTransform, phase: Phase) -> PhaseProgram | 
     body = Body(f"transforms.{transform.name}.{phase}")
     inputs = _inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.symbol.key is not None}
-    roles = {role.name: role for role in transform.roles}
-    types = {name: role_type(role) for name, role in roles.items()}
-    types |= {output.name: output_type(output, roles) for output in transform.outputs}
+    types = role_types(transform.roles)
+    types |= {output.name: output_type(output, types) for output in transform.outputs}
     made: dict[str, Symbol] = {}
     for statement in statements:
         target = statement.target
@@ -57,8 +56,9 @@ def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
     """Those of any phase; then what is folded so far, and the number of the repetition."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = list(phase_inputs(transform, phase))
+    types = role_types(transform.roles)
     for role in transform.folded:
-        type_ = role_type(role)
+        type_ = types[role.name]
         symbol = Symbol(
             f"{path}.acc.{role.name}",
             f"acc_{role.name}",

@@ -8,7 +8,7 @@ from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram
 from specgen.check.transform_model import CheckedRecursion, CheckedTransform
-from specgen.check.transforms import output_type, role_type
+from specgen.check.transform_types import output_type, role_types
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.relayout import relayout
@@ -35,9 +35,8 @@ class _Recursion:
         self.transform = transform
         self.recursion = recursion
         self.path = f"transforms.{transform.name}.offline"
-        roles = {role.name: role for role in transform.roles}
-        self.roles = {name: role_type(role) for name, role in roles.items()}
-        self.outputs = {output.name: output_type(output, roles) for output in transform.outputs}
+        self.roles = role_types(transform.roles)
+        self.outputs = {output.name: output_type(output, self.roles) for output in transform.outputs}
         names = [name for statement in recursion.step for name in statement.reads]
         self.accumulated = [name for name in self.outputs if f"acc.{name}" in names]
 

@@ -125,6 +125,23 @@ transforms: [{RewardSum: {in_keys: [reward], out_keys: [total]}}]
     without="`zip` stops at the shorter list: the keys at the end are never written.",
 )
 
+PAIRED_KEYS = Rule(
+    "SG308",
+    "keys that go together differ in number",
+    """\
+Two roles of a transform go together, one key of each at a time, so there are as many of one as of the other.
+
+```yaml
+transforms: [{Difference: {in_keys: [position, angle], goal_keys: [goal]}}]
+```
+
+```yaml
+transforms: [{Difference: {in_keys: [position, angle], goal_keys: [goal, goal_angle]}}]
+```
+""",
+    without="`zip` stops at the shorter list: the keys at the end are never read.",
+)
+
 CHAIN_ENTRY = Rule(
     "SG334",
     "an entry of `transforms` that names no single transform",
@@ -193,7 +210,7 @@ before the step), can be applied to observations, not to rewards.
 transforms:
   Smooth:
     in: {x: {each: env.reward, type: "float[...]"}}
-    out: {y: {each: x, name: "smooth_{}"}}
+    out: {y: {each: x, name: "smooth_{}", type: like(x)}}
     carry: [y]
     reset: {y: x}
     step: {next.y: 0.9 * y + 0.1 * next.x}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6e2db023663b2c79504ac56c7080b434c1f0201d088a2d507ffc2268a3cd3cdc
+# specgen: sha256=603947479c38a943e9b2d117dbae44c72a13bb0daf53f314f5a7666fa558e25b
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SkipFrames(RepeatTransform[SkipFramesKeys]):
 
     _reads = ("x",)
     _writes = ("x",)
-    _recalls = ("x",)
+    _recalls_inputs = ("x",)
     _folds = ("x",)
     _extremes = ("x",)
 
@@ -242,7 +242,7 @@ class Freeze(SkipTransform[FreezeKeys]):
     """
 
     _reads = ("x",)
-    _recalls = ("x",)
+    _recalls_inputs = ("x",)
 
     def __init__(self, in_keys: Sequence[NestedKey] | None = None, far: float = 2.0) -> None:
         """Rows stay where they are while they are far away.

@@ -92,8 +92,12 @@ class Returns(RecursionTransform[ReturnsKeys]):
 
     def _bind(self, env: EnvBase | None) -> list[ReturnsKeys]:
         reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
-        togo = self._named(self._out_keys, [rename_leaf(key, "{}_to_go") for key in reward], "out_keys")
-        steps = self._named(self._out_keys, [rename_leaf(key, "{}_steps") for key in reward], "out_keys")
+        togo = self._named(
+            self._out_keys, [rename_leaf(key, "{}_to_go") for key in reward], "out_keys", (0, 2)
+        )
+        steps = self._named(
+            self._out_keys, [rename_leaf(key, "{}_steps") for key in reward], "out_keys", (1, 2)
+        )
         return [ReturnsKeys(*keys) for keys in zip(reward, togo, steps, strict=True)]
 
     def _recur(self, recorded: Recorded, key: ReturnsKeys) -> tuple[Tensor, ...]:

@@ -98,7 +98,7 @@ class Delta(GeneratedTransform[DeltaKeys]):
             raise ValueError(f"window must be >= 1, got {window}")
         self.window = window
         self.clipped = clipped
-        if window is not None:
+        if self.window is not None:
             self._writes = (*self._writes, "peak", "age")
             self._recalls = (*self._recalls, "peak", "age")
             self._carries = (*self._carries, "peak", "age")

@@ -8,11 +8,13 @@ class Live(GeneratedTransform[LiveKeys]):
         `x`, float32 [*batch, ...]
 
     Writes, for each of them:
-        `y`, of the same dtype
+        `y`, of the type that is computed
     """
 
     _reads = ("x",)
     _writes = ("y",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"y": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
     _refuses_offline = True
 
     def __init__(
@@ -33,9 +35,3 @@ class Live(GeneratedTransform[LiveKeys]):
 
     def _apply_transform(self, x: Tensor) -> Tensor:
         return live_map(x)
-
-    def _mapped_spec(self, spec: TensorSpec) -> TensorSpec:
-        return mapped_like(spec, self._apply_transform)
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._map(tensordict_reset, tolerant=True)

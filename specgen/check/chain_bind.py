@@ -1,0 +1,480 @@
+"""Binding a transform to the keys at its position of a chain: one row for each of its repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from specgen.check.chain_args import Arguments
+from specgen.check.chain_around import can_step, folded_entries
+from specgen.check.chain_model import Instance, Row
+from specgen.check.chain_position import Position
+from specgen.check.chain_types import cast_bounds, typed_row
+from specgen.check.chain_writes import hidden_entry, written_entry
+from specgen.check.model import Entry, dotted
+from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.expr.patterns import Match, NoMatch, match
+from specgen.expr.symbols import Key
+from specgen.schema.load import SchemaFile
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """A key that a transform reads and that is not there at its position, where `known` ones are.
+
+    It `follows` where a transform before it would have written the key, and can't for a mistake of its own.
+    """
+
+    transform: CheckedTransform
+    key: str
+    place: Span
+    known: tuple[str, ...]
+    follows: bool
+    dropped: str | None
+
+
+@dataclass
+class Binder:
+    """Binds the transforms of a chain one after another.
+
+    Attributes:
+        file: where the chain stands.
+        path: its declaration path.
+        state: the keys at the present position; each transform changes them.
+        spans: where each transform stands.
+        missing: keys that were read and are not there.
+        unwritten: keys that would be there if a transform were right.
+    """
+
+    file: SchemaFile
+    path: tuple[str, ...]
+    state: Position
+    sink: Sink
+    spans: dict[int, Span] = field(default_factory=dict)
+    missing: list[_Missing] = field(default_factory=list)
+    unwritten: set[str] = field(default_factory=set)
+
+    def bind(
+        self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
+    ) -> Instance | None:
+        """Bind a transform to the keys at this position, and apply what it writes."""
+        self.spans[position] = span
+        if not can_step(transform, self.state.env, span, self.sink):
+            return None
+        before = self._faults()
+        path = f"{'.'.join(self.path)}.transforms[{position}]"
+        instance = Instance(path, position, transform, arguments.params, ())
+        dropped = self._dropped_roles(instance)
+        rows = self._rows(instance, arguments, dropped)
+        inverse_rows = self._inverse_rows(instance, arguments, span)
+        if self._faults() == before:
+            rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
+            inverse_rows = [
+                typed_row(instance, row, arguments.span, self.sink, inverse=True) for row in inverse_rows
+            ]
+            for row in rows:
+                for name, entry in row.outputs.items():
+                    if not transform.output(name).hidden:
+                        where = self._span_of(transform.output(name), arguments, None)
+                        self.state.written_keys.check_group(entry, where)
+        sound = self._faults() == before
+        if sound and transform.around is not None:
+            bound = replace(instance, rows=tuple(rows))
+            self.state.entries.update(folded_entries(bound, arguments.span(), self.sink))
+        hidden = {output.name for output in transform.outputs if output.hidden}
+        written: set[str] = set()
+        for row in rows:
+            for name, entry in row.outputs.items():
+                if name in hidden:
+                    continue
+                written.add(entry.dotted)
+                # a new key is there for the transforms behind even if it is a mistake, so that it is reported once
+                if sound or entry.dotted not in self.state.entries:
+                    self.state.entries[entry.dotted] = entry
+                    self.state.dropped.pop(entry.dotted, None)
+        for row in inverse_rows:
+            for entry in row.outputs.values():
+                inner = next(iter(row.inputs.values()))
+                self.state.actions = {
+                    (entry.dotted if name == inner.dotted else name): (
+                        entry if name == inner.dotted else action
+                    )
+                    for name, action in self.state.actions.items()
+                }
+        gone = tuple(
+            dict.fromkeys(
+                entry.dotted
+                for row in rows
+                for name, entry in row.inputs.items()
+                if name.partition(".")[0] in dropped and entry.dotted not in written
+            )
+        )
+        for key in gone:
+            if self.state.entries[key].role == "done":
+                message = f"`{key}` is a done flag, which can't be dropped"
+                self.sink.add(language_rules.DROPPED_FLAG.at(arguments.span(), message))
+                return None
+            del self.state.entries[key]
+            self.state.dropped[key] = f"`{transform.name}`, transform {position + 1} of this chain"
+        return (
+            replace(instance, rows=tuple(rows), inverse_rows=tuple(inverse_rows), dropped=gone)
+            if sound
+            else None
+        )
+
+    def _faults(self) -> int:
+        """How many mistakes have been found."""
+        return len(self.sink) + len(self.missing)
+
+    def _dropped_roles(self, instance: Instance) -> frozenset[str]:
+        """The roles whose keys go, for the parameters that the transform is given."""
+        drops = instance.transform.drops
+        return frozenset(d.role for d in drops if d.when is None or d.when.decide(instance.params))
+
+    # ----------------------------------------------------------------- forward
+
+    def _rows(self, instance: Instance, arguments: Arguments, dropped: frozenset[str]) -> list[Row]:
+        transform = instance.transform
+        before = self._faults()
+        inputs = self._repetitions(transform, arguments)
+        out_keys = arguments.lists.get("out_keys")
+        if self._faults() > before:
+            self.unwritten |= {dotted(key) for key in out_keys or ()}
+            return []
+        outputs = [
+            output for output in transform.written(inverse=False) if not self._absent(output, arguments)
+        ]
+        free = [output for output in outputs if _chosen(output)]
+        if out_keys is not None and len(out_keys) != len(inputs) * len(free):
+            self.sink.add(
+                rules.KEY_COUNT.at(
+                    arguments.span("out_keys"),
+                    f"`{transform.name}` writes {len(inputs) * len(free)} keys here, out_keys has {len(out_keys)}",
+                )
+            )
+            return []
+        going = {
+            entry.dotted for row in inputs for name, entry in row.items() if name.partition(".")[0] in dropped
+        }
+        names = iter(enumerate(out_keys or ()))
+        rows = []
+        for row in inputs:
+            sizes = self._sizes(transform, row, arguments)
+            if sizes is None:
+                return []
+            written: dict[str, Entry] = {}
+            for output in outputs:
+                followed = None if output.each is None else row[output.each]
+                if output.hidden:
+                    written[output.name] = hidden_entry(instance, output, followed)
+                    continue
+                chosen, key = (
+                    next(names)
+                    if out_keys is not None and output in free
+                    else (None, self._key(output, followed, arguments))
+                )
+                made = written_entry(transform, output, followed, row, key, sizes)
+                where = self._span_of(output, arguments, chosen)
+                self.state.written_keys.note_output(
+                    made, row.values(), output, transform, where, written.values(), going
+                )
+                if followed is not None:
+                    made = cast_bounds(transform, output, followed, made)
+                written[output.name] = made
+            rows.append(Row(row, written, sizes=sizes))
+        return rows
+
+    def _repetitions(self, transform: CheckedTransform, arguments: Arguments) -> list[dict[str, Entry]]:
+        """What each role stands for, for each repetition; a role of several keys is numbered: `xs.0`."""
+        driver = transform.driver(inverse=False)
+        known = self.state.entries
+        if driver is not None:
+            listed = arguments.lists.get("in_keys") if driver.listed else None
+            found = self._inputs(transform, driver, listed, "in_keys", arguments, known)
+            rows: list[dict[str, Entry]] = [{driver.name: entry} for entry in found]
+        else:
+            rows = [{}] if transform.forward or transform.written(inverse=False) else []
+        for role in sorted(transform.forward, key=lambda role: (role.form == "key", role.but is not None)):
+            if role is driver:
+                continue
+            if role.form == "each":
+                keyword = role.keyword or ""
+                chosen = arguments.lists.get(keyword)
+                found = self._inputs(transform, role, chosen, keyword, arguments, known)
+                self._pair(transform, role, rows, found, arguments)
+            elif role.form == "all":
+                rows = self._together(transform, role, rows, arguments)
+            else:
+                for row in rows:
+                    entry = self._one(transform, role, row, arguments, known)
+                    if entry is not None:
+                        row[role.name] = entry
+        order = [role.name for role in transform.forward]
+        return [
+            dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
+        ]
+
+    def _sizes(
+        self, transform: CheckedTransform, row: Mapping[str, Entry], arguments: Arguments
+    ) -> Mapping[str, int] | None:
+        """What the named sizes of a repetition's patterns are; None after reporting two numbers for one."""
+        sizes: Mapping[str, int] = {}
+        keys: dict[str, str] = {}
+        for name, entry in row.items():
+            role = transform.role(name.partition(".")[0])
+            found = match(role.spec, entry.spec, sizes, _shapes(row))
+            if isinstance(found, NoMatch):
+                if found.numbers is None:
+                    continue  # what follows done sets has any shape
+                here, other = found.numbers[1], found.numbers[0]
+                message = f"`{found.size}` is {other} for `{keys[found.size]}`, {here} for `{entry.dotted}`"
+                self.sink.add(language_rules.SIZES_DIFFER.at(arguments.span(), message))
+                return None
+            keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
+            sizes = found.sizes
+        return sizes
+
+    def _pair(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        rows: list[dict[str, Entry]],
+        found: list[Entry],
+        arguments: Arguments,
+    ) -> None:
+        if len(found) != len(rows):
+            self.sink.add(
+                rules.PAIRED_KEYS.at(
+                    arguments.span(role.keyword) if role.keyword in arguments.lists else arguments.span(),
+                    f"`{transform.name}` reads {len(rows)} keys of `{role.paired}` and {len(found)} of "
+                    f"`{role.name}`, which go together",
+                )
+            )
+            return
+        for row, entry in zip(rows, found, strict=True):
+            row[role.name] = entry
+
+    def _together(
+        self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments
+    ) -> list[dict[str, Entry]]:
+        chosen = arguments.lists.get("in_keys") if role.listed or role.varargs else None
+        if role.varargs and chosen is None:
+            chosen = []
+        found = self._inputs(transform, role, chosen, "in_keys", arguments, self.state.entries)
+        if role.but is not None:
+            left_out = {
+                entry.dotted
+                for row in rows
+                for name, entry in row.items()
+                if name.partition(".")[0] == role.but
+            }
+            found = [entry for entry in found if entry.dotted not in left_out]
+        numbered = {f"{role.name}.{index}": entry for index, entry in enumerate(found)}
+        return [{**row, **numbered} for row in rows]
+
+    def _one(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        row: Mapping[str, Entry],
+        arguments: Arguments,
+        known: Mapping[str, Entry],
+    ) -> Entry | None:
+        """The entry of a role with `key:`."""
+        keyword = role.keyword or ""
+        if role.beside is not None:
+            beside = row.get(role.beside)
+            if beside is None:
+                return None
+            key = (*beside.key[:-1], arguments.names.get(keyword, role.default[0]))
+        else:
+            key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
+        given = keyword in arguments.names or keyword in arguments.places
+        found = self._inputs(transform, role, [key], keyword if given else None, arguments, known, row)
+        return found[0] if found else None
+
+    # ----------------------------------------------------------------- inverse
+
+    def _inverse_rows(self, instance: Instance, arguments: Arguments, span: Span) -> list[Row]:
+        transform = instance.transform
+        role = transform.driver(inverse=True) or next(iter(transform.backward), None)
+        if role is None:
+            return []
+        known = self.state.actions | self.state.entries
+        chosen = arguments.lists.get("in_keys_inv")
+        if chosen is None and "in_keys" in arguments.lists and role.form == "each":
+            chosen = []  # who chooses keys wants no others
+        if role.form == "key":
+            key = arguments.places.get(role.keyword or "", tuple(role.default[0].split(".")))
+            inputs = self._inputs(transform, role, [key], None, arguments, known)
+        else:
+            inputs = self._inputs(transform, role, chosen, "in_keys_inv", arguments, known)
+        out_keys = arguments.lists.get("out_keys_inv")
+        outputs = [o for o in transform.outputs_of(role) if not self._absent(o, arguments)]
+        free = [output for output in outputs if _chosen(output)]
+        if out_keys is not None and len(out_keys) != len(inputs) * len(free):
+            self.sink.add(
+                rules.KEY_COUNT.at(
+                    arguments.span("out_keys_inv"),
+                    f"`{transform.name}` takes {len(inputs) * len(free)} keys here, "
+                    f"out_keys_inv has {len(out_keys)}",
+                )
+            )
+            return []
+        names = iter(out_keys or ())
+        rows = []
+        for entry in inputs:
+            if entry.role != "action":
+                self.sink.add(
+                    schema_rules.NOT_AVAILABLE.at(
+                        span,
+                        f"`{transform.name}` inverts the state `{entry.dotted}`; in a chain only actions can be inverted yet",
+                        help="declare the state as float32, or use the dynamic class in a TransformedEnv",
+                    )
+                )
+                continue
+            sizes = self._sizes(transform, {role.name: entry}, arguments)
+            if sizes is None:
+                return []
+            written: dict[str, Entry] = {}
+            for output in outputs:
+                chosen_key = next(names) if out_keys is not None and output in free else None
+                key = chosen_key or self._key(output, entry, arguments)
+                made = written_entry(transform, output, entry, {role.name: entry}, key, sizes)
+                self.state.written_keys.note_action(made, span)
+                written[output.name] = cast_bounds(transform, output, entry, made)
+            rows.append(Row({role.name: entry}, written, sizes=sizes))
+        return rows
+
+    # -------------------------------------------------------------------- keys
+
+    def _inputs(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        chosen: list[Key] | None,
+        argument: str | None,
+        arguments: Arguments,
+        known: Mapping[str, Entry],
+        row: Mapping[str, Entry] | None = None,
+    ) -> list[Entry]:
+        """The entries that a role stands for.
+
+        Args:
+            transform: whose role it is.
+            role: the role.
+            chosen: the keys that it is given, or None for its default.
+            argument: the argument that gives them, if one does.
+            arguments: what the transform is given.
+            known: the entries at this position.
+            row: what other roles stand for, whose dimensions it may have.
+        """
+        shapes = _shapes(row or {})
+        if chosen is None and role.required:
+            self.sink.add(
+                rules.KEYS_NEEDED.at(
+                    arguments.span(),
+                    f"`{transform.name}` needs `{argument}`",
+                    help="say which keys it works on",
+                )
+            )
+            return []
+        found: list[Entry] = []
+        for index, selector in enumerate(
+            [dotted(key) for key in chosen] if chosen is not None else role.default
+        ):
+            listed = chosen is not None and argument in arguments.lists
+            place = arguments.span(argument, index) if argument and listed else arguments.span()
+            if argument and not listed and argument in (*arguments.names, *arguments.places):
+                place = arguments.span(argument)
+            if chosen is not None and chosen.index(chosen[index]) < index:
+                self.sink.add(
+                    rules.KEY_COLLISION.at(
+                        place,
+                        f"`{transform.name}` is given `{selector}` twice",
+                        help="list each key once; an entry of its own transforms it once more",
+                    )
+                )
+                continue
+            if selector.startswith("env."):
+                found += [
+                    e
+                    for e in self.state.group(selector)
+                    if role.structural or isinstance(match(role.spec, e.spec, None, shapes), Match)
+                ]
+                continue
+            entry = known.get(selector)
+            if entry is None:
+                self.missing.append(
+                    _Missing(
+                        transform,
+                        selector,
+                        place,
+                        tuple(known),
+                        selector in self.unwritten,
+                        self.state.dropped.get(selector),
+                    )
+                )
+            elif isinstance(match(role.spec, entry.spec, None, shapes), NoMatch):
+                message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
+                self.sink.add(rules.WRONG_INPUT.at(place, message))
+            else:
+                found.append(entry)
+        return list({entry.dotted: entry for entry in found}.values())
+
+    def report_missing_keys(self) -> None:
+        """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
+        writers = self.state.written_keys.last_writers
+        for one in self.missing:
+            if one.follows:
+                continue
+            if one.dropped is not None:
+                message = f"`{one.key}` was dropped by {one.dropped}"
+                help = f"put `{one.transform.name}` in front of it"
+                self.sink.add(language_rules.DROPPED_KEY.at(one.place, message, help=help))
+                continue
+            last = one.key.rsplit(".", 1)[-1]
+            nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
+            where = f"; the environment writes `{nested[0]}`" if nested else ""
+            help_ = (
+                f"write `in_keys: [{nested[0]}]`" if nested else suggestion(one.key, {*one.known, *writers})
+            )
+            notes: list[str | Note] = []
+            if (writer := writers.get(one.key)) is not None:
+                where = f" yet: `{writer[0]}` writes it, behind this one"
+                help_ = f"move `{one.transform.name}` behind `{writer[0]}`"
+                notes = [Note(f"`{writer[0]}` comes later", writer[1])]
+            elif not nested:
+                notes = [f"the keys here are {', '.join(sorted(one.known))}"]
+            message = f"no key `{one.key}` for `{one.transform.name}`{where}"
+            self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
+
+    def _span_of(self, output: Output, arguments: Arguments, chosen: int | None) -> Span:
+        """Where the key of an output was chosen: in `out_keys`, by its keyword, or nowhere."""
+        if chosen is not None:
+            return arguments.span("out_keys", chosen)
+        named = output.keyword in arguments.names or output.keyword in arguments.places
+        return arguments.span(output.keyword) if named else arguments.span()
+
+    def _absent(self, output: Output, arguments: Arguments) -> bool:
+        return output.when is not None and not output.when.decide(arguments.params)
+
+    def _key(self, output: Output, entry: Entry | None, arguments: Arguments) -> Key:
+        keyword = output.keyword or ""
+        if entry is None:
+            return arguments.places.get(keyword, tuple(output.key.split(".")))
+        return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
+
+
+def _shapes(row: Mapping[str, Entry]) -> dict[str, tuple[int, ...]]:
+    """The dimensions of what each role stands for."""
+    return {name: entry.type.shape for name, entry in row.items()}
+
+
+def _chosen(output: Output) -> bool:
+    """Whether the keys of an output are chosen with `out_keys`."""
+    return output.each is not None and output.keyword is None and not output.flag and not output.hidden

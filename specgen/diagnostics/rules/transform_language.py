@@ -1,0 +1,224 @@
+"""SG30x to SG34x: several roles, outputs whose type follows, static parameters and dropped keys."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+DROPPED_KEY = Rule(
+    "SG302",
+    "key that an earlier transform dropped",
+    """\
+A transform reads a key that a transform before it took away: `drops`, or a new name, leaves nothing under the old one.
+
+```yaml
+transforms: [{ExcludeTransform: {keys: [position]}}, {RewardSum: {in_keys: [position]}}]
+```
+
+```yaml
+transforms: [{RewardSum: {in_keys: [position]}}, {ExcludeTransform: {keys: [position]}}]
+```
+""",
+    without="KeyError at the first reset.",
+)
+
+DROPPED_FLAG = Rule(
+    "SG303",
+    "key that can't be dropped",
+    """\
+Resets and rollouts read `done`, `terminated` and `truncated`, so these stay; and what the environment is given can't be
+taken from it.
+
+```yaml
+in: {done: {each: env.done, type: "bool[...]"}}
+drops: [done]
+```
+
+Leave them.
+""",
+    without="no rollout knows where an episode ends, and none is ever reset.",
+)
+
+NO_REWARD_LEFT = Rule(
+    "SG304",
+    "chain without a reward",
+    """\
+Every reward of the environment is dropped, and none is written in its place. Losses and `rollout` of most algorithms
+read one.
+
+```yaml
+transforms: [{ExcludeTransform: {keys: [reward]}}]
+```
+
+Keep a reward, or say that it is meant:
+
+```yaml
+transforms: [{ExcludeTransform: {keys: [reward]}}]
+allow: [SG304]
+```
+""",
+    severity="warning",
+    without="the first loss raises KeyError for `reward`.",
+)
+
+ALL_ROLE = Rule(
+    "SG306",
+    "role of several keys read as one",
+    """\
+A role with `all:` stands for several keys at once, as many as there are. `*xs` puts them into `concat`, `stack`, `min`,
+`max` or `sum`; there is no value that the bare name could stand for.
+
+```yaml
+in: {xs: {all: env.observation, type: "number[...]"}}
+map: {y: xs}
+```
+
+```yaml
+map: {y: "concat(*xs, axis=-1)"}
+```
+""",
+    without="the transform works for one key and raises for two.",
+)
+
+TWO_DRIVERS = Rule(
+    "SG307",
+    "two roles that everything is repeated for",
+    """\
+With `each:` everything is done for one key after another. Of two such roles nobody knows which key of one goes with
+which of the other: say that they go together, `with:`, one to one in their order.
+
+```yaml
+in: {x: {each: [observation]}, y: {each: [goal]}}
+```
+
+```yaml
+in: {x: {each: [observation]}, y: {each: [goal], with: x}}
+```
+""",
+    without="`zip` stops at the shorter list, or pairs an observation with another one's goal.",
+)
+
+SIZES_DIFFER = Rule(
+    "SG309",
+    "named size that is two numbers",
+    """\
+A name in a pattern is one size in a repetition: what the roles of one repetition stand for must agree in it.
+
+```yaml
+in: {image: {each: [pixels], type: "any[C, H, W]"}, depth: {key: depth, type: "any[1, H, W]"}}
+```
+
+`H` is 84 for `pixels` and 64 for `depth`: resize one of them in front, or call the sizes differently.
+""",
+    without="torch raises at the first reset, or broadcasts one image over the other.",
+)
+
+UNDECLARED_TYPE = Rule(
+    "SG314",
+    "type that does not follow from what is computed",
+    """\
+An output without `type` has the type of what `map`, or else `reset`, computes. That is known only where the expression
+does not read the output itself, and where it is no bare number.
+
+```yaml
+out: {total: {each: reward, name: "episode_{}"}}
+reset: {total: zeros_like(total)}
+```
+
+```yaml
+out: {total: {each: reward, name: "episode_{}", type: like(reward)}}
+reset: {total: zeros_like(total)}
+```
+""",
+    without="the spec says nothing, or something that the first step contradicts.",
+)
+
+TYPE_CHANGES = Rule(
+    "SG315",
+    "output of another type after a step",
+    """\
+What `step` computes is stored where the value of `reset` was, so both have the same dtype and the same dimensions.
+
+```yaml
+reset: {stacked: tile(frame, 4, axis=-1)}
+step: {next.stacked: "concat(stacked, next.frame, axis=-1)"}
+```
+
+```yaml
+step: {next.stacked: "concat(narrow(stacked, size(frame), axis=-1), next.frame, axis=-1)"}
+```
+""",
+    without="rollouts can't be stacked: the value grows from step to step.",
+)
+
+NOT_STATIC = Rule(
+    "SG316",
+    "parameter that shapes a type and is not static",
+    """\
+How often something is repeated, which axis is meant and how many elements are cut decide the shape of what comes out.
+The spec has to know, so the parameter has to be known when the transform is made, and may not change.
+
+```yaml
+params: {N: {type: int, min: 1}}
+reset: {stacked: tile(frame, N, axis=-1)}
+```
+
+```yaml
+params: {N: {type: int, min: 1, static: true}}
+```
+""",
+    without="somebody changes the attribute, and shapes no longer are those of the spec.",
+)
+
+OUTPUTS_OVERLAP = Rule(
+    "SG338",
+    "two outputs of one key",
+    """\
+Two outputs may share a key where never both exist: their conditions exclude each other.
+
+```yaml
+out:
+  index: {each: u, name: same, type: int64, when: categorical}
+  bits: {each: u, name: same, type: "bool[4]", when: given(names)}
+```
+
+```yaml
+  bits: {each: u, name: same, type: "bool[4]", when: not categorical}
+```
+""",
+    without="the one that comes last is there, whatever the spec says.",
+)
+
+POLICY_STATE = Rule(
+    "SG339",
+    "state of the policy that a transform assigns",
+    """\
+What is `written_by: policy` is assigned at a reset and by the policy, which writes it under `next`. A step of the
+environment leaves it alone, and so do the transforms behind it.
+
+```yaml
+out: {hidden: {key: hidden, type: "float32[8]", written_by: policy}}
+reset: {hidden: "zeros((8,))"}
+step: {next.hidden: 0.5 * hidden}
+```
+
+Leave `next.hidden` to the policy.
+""",
+    without="the recurrent state that the policy computed is lost at each step.",
+)
+
+HIDDEN_UNREAD = Rule(
+    "SG340",
+    "hidden output that nothing reads",
+    """\
+A hidden output is shown to nobody: it is there for the next step, or for `map`.
+
+```yaml
+out: {window: {each: x, hidden: true}}
+reset: {window: "tile(x, 3, axis=-1)"}
+step: {next.window: "concat(window, next.x, axis=-1)"}
+```
+
+Read it, or show it: leave `hidden` out.
+""",
+    without="memory and time for a value that changes nothing.",
+)

@@ -1,0 +1,189 @@
+"""How the class of a transform finds its keys: a record for each repetition, and the constructor's keywords for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.code import Code, named, using
+from specgen.expr.printer import tuple_text
+from specgen.literals import literal
+from specgen.plan.model import Argument, Field, RecordPlan
+from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transform_model import BindingPlan
+from specgen.plan.transform_text import key_literal
+
+KEY_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+"""The arguments of the constructor that the base class takes."""
+
+
+class KeyPlanner:
+    """The keys of one direction of a transform.
+
+    Attributes:
+        inverse: whether it is what the environment is given.
+        roles, outputs: what stands in a record of one repetition.
+    """
+
+    def __init__(self, transform: CheckedTransform, *, inverse: bool) -> None:
+        self.transform = transform
+        self.inverse = inverse
+        self.suffix = "_inv" if inverse else ""
+        self.roles = transform.backward if inverse else transform.forward
+        self.outputs = transform.written(inverse=inverse)
+        self.driver = transform.driver(inverse=inverse)
+        self._free = [output for output in self.outputs if self._chosen(output)]
+
+    @property
+    def row(self) -> str:
+        """The name of the record."""
+        return f"{self.transform.name}{'InverseKeys' if self.inverse else 'Keys'}"
+
+    def record(self) -> RecordPlan:
+        """The record of one repetition's keys."""
+        doc = "writes and reads" if self.inverse else "reads and writes"
+        what = f"What one repetition{' of the inverse' if self.inverse else ''} {doc}."
+        roles = [
+            Field(role.name, _KEYS if role.form == "all" else named("NestedKey"), doc=role.doc)
+            for role in self.roles
+        ]
+        outputs = [Field(output.name, named("NestedKey"), doc=output.doc) for output in self.outputs]
+        return RecordPlan(self.row, (what,), (*roles, *outputs))
+
+    def binding(self) -> BindingPlan:
+        """The method that makes the records."""
+        lines: list[tuple[str, Code]] = [(role.name, self._role(role)) for role in self._ordered()]
+        lines += [(output.name, self._output(output, lines)) for output in self.outputs]
+        names = [role.name for role in self.roles] + [output.name for output in self.outputs]
+        return BindingPlan(self.suffix, self.row, tuple(lines), tuple(names))
+
+    def _ordered(self) -> Iterator[Role]:
+        """The role for which everything is repeated first, and each behind those that it names."""
+        rank = {"each": 0, "all": 1, "key": 2, "flag": 3}
+        yield from sorted(
+            self.roles, key=lambda role: (role is not self.driver, rank[role.form], role.but is not None)
+        )
+
+    def _first(self, lines: list[tuple[str, Code]]) -> str | None:
+        return lines[0][0] if lines else None
+
+    def _role(self, role: Role) -> Code:
+        lead = self.driver or next((one for one in self._ordered()), role)
+        match role.form:
+            case "each" if role is self.driver:
+                return self._select(role, f"self._in_keys{self.suffix}" if role.listed else "None")
+            case "each":
+                assert role.paired is not None
+                selected = self._select(role, f"self.{role.keyword}")
+                text = f"self._paired_with({role.paired}, {selected}, {literal(role.keyword)})"
+                return using(text, *selected.uses)
+            case "all":
+                chosen = role.listed or role.varargs
+                made = self._select(role, f"self._in_keys{self.suffix}" if chosen else "None")
+                if role.but is not None:
+                    made = using(f"self._without({made}, {role.but})", *made.uses)
+                return using(f"[{made}]" if role is lead else f"[{made}] * len({lead.name})", *made.uses)
+            case _:
+                key = f"self.{role.keyword}"
+                uses = ["torch", *(["INPUTS"] if role.inverse else [])]
+                if role.beside is not None:
+                    keys = f"[sibling(key, {key}) for key in {role.beside}]"
+                    uses.append("sibling")
+                else:
+                    keys = f"[{key}]" if role is lead else f"[{key}] * len({lead.name})"
+                groups = ", INPUTS" if role.inverse else ""
+                return using(f"self._checked(env, {keys}, {_dtypes(role)}{groups})", *uses)
+
+    def _select(self, role: Role, given: str) -> Code:
+        """The keys that a role stands for; `given` are those that its user chose."""
+        default = tuple_text(key_literal(entry) for entry in role.default) if role.default else "()"
+        groups = ", INPUTS" if role.inverse else ""
+        text = f"self._select(env, {given}, {default}, {_dtypes(role)}{groups})"
+        return using(text, "torch", *(["INPUTS"] if role.inverse else []))
+
+    def _output(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
+        if output.each is None:
+            key = literal(output.key) if "." not in output.key else literal(tuple(output.key.split(".")))
+            text = f"self.{output.keyword}" if output.keyword is not None else key
+            first = self._first(lines)
+            return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
+        if output.hidden:
+            return Code(f"[self._hidden(key, {literal(output.name)}) for key in {output.each}]")
+        if output.keyword is not None:
+            make = "rename_leaf" if "{}" in output.key else "sibling"
+            return using(f"[{make}(key, self.{output.keyword}) for key in {output.each}]", make)
+        made = Code(output.each)
+        if not output.same:
+            text = f"[rename_leaf(key, {literal(output.key)}) for key in {output.each}]"
+            made = using(text, "rename_leaf")
+        if not self._chosen(output):
+            return made
+        what = f"out_keys{self.suffix}"
+        part = ""
+        if len(self._free) > 1:
+            part = f", ({self._free.index(output)}, {len(self._free)})"
+        return using(f"self._named(self._{what}, {made}, {literal(what)}{part})", *made.uses)
+
+    def _chosen(self, output: Output) -> bool:
+        """Whether users choose its keys with `out_keys`."""
+        role = None if output.each is None else self.transform.role(output.each)
+        chosen = role is not None and role.form == "each" and not role.structural
+        return chosen and output.keyword is None and not output.flag and not output.hidden
+
+    # ------------------------------------------------------------ arguments
+
+    def argument(self, name: str) -> Argument | None:
+        """An argument of the constructor that names keys of this direction; None for any other."""
+        if name == f"in_keys{self.suffix}":
+            role = next(role for role in self.roles if role.listed)
+            if role.required:
+                return Argument(name, _SEQUENCE)
+            return Argument(name, _OPTIONAL, "None")
+        if name == f"out_keys{self.suffix}":
+            return Argument(name, _OPTIONAL, "None")
+        for role in self.roles:
+            if role.keyword == name and role.form == "key":
+                if role.beside is not None:
+                    return Argument(name, "str", literal(role.default[0]))
+                return Argument(name, named("NestedKey"), key_literal(role.default[0]))
+            if role.keyword == name:
+                if not role.default:
+                    return Argument(name, _SEQUENCE)
+                return Argument(name, _OPTIONAL, "None")
+        for output in self.outputs:
+            if output.keyword == name:
+                if output.each is None:
+                    return Argument(name, named("NestedKey"), key_literal(output.key))
+                return Argument(name, "str", literal(output.key))
+        return None
+
+    def stored(self) -> Iterator[tuple[str, Code]]:
+        """The keywords that the class keeps, each with what it keeps."""
+        for role in self.roles:
+            if (name := role.keyword) is None:
+                continue
+            if role.form == "key":
+                yield name, _key(name, leaf=role.beside is not None)
+            else:
+                normal = f"normal_keys({name})"
+                optional = f"None if {name} is None else {normal}"
+                yield name, using(optional if role.default else normal, "normal_keys")
+        for output in self.outputs:
+            if output.keyword is not None:
+                yield output.keyword, _key(output.keyword, leaf=output.each is not None)
+
+
+def _key(name: str, *, leaf: bool) -> Code:
+    """The argument `name`, once it is known to be a key, or the last part of one."""
+    if leaf:
+        return using(f"leaf_name({name}, {literal(name)})", "leaf_name")
+    return using(f"normal({name})", "normal")
+
+
+def _dtypes(role: Role) -> str:
+    return tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes)
+
+
+_KEYS = using("list[NestedKey]", "NestedKey")
+_SEQUENCE = using("Sequence[NestedKey]", "Sequence", "NestedKey")
+_OPTIONAL = using("Sequence[NestedKey] | None", "Sequence", "NestedKey")
