@@ -106,6 +106,13 @@ def _code(tree: ast.AST) -> list[str]:
 
 def _add_code(node: ast.AST, add: Callable[[str], None]) -> None:
     kind = type(node)
+    # Most nodes are of these two kinds; what is added is what the loop below would add.
+    if isinstance(node, ast.Name):
+        add(f"Name(\nid={node.id!r}\nctx=\n{type(node.ctx).__name__}(\n)\n)")
+        return
+    if isinstance(node, ast.Constant):
+        add("Constant(\n)" if node.value is None else f"Constant(\nvalue={node.value!r}\n)")
+        return
     if kind is ast.Expr and (documentation := _documentation(node)) is not None:
         add(f"doc {_words(documentation)}")
         return
@@ -115,7 +122,9 @@ def _add_code(node: ast.AST, add: Callable[[str], None]) -> None:
         value = values.get(name)
         if value is None or name == "kind":  # the `u` of u"text"
             continue
-        if isinstance(value, ast.AST):
+        if isinstance(value, ast.expr_context):
+            add(f"{name}=\n{type(value).__name__}(\n)")
+        elif isinstance(value, ast.AST):
             add(f"{name}=")
             _add_code(value, add)
         elif value.__class__ is not list:

@@ -129,7 +129,22 @@ IMPORTABLE: dict[str, Import] = {
 """Names that generated code may use, and where each comes from."""
 
 PYTHON_FUNCTIONS = frozenset(
-    {"ValueError", "abs", "bool", "dict", "float", "int", "max", "min", "round", "super", "zip"}
+    {
+        "ValueError",
+        "abs",
+        "bool",
+        "dict",
+        "float",
+        "int",
+        "list",
+        "max",
+        "min",
+        "range",
+        "reversed",
+        "round",
+        "super",
+        "zip",
+    }
 )
 """Python's own names that generated functions read (`tests/build/test_names.py` compares them with it)."""
 

@@ -81,6 +81,8 @@ def comment(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """The inside of a text in double quotes."""
+    if text.isprintable() and "\\" not in text and '"' not in text:
+        return text
     return "".join(_ESCAPES.get(char) or _shown(char) for char in text)
 
 

@@ -66,6 +66,11 @@ class Binder:
         if not can_step(transform, self.state.env, span, self.sink):
             return None
         before = self._faults()
+        if any(output.policy for output in transform.outputs):
+            message = f"`{transform.name}` keeps a state of the policy, which a chain can't yet"
+            help = "use its class in a TransformedEnv"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
+            return None
         path = f"{'.'.join(self.path)}.transforms[{position}]"
         instance = Instance(path, position, transform, arguments.params, ())
         dropped = self._dropped_roles(instance)

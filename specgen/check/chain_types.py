@@ -150,7 +150,7 @@ class _Typing:
         entry, output = self.outputs[name], self.transform.output(name)
         column = entry.role == "reward" or typed.type.col
         type_ = Type(typed.type.dtype, typed.type.dims, col=column)
-        if output.source in self.row.inputs and typed.op == "name" and output.image == "same":
+        if output.source is not None and output.source in self.row.inputs and typed.op == "name":
             return replace(entry, spec=self.row.inputs[output.source].spec, type=type_)
         values = self.values.get(name, typed.interval)
         if phase == "reset" and name not in self.values:
@@ -305,7 +305,7 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
                 Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
             )
         elif isinstance(value, tuple):
-            kind = Type("int64", (len(value),), "const")
+            kind = Type("list", (), "lit")
             scope[param.name] = Binding(kind, ANYTHING, what="parameter", items=value)
         elif param.kind == "enum":
             for word in param.choices:

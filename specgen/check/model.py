@@ -121,7 +121,12 @@ PARAM_DTYPES: dict[ParamKind, str] = {
 """The dtype that a number of a parameter has in expressions; a plain float is weak, `float64` is not."""
 
 
-_DTYPES: Final[Mapping[str, str]] = {**PARAM_DTYPES, "enum": "str", "ints": "ints", "int_or_ints": "ints"}
+_DTYPES: Final[Mapping[ParamKind, str]] = {
+    **PARAM_DTYPES,
+    "enum": "str",
+    "ints": "list",
+    "int_or_ints": "list",
+}
 
 
 class _Missing(Enum):

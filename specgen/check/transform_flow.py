@@ -73,6 +73,7 @@ def check_flow(
                     help=f"add `{role.name}: …` under `inverse`",
                 )
             )
+    _hidden_is_read(file, path, outputs, sections, sink)
     _flags_only_rise(outputs, sections["step"], sink)
     _nothing_unknown(outputs, sections, sink)
 
@@ -87,6 +88,24 @@ def _written(file: SchemaFile, path: tuple[str, ...]) -> set[str]:
         else set()
     )
     return {f"next.{name}" for name in names} if phase == "step" else names
+
+
+def _hidden_is_read(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    outputs: Iterable[Output],
+    sections: Mapping[Phase, SectionResult],
+    sink: Sink,
+) -> None:
+    phases: tuple[Phase, ...] = ("step", "map")
+    reading = [statement for phase in phases for statement in sections[phase].statements]
+    read = frozenset[str]().union(*(value_reads(statement.expr) for statement in reading))
+    for output in outputs:
+        if output.hidden and output.name not in read:
+            span = file.key_span(*path, "out", output.name)
+            message = f"nothing reads `{output.name}`, and nobody sees it"
+            help = "read it in `step` or `map`, or leave `hidden` out"
+            sink.add(language_rules.HIDDEN_UNREAD.at(span, message, help=help))
 
 
 def _report_policy(

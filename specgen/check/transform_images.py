@@ -33,8 +33,6 @@ _RISING = frozenset(
 _SUMS = frozenset(("sum", "mean", "min", "max", "cumsum"))
 """Functions that mix the elements of one operand: all of them have to rise, or all to fall."""
 
-_ORDER: tuple[Image, ...] = ("same", "structural", "monotone", "interval")
-
 Directions = Mapping[Symbol, int]
 """The values that an expression rises in (1), falls in (-1), or does either, element by element (0)."""
 
@@ -47,7 +45,7 @@ def image_of(typed: Typed, before: Iterable[Statement]) -> Image:
     """How the values of `typed` follow from those that it reads; `before` are the statements of its local values."""
     local = {statement.symbol: statement.typed for statement in before}
     whole = typed
-    while whole.op == "name" and whole.symbol in local:
+    while whole.op == "name" and whole.symbol is not None and whole.symbol in local:
         whole = local[whole.symbol]
     if whole.op == "name":
         return "same"
@@ -56,13 +54,16 @@ def image_of(typed: Typed, before: Iterable[Statement]) -> Image:
         reader.directions(typed)
     except _NotMonotoneError:
         return "interval"
-    return "structural" if reader.structural else "monotone"
+    found: Image = "structural" if reader.structural else "monotone"
+    return found
 
 
 def joined(images: Iterable[Image]) -> Image:
     """How values follow that are sometimes those of one expression and sometimes those of another."""
-    found = max(images, key=_ORDER.index, default="interval")
-    return "structural" if found == "same" else found
+    listed = list(images)
+    if not listed or "interval" in listed:
+        return "interval"
+    return "monotone" if "monotone" in listed else "structural"
 
 
 class _Reader:
@@ -75,9 +76,9 @@ class _Reader:
         if node.type.level != "batch" or node.static is not None:
             return {}
         if node.op == "name":
+            assert node.symbol is not None
             if node.symbol in self.local:
                 return self.directions(self.local[node.symbol])
-            assert node.symbol is not None
             return {node.symbol: 1}
         if node.op == "cast":
             exact = is_float(node.type.dtype) or node.args[0].type.dtype == "bool"

@@ -85,9 +85,8 @@ class Role:
     @property
     def listed(self) -> bool:
         """Whether users choose its keys with `in_keys`."""
-        return (
-            self.form in ("each", "all") and self.keyword is None and not self.structural and not self.varargs
-        )
+        chosen = self.form in ("each", "all") and self.keyword is None and self.but is None
+        return chosen and not self.structural and not self.varargs
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,13 @@ class Outputs:
         """The outputs, without those that something is wrong with."""
         found = tuple(filter(None, (self._output(name, out) for name, out in self.transform.out.items())))
         self._keys_differ(found)
+        for output in [output for output in found if output.inverse][1:]:
+            self.sink.add(
+                rules.NOT_AVAILABLE.at(
+                    self.file.key_span(*self.path, "out", output.name),
+                    f"a second output of an inverse role (`{output.name}`) is not available yet",
+                )
+            )
         return found
 
     def drops(self) -> tuple[Drop, ...]:
@@ -51,8 +58,12 @@ class Outputs:
         written = self.transform.drops
         found: list[Drop] = []
         for index, name in enumerate(written):
-            place = (*self.path, "drops", index) if isinstance(written, list) else None
-            span = self.file.span(*place) if place else self.file.key_span(*self.path, "drops", name)
+            listed = isinstance(written, list)
+            span = (
+                self.file.span(*self.path, "drops", index)
+                if listed
+                else self.file.key_span(*self.path, "drops", name)
+            )
             role = self.roles.get(name)
             if role is None:
                 if name not in self.transform.in_:

@@ -130,13 +130,14 @@ class _Roles:
                 rules.MISSING_FIELD.at(self.file.key_span(*here), f"role `{here[-1]}` needs `of:` and a role")
             )
             return False
-        if (form in ("key", "flag") and role.optional) or (form == "flag" and role.inverse):
-            field = "optional" if role.optional else "inverse"
-            self.sink.add(
-                rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*here, field), f"`{field}` of a `{form}:` is not available yet"
-                )
+        later = "flag" if form == "flag" else "optional" if form == "key" and role.optional else None
+        if later is not None:
+            message = (
+                f"`{later}:` is not available yet"
+                if form == "flag"
+                else "a key that may be missing is not available yet"
             )
+            self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, later), message))
             return False
         return True
 
@@ -180,20 +181,27 @@ class _Roles:
     # ----------------------------------------------------------------- between roles
 
     def check_drivers(self, roles: tuple[Role, ...]) -> None:
-        """Report a second role that everything would be repeated for."""
-        for inverse in (False, True):
-            driver = driver_of(roles, inverse=inverse)
-            several = [role for role in roles if role.inverse is inverse and role.form == "each"]
-            for role in several:
-                if role is not driver and role.paired is None:
-                    assert driver is not None
-                    self.sink.add(
-                        language_rules.TWO_DRIVERS.at(
-                            self.file.key_span(*self.path, "in", role.name),
-                            f"`{driver.name}` and `{role.name}` both stand for one key after another",
-                            help=f"write `with: {driver.name}` if they go together, or `all:` to read its keys at once",
-                        )
-                    )
+        """Report a second role that everything would be repeated for, and a second inverse one."""
+        for role in [role for role in roles if role.inverse][1:]:
+            self.sink.add(
+                rules.NOT_AVAILABLE.at(
+                    self.file.key_span(*self.path, "in", role.name),
+                    f"a second inverse role (`{role.name}`) is not available yet",
+                    help="declare another transform and put both into the chain",
+                )
+            )
+        driver = driver_of(roles, inverse=False)
+        for role in roles:
+            if role.inverse or role.form != "each" or role is driver or role.paired is not None:
+                continue
+            assert driver is not None
+            self.sink.add(
+                language_rules.TWO_DRIVERS.at(
+                    self.file.key_span(*self.path, "in", role.name),
+                    f"`{driver.name}` and `{role.name}` both stand for one key after another",
+                    help=f"write `with: {driver.name}` if they go together, or `all:` to read its keys at once",
+                )
+            )
 
     def linked(self, role: Role, roles: tuple[Role, ...]) -> Role:
         """The role, once those that it names are known to be there."""

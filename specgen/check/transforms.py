@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specgen.check.conditions import Condition, may_be_absent
 from specgen.check.lints.transforms import lint_transform
@@ -35,7 +35,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
-from specgen.expr.sizes import LARGEST
+from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -100,6 +100,13 @@ class _Checker:
         self.symbols |= over_time.symbols
         fixed = {**fixed, **self._sizes(roles)}
         outputs = following_their_roles(self.transform, outputs)
+        for param in params:
+            if param.static and param.kind == "int" and param.interval.low >= 1:
+                # A size that is known when the transform is made.
+                values = Interval.of_size(Sym.named(param.name))
+                symbol = replace(param.symbol(".".join(self.path)), interval=values)
+                self.symbols[f"params.{param.name}"] = symbol
+                fixed[param.name] = replace(fixed[param.name], interval=values, symbol=symbol)
         sections: dict[Phase, SectionResult] = {}
         for phase in _ORDER:
             sections[phase] = self._section(phase, roles, outputs, fixed)
@@ -119,15 +126,16 @@ class _Checker:
             self.symbols,
             self.sink,
         ).run()
-        everything = {**sections, **over_time.sections}
+        everything: dict[str, SectionResult] = {str(phase): one for phase, one in sections.items()}
+        everything |= over_time.sections
         self._optional_params(params, outputs, everything)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
-            every = {**everything, **around_sections(around)}
-            lint_transform(self.file, self.path, self.transform, roles, outputs, drops, every, self.sink)
+            everything |= around_sections(around)
+            lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
         return CheckedTransform(
             name=self.name,
             module=self.module,
@@ -143,9 +151,9 @@ class _Checker:
             signature=signature,
             recalls=(
                 *(
-                    one.name
-                    for one in (*roles, *outputs)
-                    if any(one.name in value_reads(s.expr) for s in sections["step"].statements)
+                    name
+                    for name in types
+                    if any(name in value_reads(s.expr) for s in sections["step"].statements)
                 ),
                 *recalled_by_around(around, (role.name for role in roles if not role.inverse)),
             ),
@@ -161,7 +169,7 @@ class _Checker:
         found: dict[str, Binding] = {}
         for name in sizes_of(roles):
             place = f"sizes.{name}"
-            values = Interval(1, LARGEST)
+            values = Interval.of_size(Sym.named(name))
             kind = Type("int64", (), "ctor")
             symbol = Symbol(f"transforms.{self.name}.{place}", name, kind, values)
             self.symbols[place] = symbol

@@ -8,6 +8,7 @@ from typing import Final
 
 from specgen.diagnostics import Note, Rule, Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import expressions as rules
+from specgen.diagnostics.rules.transform_language import ALL_ROLE
 from specgen.expr import tree
 from specgen.expr.arguments import bind
 from specgen.expr.builtins.bound_facts import OF_NAMES
@@ -124,7 +125,7 @@ class _Inferrer:
         if binding is not None and binding.several is not None:
             message = f"`{expr.path}` stands for several values"
             help = f"write concat(*{expr.path}), or stack, min, max, sum of them"
-            self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, help)
+            self.error(ALL_ROLE, expr.start, expr.end, message, help)
             return None
         if binding is not None:
             kind, values, static = binding.type, binding.interval, binding.static

@@ -294,13 +294,15 @@ class Others:
 IndexItem = At | Cut | NewAxis | Others
 
 
-def settings(options: Iterable[object]) -> Iterator[Typed]:
+def settings(options: Iterable[object]) -> list[Typed]:
     """The expressions among settings, also those in a tuple of several."""
+    found: list[Typed] = []
     for value in options:
         if isinstance(value, Typed):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from (one for one in value if isinstance(one, Typed))
+            found += [one for one in value if isinstance(one, Typed)]
+    return found
 
 
 NO_OPTIONS: dict[str, object] = {}
@@ -350,10 +352,12 @@ class Typed:
     @property
     def parts(self) -> tuple[Typed, ...]:
         """The operands, the computed indices, and the settings that are expressions, from left to right."""
-        if not self.items and not self.options:
-            return self.args
-        indices = tuple(item.index for item in self.items if isinstance(item, At))
-        return self.args + indices + tuple(settings(self.options.values()))
+        parts = self.args
+        if self.items:
+            parts += tuple([item.index for item in self.items if isinstance(item, At)])
+        if self.options:
+            parts += tuple(settings(self.options.values()))
+        return parts
 
     def nodes(self) -> Iterator[Typed]:
         """This node and every node below it, each before those below it."""

@@ -25,7 +25,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
         root=(*observed, *flags),
         next=(*observed, *flags, reward),
         rewards=env.reward,
-        extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
+        extra={e.key: Extra(spec_code(e.spec)) for e in env.observation},
     )
     single = len(env.observation) == 1
     plan = environment_plan(interface, "gym_environment", None, None)

@@ -47,26 +47,31 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     )
 
 
-def names_used(part: object) -> Iterator[str]:
+def names_used(part: object) -> set[str]:
     """The names of its module that a part of a plan says it uses."""
-    match part:
-        case str() | None:
-            return
-        case Code():
-            yield from part.uses
-        case tuple() | list():
-            for each in part:
-                yield from names_used(each)
-        case CallPlan():
-            yield part.function
-            yield from names_used(part.args)
-        case _ if is_dataclass(part):
-            if isinstance(part, FunctionPlan):
-                yield from part.uses
-            if needs_math(_values(part)):
-                yield "math"
-            for name in part.__dataclass_fields__:
-                yield from names_used(getattr(part, name))
+    found: set[str] = set()
+    _add_names_used(part, found)
+    return found
+
+
+def _add_names_used(part: object, found: set[str]) -> None:
+    if isinstance(part, Code):
+        found |= part.uses
+    elif isinstance(part, tuple | list):
+        for each in part:
+            if not isinstance(each, str):
+                _add_names_used(each, found)
+    elif is_dataclass(part):
+        if isinstance(part, CallPlan):
+            found.add(part.function)
+        elif isinstance(part, FunctionPlan):
+            found |= part.uses
+        elif needs_math(_values(part)):
+            found.add("math")
+        for name in part.__dataclass_fields__:
+            value = getattr(part, name)
+            if value.__class__ is not str:
+                _add_names_used(value, found)
 
 
 def _values(part: object) -> object:

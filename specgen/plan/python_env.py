@@ -48,7 +48,7 @@ def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterf
         advance=advance.call,
         rewards=env.reward,
         params=env.params,
-        extra={e.dotted: Extra(spec_code(e.spec)) for e in env.observation},
+        extra={e.key: Extra(spec_code(e.spec)) for e in env.observation},
         pieces=EnvPieces(component, parts, (programs.dynamics, *programs.fixed), programs.action),
     )
     items: list[Item] = []

@@ -11,6 +11,7 @@ from specgen.check.programs.transform_around import around_program
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
+from specgen.code import Code, using
 from specgen.expr import DrawSite
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
@@ -56,7 +57,7 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     planned = plan_function(
         one.program,
         _summary(phase, one.writes),
-        {},
+        _annotations(transform),
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
@@ -67,6 +68,14 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
 def ranked(transform: CheckedTransform, name: str) -> Role | None:
     """The role whose number of dimensions an argument is."""
     return next((role for role in transform.roles if rank_symbol(role).name == name), None)
+
+
+def _annotations(transform: CheckedTransform) -> dict[str, Code]:
+    """The types of arguments that are several tensors."""
+    several = [role.name for role in transform.roles if role.form == "all"]
+    return {
+        f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")
+    }
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:

@@ -295,7 +295,9 @@ class _Planner:
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target)),
-            tuple(self._unassigned_flags(target, written)) if phase == "reset" else (),
+            tuple(self._unassigned_flags(target, written))
+            if phase == "reset"
+            else tuple(self._policy_states()),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
         )
@@ -366,6 +368,13 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
+
+    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
+        """Lines of a step that leave what the policy wrote."""
+        for output in self.transform.outputs:
+            if output.policy:
+                when = None if output.when is None else output.when.python
+                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
 
     def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
         for output in self.transform.outputs:

@@ -86,8 +86,11 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
     for outer, inner in region.results:
         alike = next((whole[one] for one, _ in region.over if one.type == outer.type), None)
         name = printer.new_name(outer) if alike is not None else printer.unused(f"{outer.name}_of_each")
-        begin = "[]" if alike is None else printer.texts.call("torch.empty_like", alike).text
-        lines.append(f"{name} = {begin}")
+        if alike is not None:
+            lines.append(f"{name} = {printer.texts.call('torch.empty_like', alike).text}")
+        else:
+            printer.texts.uses.add("Tensor")
+            lines.append(f"{name}: list[Tensor] = []")
         places.append((inner, name, alike is not None))
     names.update((inner, f"{whole[outer]}[{time}]") for outer, inner in region.over)
     _keep_names(region, printer)

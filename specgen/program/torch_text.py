@@ -20,7 +20,14 @@ from specgen.program.walk import reads, substituted, symbols_read, targets
 RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "constants", "firsts")
 """The records that functions take before all else, in this order."""
 
-_PYTHON_TYPES: Final = {"int64": "int", "float32": "float", "float64": "float", "bool": "bool", "str": "str"}
+_PYTHON_TYPES: Final = {
+    "int64": "int",
+    "float32": "float",
+    "float64": "float",
+    "bool": "bool",
+    "str": "str",
+    "list": "tuple[int, ...]",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,13 +68,19 @@ def defined(body: Sequence[Statement]) -> dict[Symbol, Statement]:
     return {target: statement for statement in body for target in targets(statement)}
 
 
-def symbols_read(expr: Typed) -> Iterator[Symbol]:
+def symbols_read(expr: Typed) -> list[Symbol]:
     """The symbols that an expression reads, from left to right, with those that a called function reads by itself."""
-    if reads_symbol(expr) and expr.symbol is not None:
-        yield expr.symbol
-    yield from expr.captured
+    found: list[Symbol] = []
+    _add_symbols_read(expr, found)
+    return found
+
+
+def _add_symbols_read(expr: Typed, found: list[Symbol]) -> None:
+    if expr.symbol is not None and reads_symbol(expr):
+        found.append(expr.symbol)
+    found += expr.captured
     for part in expr.parts:
-        yield from symbols_read(part)
+        _add_symbols_read(part, found)
 
 
 def expressions(statement: Statement) -> Iterator[Typed]:
@@ -146,7 +152,7 @@ def with_parts(expr: Typed, change: Callable[[Typed], Typed]) -> Typed:
         for new, old in zip(items, expr.items, strict=True)
     )
     options = expr.options
-    if any(True for _ in settings(options.values())):
+    if options and settings(options.values()):
         options = {name: _changed_setting(value, change) for name, value in options.items()}
         same = same and all(map(is_, settings(options.values()), settings(expr.options.values())))
     return expr if same else rebuilt(expr, args, items, expr.type, options)
@@ -162,6 +168,8 @@ def substituted(expr: Typed, substitution: Substitution) -> Typed:
     """`expr` with other expressions in place of symbols; layouts inside are as they were (see `relayout`)."""
     if expr.op == "name":
         made = substitution(expr.symbol) if expr.symbol is not None and expr.static is None else None
+        if made is not None and expr.several:
+            made = replace(made, options=expr.options)
         return expr if made is None else made
     made = with_parts(expr, lambda part: substituted(part, substitution))
     if expr.captured:

@@ -340,7 +340,7 @@ def test_several_values_stand_behind_a_star() -> None:
         "xs": binding("xs", Type("float32", ANY), full("float32"), several=()),
         "y": binding("y", Type("float32"), full("float32")),
     }
-    assert mistakes("xs + 1.0", names) == ["SG805 1-3 `xs` stands for several values"]
+    assert mistakes("xs + 1.0", names) == ["SG306 1-3 `xs` stands for several values"]
     assert mistakes("exp(*xs)", names) == ["SG805 5-8 `exp` does not take several values"]
     assert mistakes("concat(*y)", names) == ["SG805 8-10 `y` is one value"]
     assert mistakes("concat(*zs)", names) == ["SG803 9-11 undefined name `zs`"]

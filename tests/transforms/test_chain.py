@@ -38,7 +38,7 @@ def test_sequence() -> None:
     assert list(chain) == [second]
     chain[0] = third
     assert list(chain) == [third]
-    with pytest.raises(IndexError, match="out of range for a chain of 1"):
+    with pytest.raises(ValueError, match="out of range for a chain of 1"):
         chain.insert(3, first)
     with pytest.raises(IndexError, match="out of range for a chain of 1"):
         chain.pop(1)

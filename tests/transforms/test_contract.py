@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
+from specgen_runtime.specs import Composite
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import ObservationNorm, RewardScaling, RewardSum, StepCounter
 from tensordict import TensorDict, TensorDictBase
@@ -150,3 +151,40 @@ def test_specs_follow_the_chain() -> None:
     assert "step_count" not in env.observation_spec
     assert counter.parent is None
     check_env_specs(env)
+
+
+def test_an_internal_error_is_not_taken_for_a_missing_attribute() -> None:
+    """Else the spec of the environment inside would be given, silently."""
+
+    class Broken(Transform):
+        def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+            raise AttributeError("no such thing")
+
+    env = TransformedEnv(Walk(2), Broken())
+    with pytest.raises(AttributeError, match=r"because an internal error was raised: .*no such thing"):
+        _ = env.observation_spec
+    with pytest.raises(
+        AttributeError, match="'Walk' object has no attribute 'tralala', nor has the TransformedEnv"
+    ):
+        _ = env.tralala
+    assert env.dtype == torch.float32  # what the environment inside has
+
+
+def test_chains_are_taken_apart() -> None:
+    env = TransformedEnv(Walk(2), Compose(RewardSum(), StepCounter()))
+    copy = env.transform.clone()
+    longer = Compose(*copy, Add(1.0, "position", "moved"))  # type: ignore[misc]
+    assert len(longer) == 3
+    with pytest.raises(AttributeError, match="already part of another Compose"):
+        Compose(*env.transform)  # type: ignore[misc]
+
+
+def test_done_after_a_reset_is_the_base_environment_s() -> None:
+    base = Walk(2)
+    env = TransformedEnv(base, RewardSum())
+    base._allow_done_after_reset = True
+    assert env._allow_done_after_reset
+    with pytest.raises(RuntimeError, match="a read-only property for TransformedEnvs"):
+        env._allow_done_after_reset = False
+    with pytest.raises(RuntimeError, match="batch_locked is a read-only property"):
+        env.batch_locked = False

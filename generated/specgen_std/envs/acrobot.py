@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=17316ce758f9bbdcd5e59c4f4ef004a5aaa5b713a4881de86c9eef6f6d6063e5
+# specgen: sha256=d9d1f4cd1c5d5d12b6fe9c7118d98fc3600bd2a0de70c75f96f9cf03930b1dc1
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -314,6 +314,7 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
     """Gymnasium's own Acrobot-v1, with its time limit of 500 steps.
 
     Keys:
+        observation: float32 [6]
         done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
@@ -339,7 +340,14 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
-            observation=Composite(),
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.0, -1.0, -1.0, -1.0, -12.566370964050293, -28.274333953857422],
+                    high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422],
+                    shape=(6,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -397,7 +405,7 @@ if TYPE_CHECKING:
     class AcrobotGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
         OneAction[Literal["action"], Categorical],
-        Observations,
+        Observations[Literal["observation"], Bounded],
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0a02143db1df61c3f4a10ec7e36c019f235a1490113ac99cf007bbffd1641fb3
+# specgen: sha256=67b35c9b9739b384820ef04a31c8bc13119f310c61f22df69f108ded85cd4319
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -277,6 +277,7 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
     """Gymnasium's own CartPole-v1, with its time limit of 500 steps.
 
     Keys:
+        observation: float32 [4]
         done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..1
         ("next", "reward"): float32 [1]
@@ -302,7 +303,14 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
-            observation=Composite(),
+            observation=Composite(
+                observation=Bounded(
+                    low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
+                    high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
+                    shape=(4,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -359,7 +367,7 @@ if TYPE_CHECKING:
     class CartPoleGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
         OneAction[Literal["action"], Categorical],
-        Observations,
+        Observations[Literal["observation"], Bounded],
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=447172d8696dfe396472b9643568fb7064f781c037c464916f1bcc2efec6e79f
+# specgen: sha256=d38eed8ce7fb150c97d99a744fa4895866b46a8e6abb9707f84e2498caf47f72
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
@@ -406,6 +406,7 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
     """Gymnasium's own MountainCar-v0, with its time limit of 200 steps.
 
     Keys:
+        observation: float32 [2]
         done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: int64 [] in 0..2
         ("next", "reward"): float32 [1]
@@ -431,7 +432,14 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
-            observation=Composite(),
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.2000000476837158, -0.07000000029802322],
+                    high=[0.6000000238418579, 0.07000000029802322],
+                    shape=(2,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -462,6 +470,7 @@ class MountainCarContinuousGym(
     """Gymnasium's own MountainCarContinuous-v0, with its time limit of 999 steps.
 
     Keys:
+        observation: float32 [2]
         done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-1, 1]
         ("next", "reward"): float32 [1]
@@ -487,7 +496,14 @@ class MountainCarContinuousGym(
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
-            observation=Composite(),
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.2000000476837158, -0.07000000029802322],
+                    high=[0.6000000238418579, 0.07000000029802322],
+                    shape=(2,),
+                    dtype=torch.float32,
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -572,7 +588,7 @@ if TYPE_CHECKING:
     class MountainCarGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
         OneAction[Literal["action"], Categorical],
-        Observations,
+        Observations[Literal["observation"], Bounded],
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
@@ -597,7 +613,7 @@ if TYPE_CHECKING:
     class MountainCarContinuousGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
         OneAction[Literal["action"], Bounded],
-        Observations,
+        Observations[Literal["observation"], Bounded],
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],

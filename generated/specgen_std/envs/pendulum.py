@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32d9c67cbfe9977ad9a8c5fa587944aaeb9b32baa06c65df349ac5055c505909
+# specgen: sha256=57638b4a82688456eda7f992495a9e973a4c857665b0b19c7fa045b54d79cc3e
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
@@ -233,6 +233,7 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
     """Gymnasium's own Pendulum-v1, with its time limit of 200 steps.
 
     Keys:
+        observation: float32 [3]
         done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
         action: float32 [1] in [-2, 2]
         ("next", "reward"): float32 [1]
@@ -258,7 +259,11 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
-            observation=Composite(),
+            observation=Composite(
+                observation=Bounded(
+                    low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
+                )
+            ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
@@ -312,7 +317,7 @@ if TYPE_CHECKING:
     class PendulumGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
         OneAction[Literal["action"], Bounded],
-        Observations,
+        Observations[Literal["observation"], Bounded],
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],

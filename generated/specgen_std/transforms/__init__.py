@@ -2,23 +2,44 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a0573d0ce2f8bddb1f46c3ca36a90cc2050bfa1c362a1253acc0525423c14a27
+# specgen: sha256=717038f9913417b1be5d9df994ec5faca5c4853df86f4bac333d7feef7473898
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
+from .images import CenterCrop, CenterCropKeys, Crop, CropKeys, ToTensorImage, ToTensorImageKeys
 from .init_tracker import InitTracker, InitTrackerKeys
+from .keys import (
+    CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
+    SelectTransform, SelectTransformKeys,
+)
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
+from .rewards import (
+    BinarizeReward, BinarizeRewardKeys, RewardClipping, RewardClippingKeys, SignTransform, SignTransformKeys,
+    SuccessReward, SuccessRewardKeys, TargetReturn, TargetReturnKeys,
+)
+from .shapes import (
+    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
+    SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformKeys,
+)
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
 
 __all__ = [
-    "CatFrames", "CatFramesKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys",
-    "FrameSkipTransform", "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv",
-    "ObservationNorm", "ObservationNormKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "StepCounter", "StepCounterKeys", "TimeMaxPool",
-    "TimeMaxPoolKeys",
+    "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
+    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys",
+    "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform",
+    "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
+    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv", "ObservationNorm",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
+    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
+    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
+    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys",
+    "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage",
+    "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
 ]

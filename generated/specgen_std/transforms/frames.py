@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=61a4fc1163b6d74f78f0f74ad128bf63fc3e7240c7112842b04d0d6e07446775
+# specgen: sha256=4020a319b6404eb7938f788868c8fbe38a56f855fb8f753ba4e36b7540403cc1
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def time_max_pool_step(x_rank: int, window: Tensor, next_x: Tensor) -> Tensor:
 
     Args:
         x_rank: how many dimensions `x` has, without the batch's.
-        window: numbers [*batch, ...], before the step.
+        window: numbers [*batch, T, ...], before the step.
         next_x: numbers [*batch, ...], after the step.
     """
     # transforms.TimeMaxPool.step
@@ -181,7 +181,7 @@ def time_max_pool_map(x_rank: int, window: Tensor) -> Tensor:
 
     Args:
         x_rank: how many dimensions `x` has, without the batch's.
-        window: numbers [*batch, ...].
+        window: numbers [*batch, T, ...].
     """
     # transforms.TimeMaxPool.map
     return window.amax(dim=-1 - x_rank)

@@ -166,7 +166,7 @@ class SpecProperties(nn.Module, Generic[Some]):
 
     @batch_locked.setter
     def batch_locked(self, value: bool) -> None:
-        raise RuntimeError("batch_locked is set at construction")
+        raise RuntimeError("batch_locked is a read-only property: it is set at construction")
 
     @property
     def device(self) -> torch.device | None:

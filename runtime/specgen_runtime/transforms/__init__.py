@@ -1,5 +1,6 @@
 """Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
+from specgen_runtime.transforms.action_chunks import ActionChunkTransform
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
 from specgen_runtime.transforms.compose import Compose
@@ -10,6 +11,8 @@ from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
 from specgen_runtime.transforms.multi_step import MultiStepTransform
+from specgen_runtime.transforms.next_states import NextStateReconstructor, PolicyAgeFilter
+from specgen_runtime.transforms.policy_switch import ConditionalPolicySwitch
 from specgen_runtime.transforms.primer import TensorDictPrimer
 from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
 from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
@@ -19,9 +22,11 @@ from specgen_runtime.transforms.timer import Timer
 from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
+    "ActionChunkTransform",
     "BatchSizeTransform",
     "BurnInTransform",
     "Compose",
+    "ConditionalPolicySwitch",
     "ConditionalSkip",
     "DeviceCastTransform",
     "FiniteTensorDictCheck",
@@ -31,7 +36,9 @@ __all__ = [
     "Hash",
     "ModuleTransform",
     "MultiStepTransform",
+    "NextStateReconstructor",
     "PinMemoryTransform",
+    "PolicyAgeFilter",
     "RandomCropTensorDict",
     "RayModuleTransform",
     "RemoveEmptySpecs",

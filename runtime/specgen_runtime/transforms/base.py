@@ -326,10 +326,12 @@ class Transform(nn.Module):
         """Say which `Compose` or environment holds this transform.
 
         Raises:
-            AttributeError: if another one holds it already.
+            AttributeError: if another one holds it already, unless both are chains, and that one in no environment.
         """
         held = self.__dict__["_container"]
-        if held is not None and held is not container:
+        # A chain that is in no environment may be taken apart for another: Compose(*chain, last).
+        loose = isinstance(held, Transform) and isinstance(container, Transform) and self.container is None
+        if held is not None and held is not container and not loose:
             raise AttributeError(
                 f"this {type(self).__name__} is already part of another {type(held).__name__}; "
                 "put in a copy: `transform.clone()`"

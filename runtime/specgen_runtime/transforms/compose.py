@@ -80,10 +80,10 @@ class Compose(Transform):
         """Add a transform before the one at `index`.
 
         Raises:
-            IndexError: if `index` is not within the chain or at its end.
+            ValueError: if `index` is not within the chain or at its end.
         """
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"index {index} is out of range for a chain of {len(self)} transforms")
+            raise ValueError(f"index {index} is out of range for a chain of {len(self)} transforms")
         position = index + len(self) if index < 0 else index
         entry = as_transform(transform)
         # Exactly Compose: a subclass may do more than pass things on, so it stays whole.

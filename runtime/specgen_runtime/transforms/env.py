@@ -70,7 +70,6 @@ class TransformedEnv(EnvBase[TensorDict]):
             device=chosen.transform_env_device(base_env.device),
             batch_size=chosen.transform_env_batch_size(base_env.batch_size),
             batch_locked=base_env.batch_locked,
-            allow_done_after_reset=base_env._allow_done_after_reset,
             check_finite=base_env.check_finite,
         )
         self.base_env = base_env
@@ -100,11 +99,14 @@ class TransformedEnv(EnvBase[TensorDict]):
                 inside = self.__dict__.get("_modules", {}).get("base_env")
                 if inside is None or name.startswith("_"):
                     raise
+            if any(name in base.__dict__ for base in type(self).__mro__):
+                raise _internal_error(self, name)  # what stands inside under this name is another value
             try:
                 return getattr(inside, name)
             except AttributeError as error:
                 raise AttributeError(
-                    f"neither {type(self).__name__} nor the {type(inside).__name__} inside has {name!r}"
+                    f"'{type(inside).__name__}' object has no attribute {name!r}, nor has the"
+                    f" {type(self).__name__} around it"
                 ) from error
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -130,7 +132,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         """Add a transform before the one at `index`; returns this environment.
 
         Raises:
-            IndexError: if `index` is not within the chain or at its end.
+            ValueError: if `index` is not within the chain or at its end.
         """
         added = as_transform(transform)
         if self._device is not None:
@@ -154,10 +156,22 @@ class TransformedEnv(EnvBase[TensorDict]):
         self._batch_size = self._transform.transform_env_batch_size(self.base_env.batch_size)
         self._device = self._transform.transform_env_device(self.base_env.device)
 
+    @property
+    def _allow_done_after_reset(self) -> bool:
+        return self.base_env._allow_done_after_reset
+
+    @_allow_done_after_reset.setter
+    def _allow_done_after_reset(self, value: bool) -> None:
+        if "base_env" in self._modules:  # the constructor of the base class sets it first
+            raise RuntimeError(
+                "_allow_done_after_reset is a read-only property for TransformedEnvs: set it on base_env"
+            )
+
     def _upstream_of(self, transform: Transform) -> TransformedEnv:
         """The base environment with the transforms before `transform`."""
         chain = leaves(self._transform)
-        place = next((index for index, entry in enumerate(chain) if _holds(entry, transform)), None)
+        whole = 0 if transform is self._transform else None  # before the whole chain is nothing
+        place = next((index for index, entry in enumerate(chain) if _holds(entry, transform)), whole)
         if place is None:
             raise ValueError(f"{type(transform).__name__} is not part of this environment")
         before = [entry.clone() for entry in chain[:place]]
@@ -334,3 +348,14 @@ class TransformedEnv(EnvBase[TensorDict]):
 
 def _holds(entry: Transform, wanted: Transform) -> bool:
     return entry is wanted or (isinstance(entry, Compose) and any(_holds(inner, wanted) for inner in entry))
+
+
+def _internal_error(env: TransformedEnv, name: str) -> AttributeError:
+    """The error behind an attribute that the class has and that could not be computed."""
+    try:
+        object.__getattribute__(env, name)
+    except AttributeError as error:
+        found = AttributeError(f"{name!r} could not be told because an internal error was raised: {error!r}")
+        found.__cause__ = error
+        return found
+    return AttributeError(f"{name!r} could not be told at first")

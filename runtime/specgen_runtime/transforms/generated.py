@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
 from specgen_runtime.transforms.follows import Follows, following_specs
-from specgen_runtime.transforms.keys import leaf_keys, remove
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
 
@@ -100,8 +101,17 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         return self._without_dropped(reward_spec)
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Add the flags that this transform raises."""
+        """Add the flags that this transform raises.
+
+        Raises:
+            ValueError: if it drops a flag.
+        """
         flags = set(self._fields(self._flags))
+        present = leaf_keys(done_spec)
+        if kept := [key for key in self.dropped_keys if key in present]:
+            raise ValueError(
+                f"{type(self).__name__} can't drop {', '.join(map(repr, kept))}: done flags say where episodes end"
+            )
         for key, spec in self._added.items():
             if key in flags:
                 done_spec[key] = spec.clone()
@@ -110,8 +120,11 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         """Transform mapped states; add what is carried from step to step."""
         self._map_specs_inv(state_spec)
-        for key in self._fields(self._carries):
-            state_spec[key] = self._added[key].clone()
+        carried = self._fields(self._carries)
+        present = leaf_keys(state_spec)
+        for key, spec in self._added.items():
+            if key in carried or key in present:
+                state_spec[key] = spec.clone()
         for key, place in (*self._private.items(), *self._private_inputs.items()):
             state_spec[place] = self._spec_of(key, place).clone()
         return self._without_dropped(state_spec)
@@ -189,6 +202,13 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         assert value is not None  # `_read` raises when it may not be missing
         return value
 
+    def _leave_to_policy(
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
+    ) -> None:
+        """Write what the policy put under ``"next"`` before the step; without that the value stays."""
+        written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
+        next_tensordict.set(key, self._require(tensordict, key) if written is None else written)
+
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an output before the step, as it was at this position in the chain."""
         return self._require(tensordict, self._private.get(key, key))
@@ -219,7 +239,23 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             )
         if self._sequential:
             return replay(self, tensordict)
-        return super(GeneratedTransform, self._bound_to(tensordict))._offline(tensordict)
+        bound = self._bound_to(tensordict)
+        if type(self)._apply_transform is not Transform._apply_transform:
+            super(GeneratedTransform, bound)._offline(tensordict)
+        else:
+            bound._map_offline(tensordict)
+        for moment in _moments(tensordict):
+            bound._dropped(moment)
+        return tensordict
+
+    def _map_offline(self, tensordict: TensorDictBase) -> None:
+        """Map what stands at the root and under ``"next"``; in place."""
+        moments = _moments(tensordict)
+        for key in self._read_keys():
+            if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
+                self._require(tensordict, key)  # raises, as it stands nowhere
+        for moment in moments:
+            self._map(moment, tolerant=True)
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
@@ -251,10 +287,23 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         return tensordict
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        return super()._map(tensordict, tolerant) if self._maps else tensordict
+        if not self._maps:
+            return tensordict
+        # All are read before one is written: names may be swapped.
+        values = [(out_key, self._read(tensordict, in_key, tolerant)) for in_key, out_key in self._pairs()]
+        for out_key, value in values:
+            if value is not None:
+                tensordict.set(out_key, self._apply_transform(value))
+        return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._dropped(super()._call(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._dropped(self._map(tensordict_reset, tolerant=True))
+
+
+def _moments(tensordict: TensorDictBase) -> list[TensorDictBase]:
+    """Where recorded data have the entries of a moment: the root, and what stands under ``"next"``."""
+    following: TensorDictBase | None = tensordict.get("next", None)
+    return [tensordict] if following is None else [tensordict, following]

@@ -40,6 +40,7 @@ def map_moments(
     named = {as_tuple(in_key) for in_key, _ in pairs}
     found: set[NestedKey] = set()
     for moment in ((), ("next",)):
+        values: list[tuple[tuple[str, ...], Tensor]] = []  # all are read before one is written
         for in_key, out_key in pairs:
             place = (*moment, *as_tuple(in_key))
             if moment and place in named:
@@ -47,7 +48,9 @@ def map_moments(
             value: Tensor | None = tensordict.get(place, None)
             if value is not None:
                 found.add(in_key)
-                tensordict.set((*moment, *as_tuple(out_key)), apply(value))
+                values.append(((*moment, *as_tuple(out_key)), value))
+        for place, value in values:
+            tensordict.set(place, apply(value))
     return [in_key for in_key, _ in pairs if in_key not in found]
 
 

@@ -4,200 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
-from specgen.expr.builtins.axes import Axis, axis_text, from_end, inexact, place_of, rank_of
 from specgen.expr.builtins.operators import OPERATORS
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
-from specgen.expr.builtins.site import Site, convert
-from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
+from specgen.expr.builtins.reduced import (
+    KEEP,
+    axes_of,
+    bool_dtype,
+    count_of,
+    float_of,
+    mean_dtype,
+    number_dtype,
+    reducing,
+    reducing_flat,
+    reduction,
+    show_reduction,
+    sum_dtype,
+)
+from specgen.expr.builtins.site import Site
+from specgen.expr.dtypes import is_number
 from specgen.expr.interval import BOOLS, Interval, full, loose
-from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
-from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, limits, product
-from specgen.expr.types import Type, Typed
+from specgen.expr.printer import Printed, Printer, method, tuple_text
+from specgen.expr.sizes import limits
+from specgen.expr.types import Typed
 
 _PLUS = next(builtin for builtin in OPERATORS if builtin.name == "+")
-KEEP = Param("keep", "flag", False)
 _PARAMS = (Param("x"), Param("axis", "axes", None), KEEP)
-
-Axes = tuple[Axis, ...] | Typed | None
-"""The axes of a reduction: one by one; a list that the constructor is given; None for all where nobody knows them."""
-
-
-def reduced(site: Site, x: Typed) -> Type | None:
-    """The shape of `x` without the axes of this call, or with 1 in their place."""
-    if x.type.rank == 0 and not x.type.open:
-        message = f"`{site.written(x)}` is one number: there is nothing to reduce"
-        site.fail(rules.SHAPE_MISMATCH, message, at=x)
-        return None
-    axes, keep = axes_of(site, x), bool(site.options.get("keep"))
-    if not isinstance(axes, tuple):
-        return _reduced_unknown(site, x, axes, keep=keep)
-    places = [place_of(x.type.dims, axis) for axis in axes]
-    if None in places:
-        return replace(x.type, dims=inexact(x.type.dims, 0 if keep else -len(places)), stretch=frozenset())
-    if keep:
-        kept = tuple(1 if place in places else size for place, size in enumerate(x.type.dims))
-        return Type(
-            x.type.dtype,
-            kept,
-            x.type.level,
-            stretch=frozenset(place for place in places if place is not None),
-        )
-    kept = tuple(size for place, size in enumerate(x.type.dims) if place not in places)
-    return Type(x.type.dtype, kept, x.type.level)
-
-
-def _reduced_unknown(site: Site, x: Typed, axes: Typed | None, *, keep: bool) -> Type | None:
-    if axes is None and not keep and rank_of(x.type.dims) is not None:
-        return Type(x.type.dtype, (), x.type.level)
-    if axes is not None and keep:
-        dims = inexact(x.type.dims) if x.type.open else (ANY_DIMS)
-        return Type(x.type.dtype, dims, x.type.level)
-    message = f"`{site.written(x)}` has an unknown rank; its axes cannot be reduced"
-    help = "say keep=true: as many dimensions are left" if axes is not None else "say which axes: axis=-1"
-    site.fail(rules.SHAPE_MISMATCH, message, at=x, help=help)
-    return None
-
-
-def axes_of(site: Site, x: Typed) -> Axes:
-    """The axes that this call reduces."""
-    given = cast("Axes", site.options.get("axis"))
-    return tuple(range(x.type.rank)) if given is None and not x.type.open else given
-
-
-def settings_of(site: Site, x: Typed) -> dict[str, Any]:
-    """The settings of a reduction: its axes, whether they are kept, and what tells how many there are."""
-    axes = axes_of(site, x)
-    found: dict[str, Any] = {"axis": axes}
-    if site.options.get("keep"):
-        found["keep"] = True
-    if axes is None and (first := from_end(x.type.dims, 0)) is not None:
-        found["first"] = from_end((*x.type.dims, 1), 0) or first
-    return found
-
-
-def _reduce(
-    result: Callable[[str], str | None], operand: Callable[[str], str]
-) -> Callable[[Site], Typed | None]:
-    def infer(site: Site) -> Typed | None:
-        (x,) = site.values
-        dtype = result(x.type.dtype)
-        if dtype is None:
-            refuse_dtype(site, x)
-            return None
-        inner = convert(x, operand(x.type.dtype))
-        if site.options.get("axis") == ():
-            return inner
-        kind = reduced(site, x)
-        if kind is None:
-            return None
-        return site.node(replace(kind, dtype=dtype), (inner,), **settings_of(site, x))
-
-    return infer
-
-
-def refuse_dtype(site: Site, x: Typed) -> None:
-    """Report that this function is not defined for the dtype of `x`."""
-    text = site.written(x)
-    if site.builtin.name in ("any", "all"):
-        site.fail(rules.WRONG_DTYPE, f"`{text}` is {x.type}, not truth values", at=x, help="compare it first")
-    else:
-        # What each would be of 0 and 1.
-        meant = {"min": f"all({text})", "prod": f"all({text})", "max": f"any({text})"}.get(site.builtin.name)
-        help = f"write {meant}" if meant is not None and x.type.dtype == "bool" else None
-        site.fail(
-            rules.WRONG_DTYPE, f"`{site.builtin.name}` is not defined for {x.type.dtype}", at=x, help=help
-        )
-
-
-def sum_dtype(dtype: str) -> str | None:
-    """The dtype of sums: int64 of integers and truth values, else the same; None for what is no number."""
-    if is_int(dtype) or dtype == "bool":
-        return "int64"
-    return dtype if is_number(dtype) else None
-
-
-def mean_dtype(dtype: str) -> str | None:
-    """The dtype of means: a float; None for what is no number."""
-    return COMPUTE if is_int(dtype) or dtype == "bool" else dtype if is_float(dtype) else None
-
-
-def number_dtype(dtype: str) -> str | None:
-    """The dtype itself; None for what is no number."""
-    return dtype if is_number(dtype) else None
-
-
-def _bool_dtype(dtype: str) -> str | None:
-    return "bool" if dtype == "bool" else None
-
-
-def float_of(dtype: str) -> str:
-    """The float dtype in which values of `dtype` are computed with."""
-    return COMPUTE if is_int(dtype) or dtype == "bool" else dtype
-
-
-def reducing(node: Typed, printer: Printer) -> tuple[Printed, str]:
-    """The operand of a reduction and the arguments that name its axes: `dim=-1`, `dim=(-2, -1), keepdim=True`."""
-    x, axes = printer.logical(node.args[0]), cast("Axes", node.options["axis"])
-    keep = ", keepdim=True" if node.options.get("keep") else ""
-    if axes is None:
-        first = node.options["first"]
-        assert isinstance(first, Typed)
-        return method(method(x, "unsqueeze", "-1"), "flatten", printer.text(first), "-1"), "dim=-1"
-    if isinstance(axes, Typed):
-        return x, f"dim={printer.text(axes)}{keep}"
-    texts = [axis_text(axis, node.args[0].type.dims, printer) for axis in axes]
-    return x, f"dim={texts[0] if len(texts) == 1 else tuple_text(texts)}{keep}"
-
-
-def reducing_flat(node: Typed, printer: Printer) -> tuple[Printed, str]:
-    """The operand with the reduced axes made one, and the arguments that name it."""
-    axes = node.options["axis"]
-    if not isinstance(axes, tuple) or len(axes) == 1:
-        return reducing(node, printer)
-    rank = node.args[0].type.rank
-    x = method(printer.logical(node.args[0]), "flatten", str(axes[0] - rank), str(axes[-1] - rank))
-    return x, f"dim={axes[-1] - rank}"
-
-
-def show_reduction(
-    name: str, operand: Callable[[Typed, Printer], tuple[Printed, str]] = reducing
-) -> Callable[[Typed, Printer], Printed]:
-    """Printing as the method `name` of the operand, `x.sum(dim=-1)`."""
-
-    def show(node: Typed, printer: Printer) -> Printed:
-        x, dims = operand(node, printer)
-        reduced = method(x, name, dims)
-        axes = node.options["axis"]
-        if not isinstance(axes, Typed):
-            return reduced
-        # Without dimensions to reduce, torch would reduce them all.
-        return Printed(f"{reduced.text} if {printer.text(axes)} else {x.at(TERNARY + 1)}", TERNARY)
-
-    return show
-
-
-def _show_norm(node: Typed, printer: Printer) -> Printed:
-    x, dims = reducing(node, printer)
-    return printer.call("vector_norm", x.text, dims)
-
-
-def count_of(node: Typed) -> Dim:
-    """How many values one result is reduced from."""
-    return counted(node.args[0].type.dims, cast("Axes", node.options["axis"]))
-
-
-def counted(dims: Dims, axes: Axes) -> Dim:
-    """How many elements there are along some axes."""
-    if not isinstance(axes, tuple):
-        return Sym.named("count")
-    places = [place_of(dims, axis) for axis in axes]
-    sizes = [Sym.named("count") if place is None else dims[place] for place in places]
-    return product(size for size in sizes if not isinstance(size, Rest))
 
 
 def _sum_range(args: tuple[Interval, ...], node: Typed) -> Interval:
@@ -220,6 +56,11 @@ def _norm_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     return loose(
         Interval(0, furthest * limits(count_of(node))[1] ** 0.5, args[0].nan), node.type.dtype, floor=0.0
     )
+
+
+def _show_norm(node: Typed, printer: Printer) -> Printed:
+    x, dims = reducing(node, printer)
+    return printer.call("vector_norm", x.text, dims)
 
 
 def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | None]:
@@ -288,7 +129,7 @@ def _infer_sum(site: Site) -> Typed | None:
     """Along axes of one value; of several element by element, as `a + b`."""
     first, *others = site.values
     if _is_reduction(site.values):
-        return _reduce(sum_dtype, _same)(site)
+        return reduction(sum_dtype, _same)(site)
     if site.options.get("axis") is not None or site.options.get("keep"):
         site.fail(rules.WRONG_ARGUMENTS, "`sum` of several values takes no axis", help="reduce each first")
         return None
@@ -314,7 +155,7 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
 
     def infer(site: Site) -> Typed | None:
         if _is_reduction(site.values):
-            return _reduce(number_dtype, lambda dtype: dtype)(site)
+            return reduction(number_dtype, lambda dtype: dtype)(site)
         if site.options.get("axis") is not None or site.options.get("keep"):
             site.fail(
                 rules.WRONG_ARGUMENTS, f"`{name}` of several values takes no axis", help="reduce each first"
@@ -403,7 +244,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "mean",
         "The mean; of integers and truth values it is float32.",
-        _reduce(mean_dtype, float_of),
+        reduction(mean_dtype, float_of),
         _mean_range,
         show_reduction("mean"),
         lambda np, x, axis=None, keep=False, **_: np.mean(x, axis=axis, dtype=x.dtype, keepdims=keep),
@@ -412,7 +253,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "prod",
         "The product over one axis or all.",
-        _one_axis(_reduce(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same)),
+        _one_axis(reduction(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same)),
         lambda args, node: ranges.products(args[0], count_of(node), node.type.dtype, partial=False),
         show_reduction("prod", reducing_flat),
         _prod_reference,
@@ -421,7 +262,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "any",
         "Whether any is true.",
-        _reduce(_bool_dtype, _same),
+        reduction(bool_dtype, _same),
         lambda args, node: BOOLS,
         show_reduction("any"),
         lambda np, x, axis=None, keep=False, **_: np.any(x, axis=axis, keepdims=keep),
@@ -429,7 +270,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "all",
         "Whether all are true.",
-        _reduce(_bool_dtype, _same),
+        reduction(bool_dtype, _same),
         lambda args, node: BOOLS,
         show_reduction("all"),
         lambda np, x, axis=None, keep=False, **_: np.all(x, axis=axis, keepdims=keep),
@@ -448,7 +289,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "argmax",
         "The position of the largest element, the first of several, along one axis or in all elements row by row; "
         "of truth values the first that is true: the class of a one-hot.",
-        _one_axis(_reduce(_index_dtype, _ordered)),
+        _one_axis(reduction(_index_dtype, _ordered)),
         _index_range,
         show_reduction("argmax", reducing_flat),
         _arg_reference("argmax"),
@@ -457,7 +298,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         "argmin",
         "The position of the smallest element, the first of several, along one axis or in all elements row by row; "
         "of truth values the first that is false.",
-        _one_axis(_reduce(_index_dtype, _ordered)),
+        _one_axis(reduction(_index_dtype, _ordered)),
         _index_range,
         show_reduction("argmin", reducing_flat),
         _arg_reference("argmin"),
@@ -465,7 +306,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
     _builtin(
         "norm",
         "The Euclidean norm over an axis or all.",
-        _reduce(mean_dtype, float_of),
+        reduction(mean_dtype, float_of),
         _norm_range,
         _show_norm,
         _norm_reference,

@@ -9,7 +9,7 @@ from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.reductions import (
+from specgen.expr.builtins.reduced import (
     KEEP,
     axes_of,
     count_of,

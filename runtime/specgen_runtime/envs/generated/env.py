@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -76,14 +76,12 @@ class GeneratedEnv(EnvBase[D, S]):
     """The record of the constructor's keywords, if it has any: what the pure functions take."""
 
     _root_record: ClassVar[type[Any]]
-    """The Root record, for the `_read` of this class; its fields are the keys, where `_root_keys` names no others."""
-
+    """The Root record, for the `_read` of this class."""
     _root_keys: ClassVar[tuple[NestedKey, ...]]
-    """The keys of the fields of Root, in order."""
+    """The keys of its fields, in order; where a subclass names none, their own names."""
 
     _env_class: ClassVar[type[GeneratedEnv[Any, Any]] | None] = None
     """The environment that transforms are fused around, where specs of its own tell what is behind it."""
-
     _supports_partial_steps = True
 
     _keeps_state: ClassVar[bool] = False
@@ -146,20 +144,12 @@ class GeneratedEnv(EnvBase[D, S]):
         """One step: the Next record. `actions` are in the order of `action_keys`."""
 
     def _root_entries(self, root: Any) -> dict[str, Any]:
-        """All observations and done flags of a Root record, for any leading dimensions; nested keys as dicts.
-
-        Those of this class are the fields of the record.
-        """
-        entries: dict[str, Any] = root._asdict()
-        return entries
+        """All observations and done flags of a Root record, for any leading dimensions; here its fields."""
+        return cast("dict[str, Any]", root._asdict())
 
     def _next_entries(self, root: Any, actions: tuple[Tensor, ...], next_: Any) -> dict[str, Any]:
-        """All entries of `"next"`, for any leading dimensions; nested keys as dicts.
-
-        Those of this class are the fields of the record.
-        """
-        entries: dict[str, Any] = next_._asdict()
-        return entries
+        """All entries of `"next"`, for any leading dimensions, nested keys as dicts; here the fields of Next."""
+        return cast("dict[str, Any]", next_._asdict())
 
     # what a generated class is written with: parameters, and random numbers
 

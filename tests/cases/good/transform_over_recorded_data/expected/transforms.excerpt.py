@@ -36,7 +36,7 @@ def returns_offline(
     """
     # transforms.Returns.offline
     togo = torch.empty_like(next_reward)
-    steps_of_each = []
+    steps_of_each: list[Tensor] = []
     for t in reversed(range(next_reward.shape[0])):
         acc_togo = torch.where(ends[t], 0.0, open_togo)
         acc_steps = torch.where(ends[t], 0, open_steps)
@@ -66,11 +66,8 @@ class Returns(RecursionTransform[ReturnsKeys]):
     _may_end_open = True
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        done_key: NestedKey = "done",
-        gamma: float = 0.99,
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        done_key: NestedKey = "done", gamma: float = 0.99,
     ) -> None:
         """The transform `Returns`.
 
@@ -155,11 +152,8 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
     _backward = False
 
     def __init__(
-        self,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
-        change_key: str = "change_{}",
-        done_key: NestedKey = "done",
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        change_key: str = "change_{}", done_key: NestedKey = "done",
     ) -> None:
         """The transform `Elapsed`.
 

@@ -1,0 +1,162 @@
+"""`ActionChunkTransform`, `NextStateReconstructor`, `PolicyAgeFilter`: samples of replay buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import check_env_specs
+from specgen_runtime.transforms import (
+    ActionChunkTransform,
+    Compose,
+    NextStateReconstructor,
+    PolicyAgeFilter,
+    TransformedEnv,
+)
+from tensordict import TensorDict
+
+from tests.transforms.envs import Walk
+
+
+def chunks_by_hand(action: torch.Tensor, done: torch.Tensor, size: int) -> tuple[list[Any], list[Any]]:
+    """Chunks and padding of one sequence of numbers."""
+    chunks, pads = [], []
+    for start in range(len(action)):
+        place, chunk, pad = start, [], []
+        over = False
+        for _ in range(size):
+            chunk.append(action[place].tolist())
+            pad.append(over)
+            if done[place] or place == len(action) - 1:
+                over = True
+            else:
+                place += 1
+        chunks.append(chunk)
+        pads.append(pad)
+    return chunks, pads
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_chunks(batch: tuple[int, ...], size: int) -> None:
+    torch.manual_seed(0)
+    action = torch.rand(*batch, 12, 2)
+    done = torch.rand(*batch, 12, 1) < 0.25
+    data = TensorDict(action=action, next=TensorDict(done=done), batch_size=batch)
+    out = ActionChunkTransform(size)(data)
+    assert out["vla_action", "chunk"].shape == (*batch, 12, size, 2)
+    rows = zip(action.reshape(-1, 12, 2), done.reshape(-1, 12), strict=True)
+    expected = [chunks_by_hand(*row, size) for row in rows]
+    assert out["vla_action", "chunk"].reshape(-1, 12, size, 2).tolist() == [chunks for chunks, _ in expected]
+    assert out["action_is_pad"].reshape(-1, 12, size).tolist() == [pads for _, pads in expected]
+
+
+def test_chunks_without_ends() -> None:
+    data = TensorDict(action=torch.arange(4.0).unsqueeze(-1), batch_size=[4])
+    out = ActionChunkTransform(3, chunk_key="c", pad_key="p")(data)
+    assert out["c"][..., 0].tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 3], [3, 3, 3]]
+    assert out["p"].sum(-1).tolist() == [0, 0, 1, 2]
+    data["next", "done"] = torch.tensor([False, True, False, False])
+    ignored = ActionChunkTransform(3, done_key=None)(data.copy())
+    assert ignored["action_is_pad"].sum(-1).tolist() == [0, 0, 1, 2]
+    assert ActionChunkTransform(3)(data)["action_is_pad"].sum(-1).tolist() == [1, 2, 1, 2]
+
+
+def test_chunk_errors_and_environments() -> None:
+    with pytest.raises(ValueError, match="chunk_size is at least 1"):
+        ActionChunkTransform(0)
+    with pytest.raises(ValueError, match=r"needs actions \[\*batch, time, size\], got \[3\]"):
+        ActionChunkTransform(2)(TensorDict(action=torch.zeros(3)))
+    with pytest.raises(KeyError, match="reads 'action'"):
+        ActionChunkTransform(2)(TensorDict())
+    with pytest.raises(ValueError, match=r"is \[5\], and the actions are \[4\] of them"):
+        ActionChunkTransform(2)(
+            TensorDict(action=torch.zeros(4, 1), next=TensorDict(done=torch.zeros(5).bool()))
+        )
+    env = TransformedEnv(Walk(2), Compose(ActionChunkTransform(3), PolicyAgeFilter(9, 0)))
+    check_env_specs(env)
+    assert "action_is_pad" not in env.rollout(2)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("ends", [True, False])
+def test_chunks_against_torchrl(ends: bool) -> None:
+    theirs = pytest.importorskip("torchrl.envs.transforms").ActionChunkTransform(4)
+    torch.manual_seed(1)
+    data = TensorDict(action=torch.rand(3, 9, 2), batch_size=[3])
+    if ends:
+        data["next"] = TensorDict(done=torch.rand(3, 9, 1) < 0.3, batch_size=[3])
+    expected = theirs(data.clone())
+    found = ActionChunkTransform(4)(data.clone())
+    for key in (("vla_action", "chunk"), "action_is_pad"):
+        assert torch.equal(found[key], expected[key])
+
+
+def samples() -> TensorDict:
+    return TensorDict(
+        observation=torch.arange(8.0).unsqueeze(-1),
+        count=torch.tensor([0, 1, 2, 5, 0, 1, 2, 3]),
+        collector=TensorDict(traj_ids=torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]), batch_size=[8]),
+        next=TensorDict(done=torch.tensor([[False]] * 5 + [[True]] + [[False]] * 2), batch_size=[8]),
+        batch_size=[8],
+    )
+
+
+def test_next_states() -> None:
+    nan = float("nan")
+    out = NextStateReconstructor()(samples())
+    expected = torch.tensor([1, 2, 3, nan, 5, nan, 7, nan])
+    assert torch.equal(out["next", "observation"][:, 0].nan_to_num(-1), expected.nan_to_num(-1))
+    counted = NextStateReconstructor(step_count_key="count", fill_value=-1.0)(samples())
+    assert counted["next", "observation"][:, 0].tolist() == [1, 2, -1, -1, 5, -1, 7, -1]
+    free = NextStateReconstructor(traj_key=None, done_key=None, fill_value=-1.0)(samples())
+    assert free["next", "observation"][:, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, -1]
+    whole = NextStateReconstructor(["count"], fill_value=-1)(samples())
+    assert whole["next", "count"].tolist() == [1, 2, 5, -1, 1, -1, 3, -1]
+    nested = samples()
+    nested["agents", "x"] = torch.arange(8.0)
+    assert NextStateReconstructor([("agents", "x")])(nested)["next", "agents", "x"][0] == 1
+    assert NextStateReconstructor()(samples()[:0]).shape == (0,)
+
+
+def test_next_state_errors() -> None:
+    with pytest.raises(ValueError, match=r"a flat batch of samples, got the batch size \[2, 4\]"):
+        NextStateReconstructor()(samples().reshape(2, 4))
+    with pytest.raises(TypeError, match="'count' is int64, which has no NaN: give a fill_value"):
+        NextStateReconstructor(["count"])(samples())
+    bare = samples().exclude("collector")
+    with pytest.raises(KeyError, match="traj_ids"):
+        NextStateReconstructor()(bare)
+    loose = NextStateReconstructor(strict=False, fill_value=-1.0)(bare)
+    assert loose["next", "observation"][:, 0].tolist() == [1, 2, 3, 4, 5, -1, 7, -1]
+    with pytest.raises(RuntimeError, match="works on recorded data"):
+        _ = TransformedEnv(Walk(2), NextStateReconstructor()).observation_spec
+
+
+@pytest.mark.peers
+def test_next_states_against_torchrl() -> None:
+    theirs = pytest.importorskip("torchrl.envs.transforms.rb_transforms").NextStateReconstructor
+    for options in ({}, {"step_count_key": "count"}, {"traj_key": None}, {"fill_value": 3.0}):
+        expected, found = theirs(**options)(samples()), NextStateReconstructor(**options)(samples())
+        assert torch.equal(
+            found["next", "observation"].nan_to_num(-9), expected["next", "observation"].nan_to_num(-9)
+        )
+
+
+def test_old_policies() -> None:
+    data = TensorDict(a=torch.arange(4), policy_version=torch.tensor([0, 2, 2, 3]), batch_size=[4])
+    newest = [3]
+    keep = PolicyAgeFilter(lambda: newest[0], max_policy_lag=1)
+    assert keep(data)["a"].tolist() == [1, 2, 3]
+    assert keep.inv(data)["a"].tolist() == [1, 2, 3]
+    newest[0] = 4
+    assert keep(data)["a"].tolist() == [3]
+    assert PolicyAgeFilter(9, 0)(data).shape == (0,)
+    rows = TensorDict(policy_version=torch.tensor([[5, 1], [5, 5]]), batch_size=[2])
+    assert PolicyAgeFilter(5, 1)(rows).shape == (1,)
+    assert PolicyAgeFilter(9, 0)(data.select("a")).shape == (4,)
+    with pytest.raises(KeyError, match="reads 'policy_version'"):
+        PolicyAgeFilter(9, 0, strict=True)(data.select("a"))
+    with pytest.raises(ValueError, match="not negative"):
+        PolicyAgeFilter(9, -1)
