@@ -279,6 +279,8 @@ class AroundChecker:
                 )
             )
             return None
+        if self.transform.around is not None and self.transform.around.collect:
+            self._refuse_changing(statement)
         steps = sections.get("reset_steps", ())
         if steps and steps[0].typed.interval.low > values.high:
             self.sink.add(
@@ -288,6 +290,19 @@ class AroundChecker:
                 )
             )
         return statement
+
+    def _refuse_changing(self, count: Statement) -> None:
+        """Report a number of repetitions that shapes what is collected, and may change."""
+        for name in names_read_or_called(count.expr):
+            param = self.transform.params.get(name.path)
+            if param is not None and not getattr(param, "static", False):
+                self.sink.add(
+                    rules.NOT_STATIC.at(
+                        count.source.span_of(name.start, name.end),
+                        f"the shape of what is collected depends on `{name.path}`",
+                        help=f"give `{name.path}` `static: true`",
+                    )
+                )
 
     # ----------------------------------------------------------------- scopes
 

@@ -208,6 +208,23 @@ def test_rows_stop_where_they_are_told_to(declared: ModuleType, batch: tuple[int
 
 
 @pytest.mark.parametrize("batch", BATCHES)
+def test_each_repetition_may_have_an_action_of_its_own(declared: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), declared.Ramp())
+    check_env_specs(env)
+    torch.manual_seed(0)
+    root = env.rand_action(env.reset())
+    action = root["action"].clone()
+    after = env.step(root)["next"]
+    position, total = root["position"], 0.0
+    for nth in range(3):
+        position, reward, _ = walk_step(position, 0.25 * (nth + 1) * action)
+        total = total + reward
+    assert torch.equal(after["position"], position)
+    assert torch.equal(after["reward"], total)
+    assert torch.equal(root["action"], action)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
 def test_what_is_collected(declared: ModuleType, batch: tuple[int, ...]) -> None:
     env = TransformedEnv(Walk(*batch), declared.Collected(count=3))
     check_env_specs(env)

@@ -64,6 +64,26 @@ around: {repeat: 4, fold: {reward: acc.reward + next.reward}}
     "again counts nothing.",
 )
 
+NOT_STATIC = Rule(
+    "SG325",
+    "collected over a number of repetitions that may change",
+    """\
+What is collected has one value for each repetition, so the number of repetitions is part of its shape: a parameter in it
+says `static: true`.
+
+```yaml
+params: {count: {type: int, min: 1}}
+around: {repeat: count, collect: {rewards: next.reward}}
+```
+
+```yaml
+params: {count: {type: int, min: 1, static: true}}
+around: {repeat: count, collect: {rewards: next.reward}}
+```
+""",
+    without="The spec says 4 values, and after `transform.count = 8` each step gives 8.",
+)
+
 AT_MOST = Rule(
     "SG326",
     "number of steps after a reset without a bound",

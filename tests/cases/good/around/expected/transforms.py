@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=603947479c38a943e9b2d117dbae44c72a13bb0daf53f314f5a7666fa558e25b
+# specgen: sha256=cfdbf45468eab8c9ae7f5ab4961b03ec179eb993b9c67c8a916d195b5d3e5502
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.around import RepeatTransform, SkipTransform
+from specgen_runtime.transforms.generated import INPUTS
 from specgen_runtime.transforms.keys import leaf_name, rename_leaf, sibling
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = ["Collected", "CollectedKeys", "Freeze", "FreezeKeys", "SkipFrames", "SkipFramesKeys"]
+__all__ = [
+    "Collected", "CollectedKeys", "Freeze", "FreezeKeys", "Ramp", "RampInverseKeys", "RampKeys", "SkipFrames",
+    "SkipFramesKeys",
+]
 
 
 class SkipFramesKeys(NamedTuple):
@@ -267,3 +271,100 @@ class Freeze(SkipTransform[FreezeKeys]):
         for key in self.keys:
             x = self._recall(tensordict, key.x)
             yield freeze_skip(self.far, x)
+
+
+class RampKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    reward: NestedKey
+
+
+class RampInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    u: NestedKey
+    v: NestedKey
+
+
+def ramp_fold(next_reward: Tensor, acc_reward: Tensor) -> Tensor:
+    """`reward` of the repetitions so far.
+
+    Args:
+        next_reward: floats [*batch, ...], of this repetition.
+        acc_reward: floats [*batch, ...], of the repetitions before.
+    """
+    # transforms.Ramp.around
+    return acc_reward + next_reward
+
+
+def ramp_action(v: Tensor, nth: int) -> Tensor:
+    """`u` of a repetition, as the environment takes it.
+
+    Args:
+        v: floats [*batch, ...].
+        nth: the number of the repetition, from 0.
+    """
+    # transforms.Ramp.around
+    return 0.25 * (nth + 1) * v
+
+
+class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
+    """Act more and more firmly.
+
+    Reads, for each of `in_keys`:
+        `reward`, floats [*batch, ...]
+
+    Writes, for each of them:
+        `reward`, combined over the repetitions of a step
+
+    Gives the environment, for each of `in_keys_inv`:
+        `u`, floats [*batch, ...]
+
+    Reads, in its place:
+        `v`, of the same dtype
+    """
+
+    _reads = ("reward",)
+    _writes = ("reward",)
+    _folds = ("reward",)
+    _sums = ("reward",)
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None,
+    ) -> None:
+        """Act more and more firmly.
+
+        Args:
+            in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
+            in_keys_inv: the keys that it works on (default: every action, of those with float32 or float64).
+            out_keys_inv: the keys of `v`, one for each input (default: `in_keys_inv`).
+        """
+        super().__init__(in_keys=in_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv)
+
+    def _bind(self, env: EnvBase | None) -> list[RampKeys]:
+        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        return [RampKeys(key) for key in reward]
+
+    def _bind_inv(self, env: EnvBase | None) -> list[RampInverseKeys]:
+        u = self._select(env, self._in_keys_inv, ("env.action",), (torch.float32, torch.float64), INPUTS)
+        v = self._named(self._out_keys_inv, u, "out_keys_inv")
+        return [RampInverseKeys(*keys) for keys in zip(u, v, strict=True)]
+
+    def _repetitions(self) -> int:
+        return 3
+
+    def _fold(
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+    ) -> None:
+        for key in self.keys:
+            next_reward = self._require(next_tensordict, key.reward)
+            acc_reward = self._require(folded, key.reward)
+            reward = ramp_fold(next_reward, acc_reward)
+            self._write(folded, key.reward, reward)
+
+    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
+        for key in self.keys_inv:
+            v = self._require(tensordict, key.v)
+            u = ramp_action(v, nth)
+            self._write(root, key.u, u)
