@@ -42,6 +42,8 @@ _RUNTIME_SPECS = (
 )
 _RUNTIME_TRANSFORMS = {
     "arguments": ("as_float_tensor", "as_ints"),
+    "around": ("RepeatTransform", "SkipTransform"),
+    "reset_steps": ("ResetStepsTransform",),
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal", "normal_keys", "rename_leaf", "sibling"),
@@ -101,6 +103,7 @@ IMPORTABLE: dict[str, Import] = {
     "overload": Import("typing", "overload", typing_only=True),
     "ClassVar": Import("typing", "ClassVar"),
     "Callable": Import("collections.abc", "Callable"),
+    "Iterator": Import("collections.abc", "Iterator"),
     "Sequence": Import("collections.abc", "Sequence"),
     "Mapping": Import("collections.abc", "Mapping"),
     "dataclass": Import("dataclasses", "dataclass"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from specgen.check.chain_args import Arguments
+from specgen.check.chain_around import can_step, folded_entries
 from specgen.check.chain_keys import KeyFinder, shapes_of
 from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_position import Position
@@ -49,6 +50,8 @@ class Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
+        if not can_step(transform, self.state.env, span, self.sink):
+            return None
         before = self._faults()
         if any(output.policy for output in transform.outputs):
             message = f"`{transform.name}` keeps a state of the policy, which a chain can't yet"
@@ -71,6 +74,9 @@ class Binder:
                         where = self._span_of(transform.output(name), arguments, None)
                         self.state.written_keys.check_group(entry, where)
         sound = self._faults() == before
+        if sound and transform.around is not None:
+            bound = replace(instance, rows=tuple(rows))
+            self.state.entries.update(folded_entries(bound, arguments.span(), self.sink))
         hidden = {output.name for output in transform.outputs if output.hidden}
         written: set[str] = set()
         for row in rows:

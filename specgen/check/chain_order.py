@@ -1,4 +1,4 @@
-"""The order of the transforms of a chain: what accumulates before it is changed."""
+"""The order of the transforms of a chain: what accumulates before it is changed, or before steps are repeated."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from specgen.check.chain_model import Instance
 from specgen.check.model import Entry
 from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import around as around_rules
 from specgen.diagnostics.rules import flow as rules
 
 
 def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: Sink) -> None:
-    """An accumulated value that a later transform changes at its source."""
+    """An accumulated value that a later transform changes at its source, or whose steps it repeats."""
     for earlier in instances:
+        _warn_of_repetitions(earlier, instances, spans, sink)
         carried = {output.name for output in earlier.transform.outputs if output.carry}
         for row in earlier.rows:
             sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
@@ -37,6 +39,38 @@ def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: S
                         f"or set `allow: [{rules.ORDER.code}]`",
                     )
                 )
+
+
+def _warn_of_repetitions(
+    earlier: Instance, instances: Sequence[Instance], spans: Mapping[int, Span], sink: Sink
+) -> None:
+    """A count or sum of steps that a later transform takes several of as one."""
+    carried = [output.name for output in earlier.transform.outputs if output.carry]
+    counted = list(
+        dict.fromkeys(
+            row.outputs[name].dotted for row in earlier.rows for name in carried if name in row.outputs
+        )
+    )
+    loops = [
+        later
+        for later in instances
+        if later.position > earlier.position
+        and later.transform.around is not None
+        and later.transform.around.kind == "repeat"
+    ]
+    if counted and loops:
+        first, behind = loops[0].transform.name, loops[-1].transform.name
+        sink.add(
+            around_rules.COUNTED_REPETITIONS.at(
+                spans[earlier.position],
+                f"`{', '.join(counted)}` follows each step that `{first}` repeats",
+                notes=[
+                    Note(f"`{later.transform.name}` comes later", spans[later.position]) for later in loops
+                ],
+                help=f"move `{earlier.transform.name}` behind `{behind}`, "
+                f"or set `allow: [{around_rules.COUNTED_REPETITIONS.code}]`",
+            )
+        )
 
 
 def _writes(instance: Instance, key: Entry) -> bool:

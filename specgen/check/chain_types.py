@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chain_model import Instance, Row
 from specgen.check.model import Entry, Statement, identifier
-from specgen.check.transform_model import CheckedTransform, Output, Phase
+from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Phase
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -27,7 +28,7 @@ from specgen.expr import (
 )
 from specgen.expr.dtypes import FLOAT_RANGES, is_int
 from specgen.expr.symbols import Time
-from specgen.expr.tree import Call, Name, names_read_or_called
+from specgen.expr.tree import Call, Expr, Name, names_read_or_called
 
 _ROUNDS = 4
 """So often the values of what is carried are widened by a step; what still grows then is unbounded."""
@@ -38,7 +39,7 @@ def typed_row(instance: Instance, row: Row, span: Callable[..., Span], sink: Sin
 
     What doesn't fit is reported at the chain.
     """
-    phases: tuple[Phase, ...] = ("inverse",) if inverse else ("reset", "map", "step")
+    phases: tuple[Phase, ...] = ("inverse",) if inverse else ("reset", "map", "step", *AROUND_PHASES)
     values: dict[str, Interval] = {}
     for round_ in range(_ROUNDS + 1):
         typing = _Typing(instance, row, span, Sink(), values if round_ < _ROUNDS else {})
@@ -95,7 +96,7 @@ class _Typing:
                 scope[name] = Binding(Type("int64", (), "lit"), point(number), static=number, what="size")
             statements = self.instance.statements(phase, self.row)
             if statements:
-                scope |= self._given(phase)
+                scope |= self._given_around(phase) if phase in AROUND_PHASES else self._given(phase)
             typed: list[Statement] = []
             for statement in statements:
                 made = self._statement(phase, statement, scope)
@@ -109,7 +110,10 @@ class _Typing:
         if self._reads_reward_too_early(phase, statement):
             return None
         found = Sink()
-        typed = infer(statement.expr, scope, statement.source, found)
+        expr = self._expression(phase, statement)
+        typed = infer(expr, scope, statement.source, found)
+        if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
+            typed = infer(any_of(expr), scope, statement.source, found)
         bare = statement.target.removeprefix("next.")
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
         if typed is not None and bare in self.pending and phase in ("reset", "map"):
@@ -189,6 +193,20 @@ class _Typing:
                 self.symbols[symbol.path.removeprefix(f"{self.path}.")] = symbol
                 scope[full_name] = Binding(entry.type, symbol.interval, what="key", symbol=symbol)
         return scope
+
+    def _expression(self, phase: Phase, statement: Statement) -> Expr:
+        """What is computed; a fold is told apart from its first repetition."""
+        around = self.transform.around
+        if around is None or phase != "fold" or statement.target not in self.row.inputs:
+            return statement.expr
+        return fold_expression(around, statement)
+
+    def _given_around(self, phase: Phase) -> dict[str, Binding]:
+        """What a part of `around` reads of the entries."""
+        given = given_around(f"{self.path}.", phase, self.row)
+        made = [binding.symbol for binding in given.values() if binding.symbol is not None]
+        self.symbols |= {symbol.path.removeprefix(f"{self.path}."): symbol for symbol in made}
+        return given
 
     def _report(self, statement: Statement, found: Sink) -> None:
         first = next(item for item in found.items if item.severity == "error")

@@ -11,9 +11,24 @@ from specgen.check.model import Parameter, Statement
 from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
-Phase = Literal["reset", "step", "map", "inverse", "update"]
+Phase = Literal[
+    "reset",
+    "step",
+    "map",
+    "inverse",
+    "update",
+    "until",
+    "fold",
+    "collect",
+    "action",
+    "skip",
+    "reset_steps",
+]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
+
+AROUND_PHASES: tuple[Phase, ...] = ("until", "fold", "collect", "action", "skip", "reset_steps")
+"""The parts of `around`: each is a section of its own."""
 
 _ANYTHING = SpecType("pattern", "any", ANY_DIMS)
 
@@ -152,6 +167,7 @@ class Drop:
 
 
 @dataclass(frozen=True)
+@dataclass(frozen=True)
 class CheckedBuffer:
     """A statistic that a transform learns.
 
@@ -173,6 +189,27 @@ class CheckedBuffer:
     init: bool | int | float | str
     optional: bool
     doc: str
+
+
+@dataclass(frozen=True)
+class Around:
+    """How a transform steps the environment before it.
+
+    Attributes:
+        kind: whether it repeats a step, leaves some out, or takes some after a reset.
+        count: how many steps it takes as one, or at most after a reset; None where some are left out.
+        sections: the statements of each part. A part that is one expression defines what it is called itself.
+        sums: the roles whose values are added up.
+        extremes: those of which the largest or smallest value is taken.
+        taken: the output that gets the number of repetitions.
+    """
+
+    kind: Literal["repeat", "skip", "reset_steps"]
+    count: Statement | None
+    sections: Mapping[Phase, tuple[Statement, ...]]
+    sums: tuple[str, ...] = ()
+    extremes: tuple[str, ...] = ()
+    taken: str | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +239,7 @@ class CheckedTransform:
     again for the dtypes and shapes of its keys.
 
     Attributes:
+        around: how it steps the environment before it; None for most.
         reset, step, map, inverse: the statements of each phase, in the order written. Targets are outputs,
             `next.` outputs (`step`), inverse roles (`inverse`), or local values.
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
@@ -230,6 +268,7 @@ class CheckedTransform:
     signature: tuple[str, ...]
     recalls: tuple[str, ...]
     symbols: Mapping[str, Symbol]
+    around: Around | None = None
     drops: tuple[Drop, ...] = ()
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
@@ -250,9 +289,23 @@ class CheckedTransform:
         return next(output for output in self.outputs if output.name == name)
 
     def phase(self, phase: Phase) -> tuple[Statement, ...]:
-        """The statements of a phase."""
+        """The statements of a phase, or of a part of `around`."""
+        if phase in AROUND_PHASES:
+            return () if self.around is None else self.around.sections.get(phase, ())
         statements: tuple[Statement, ...] = getattr(self, phase)
         return statements
+
+    @property
+    def folded(self) -> tuple[Role, ...]:
+        """The roles that `around` combines over its repetitions."""
+        targets = {statement.target for statement in self.phase("fold")}
+        return tuple(role for role in self.roles if role.name in targets)
+
+    @property
+    def collected(self) -> tuple[Output, ...]:
+        """The outputs that get the values of all repetitions."""
+        targets = {statement.target for statement in self.phase("collect")}
+        return tuple(output for output in self.outputs if output.name in targets)
 
     @property
     def forward(self) -> tuple[Role, ...]:

@@ -11,6 +11,12 @@ from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.transform_around import (
+    AroundChecker,
+    around_sections,
+    following_their_roles,
+    recalled_by_around,
+)
 from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
@@ -38,7 +44,7 @@ from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("around", "moves", "masks", "python")
+_RESERVED = ("moves", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -99,6 +105,7 @@ class _Checker:
         )
         self.symbols |= over_time.symbols
         fixed = {**fixed, **self._sizes(roles)}
+        outputs = following_their_roles(self.transform, outputs)
         for param in params:
             if param.static and param.kind == "int" and param.interval.low >= 1:
                 # A size that is known when the transform is made.
@@ -116,15 +123,29 @@ class _Checker:
             self.file, self.path, roles, fixed, self.buffers, self.names, self.sink
         )
         self.symbols |= given_update
-        everything: dict[str, SectionResult] = {}
-        everything.update(sections)
-        everything.update(over_time.sections)
+        types = role_types(roles)
+        types |= {output.name: output_type(output, types) for output in outputs}
+        around = AroundChecker(
+            self.file,
+            self.path,
+            self.transform,
+            roles,
+            outputs,
+            types,
+            fixed,
+            self.names,
+            self.symbols,
+            self.sink,
+        ).run()
+        everything: dict[str, SectionResult] = {str(phase): one for phase, one in sections.items()}
+        everything |= over_time.sections
         self._optional_params(params, outputs, everything)
         self._derive_done(params)
-        if not over_time.sections:
+        if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         signature = self._signature(params, roles, outputs)
         if not self.sink.has_errors:
+            everything |= around_sections(around)
             lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
         return CheckedTransform(
             name=self.name,
@@ -139,12 +160,16 @@ class _Checker:
             inverse=sections["inverse"].statements,
             derive_done=self.transform.derive_done,
             signature=signature,
-            recalls=tuple(
-                name
-                for name in (*(role.name for role in roles), *(output.name for output in outputs))
-                if any(name in value_reads(s.expr) for s in sections["step"].statements)
+            recalls=(
+                *(
+                    name
+                    for name in types
+                    if any(name in value_reads(s.expr) for s in sections["step"].statements)
+                ),
+                *recalled_by_around(around, (role.name for role in roles if not role.inverse)),
             ),
             symbols=self.symbols,
+            around=around,
             drops=drops,
             recursion=recursion,
             buffers=self.buffers.checked,

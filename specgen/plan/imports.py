@@ -138,6 +138,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
     yield plan.base
+    if plan.around is not None and plan.around.methods:
+        yield "TensorDictBase"
     if plan.recursion is not None:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:

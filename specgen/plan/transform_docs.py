@@ -58,7 +58,9 @@ def _direction(
 ) -> list[str]:
     driver = transform.driver(inverse=inverse)
     what = [f"    `{role.name}`, {_role(role)}" for role in roles]
-    writes = [f"    `{output.name}`, {_output(output)}" for output in outputs if not output.hidden]
+    folded = () if inverse else transform.folded
+    writes = [f"    `{role.name}`, combined over the repetitions of a step" for role in folded]
+    writes += [f"    `{output.name}`, {_output(output)}" for output in outputs if not output.hidden]
     if inverse:
         return [
             "Gives the environment, for each of `in_keys_inv`:",

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
+from specgen.check.programs.transform_around import around_program
+from specgen.check.transform_around import NTH
 from specgen.check.transform_model import CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
 from specgen.code import Code, using
+from specgen.expr import DrawSite
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -25,12 +28,14 @@ class PhaseFunction:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
         when: what must hold of the parameters; ``None`` for what always exists.
+        draws: the random numbers among what it takes.
     """
 
     plan: FunctionPlan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     when: Condition | None = None
+    draws: tuple[DrawSite, ...] = ()
 
     @property
     def name(self) -> str:
@@ -43,6 +48,12 @@ def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunc
     return [_function(transform, phase, one) for one in phase_programs(transform, phase)]
 
 
+def around_function(transform: CheckedTransform, phase: Phase) -> PhaseFunction | None:
+    """The function of a part of `around`; None where it is not given."""
+    program = around_program(transform, phase)
+    return None if program is None else _function(transform, phase, program)
+
+
 def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> PhaseFunction:
     planned = plan_function(
         one.program,
@@ -51,7 +62,8 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
-    return PhaseFunction(planned.plan, reads, one.writes, one.when)
+    draws = tuple(given.draw for given in planned.args if given is not None and given.draw is not None)
+    return PhaseFunction(planned.plan, reads, one.writes, one.when, draws)
 
 
 def ranked(transform: CheckedTransform, name: str) -> Role | None:
@@ -78,11 +90,19 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
         "step": f"{what} after a step.",
         "map": f"{what} at any moment.",
         "inverse": f"{what}, as the environment takes it.",
+        "until": "Where a row stops after a repetition.",
+        "fold": f"{what} of the repetitions so far.",
+        "collect": f"{what} of a repetition.",
+        "action": f"{what} of a repetition, as the environment takes it.",
+        "skip": "Where a row does not step.",
+        "reset_steps": "How many steps a row takes after a reset.",
     }[phase]
 
 
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
+    if symbol.name == NTH and symbol.path.endswith(f".in.{NTH}"):
+        return "the number of the repetition, from 0."
     if symbol.name in transform.sizes and given.kind == "param":
         role, axis = transform.sizes[symbol.name]
         return f"the size of `{role.name}` along axis {axis}."
@@ -103,6 +123,10 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     dims = f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
     if output is not None and phase == "reset":
         moment = ", read for its shape and dtype only"
+    elif name.startswith("acc."):
+        moment = ", of the repetitions before"
+    elif phase in ("until", "fold", "collect"):
+        moment = ", of this repetition" if name.startswith("next.") else ", before the step"
     elif phase == "step":
         so_far = output is not None and output.flag
         moment = (

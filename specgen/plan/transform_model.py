@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specgen.plan.model import Argument, CallPlan, Text
+from specgen.plan.transform_around import AroundPlan
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ class TransformPlan:
         tensor_map: what happens to one tensor at any moment.
         map: what happens at any moment, where it is more than that.
         inverse: what happens to what the environment takes.
+        around: how it steps the environment before it.
         recursion: what is computed of recorded data, and nowhere else.
         learns: what it learns.
         refuses_offline: whether recorded data are refused.
@@ -225,6 +227,7 @@ class TransformPlan:
     tensor_map: TensorMapPlan | None
     map: PhasePlan | None
     inverse: TensorMapPlan | None
+    around: AroundPlan | None = None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
     learns: LearnsPlan | None = None
@@ -232,6 +235,8 @@ class TransformPlan:
     @property
     def base(self) -> str:
         """The class that it extends."""
+        if self.around is not None:
+            return str(self.around.base)
         if self.recursion is not None:
             return "RecursionTransform"
         return "GeneratedTransform" if self.learns is None else "LearningTransform"

@@ -14,6 +14,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
@@ -47,12 +48,14 @@ class _Planner:
         self.initial = initial_params(transform)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step) or bool(transform.reset)
+        self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
 
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
         items += [function.plan for functions in self.functions.values() for function in functions]
+        items += [] if self.around is None else self.around.functions
         items += [function.plan for function in self.recursion]
         if self.update is not None:
             items.append(self.update.plan)
@@ -87,7 +90,7 @@ class _Planner:
             follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             sequential=self.sequential,
-            invertible=self.backward is not None,
+            invertible=bool(transform.inverse),
             args=tuple(self._argument_texts(arguments)),
             annotations=arguments,
             keys=tuple(self._base_keys()),
@@ -100,10 +103,11 @@ class _Planner:
             step=self._phase("step", "next_tensordict") if self.sequential else None,
             tensor_map=tensor_map,
             map=self._map() if general else None,
-            inverse=self._inverse(transform.backward[0]) if self.backward is not None else None,
+            inverse=self._inverse(transform.backward[0]) if transform.inverse else None,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
+            around=self.around,
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -145,7 +149,8 @@ class _Planner:
     def _groups(self) -> Iterator[tuple[str, list[str]]]:
         """What the base class has to know of the fields of a record."""
         outputs = [output for output in self.transform.outputs if not output.inverse]
-        yield "_writes", [output.name for output in outputs if not output.hidden]
+        folded = [role.name for role in self.transform.folded]
+        yield "_writes", [*folded, *(output.name for output in outputs if not output.hidden)]
         recalls = self.transform.recalls
         yield "_recalls", [name for name in recalls if name in self.outputs]
         yield "_recalls_inputs", [name for name in recalls if name in self.roles]
@@ -154,6 +159,8 @@ class _Planner:
         yield "_rewards", [output.name for output in outputs if output.reward]
         yield "_policy", [output.name for output in outputs if output.policy]
         yield "_drops", [drop.role for drop in self.transform.drops]
+        for attribute, fields in () if self.around is None else self.around.groups:
+            yield attribute, list(fields)
 
     def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
         """The groups with the fields that always exist, and whether the constructor adds some."""

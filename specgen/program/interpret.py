@@ -147,7 +147,9 @@ class _Run(Interpreter):
     def _repeat(self, region: Region) -> None:
         assert region.count is not None
         self._begin(region)
-        for _ in range(int(self.value(region.count))):
+        for number in range(int(self.value(region.count))):
+            if region.index is not None:
+                self.values[region.index] = number
             if region.mask is not None and bool(self.np.all(self.values[region.mask])):
                 break  # one environment: a finished one keeps what it has
             self.block(region.body)

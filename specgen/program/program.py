@@ -152,6 +152,7 @@ class Region:
         results: Pairs of a value behind the region and the inner one that it is (for `scan`: of all iterations).
         count: How often `repeat` runs.
         mask: The carried flag of the rows that are finished.
+        index: The number of the iteration, for `repeat`, where something reads it.
         over: Pairs of a value with the axis and the inner one without it, for `scan`.
         axis: The name of the axis of `scan`.
         backward: Whether `scan` begins at the end.
@@ -164,6 +165,7 @@ class Region:
     results: tuple[tuple[Symbol, Symbol], ...] = ()
     count: Typed | None = None
     mask: Symbol | None = None
+    index: Symbol | None = None
     over: tuple[tuple[Symbol, Symbol], ...] = ()
     axis: str = ""
     backward: bool = False

@@ -95,6 +95,7 @@ def _costly_in(
         yield from visit(expr)
     if isinstance(statement, Region):
         inner = {one.inner for one in statement.carried} | {bound for _, bound in statement.over}
+        inner |= set() if statement.index is None else {statement.index}
         for one in statement.body:
             inner.update(targets(one))
         for one in statement.body:

@@ -56,11 +56,14 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
     lines = _begin(region, printer)
     if region.mask is None:
         _keep_names(region, printer)
+    index = "_"
+    if region.index is not None:
+        index = printer.names[region.index] = printer.unused(region.index.name)
     block = printer.block(region.body)
     # The mask comes last: it says which rows keep the others.
     carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
     updates = _updates([(one, _handed_on(region, one)) for one in carried], printer)
-    return [*lines, f"for _ in range({printer.expr(region.count)}):{block}{updates}"]
+    return [*lines, f"for {index} in range({printer.expr(region.count)}):{block}{updates}"]
 
 
 def _handed_on(region: Region, one: Carried) -> Typed:

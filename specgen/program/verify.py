@@ -283,6 +283,8 @@ class _Verifier:
             self.define(inner, inside)
         for one in region.carried:
             self.define(one.inner, inside)
+        if region.index is not None:
+            self.define(region.index, inside)
         begun = set(inside) - set(outside)
         self.body(region.body, inside)
         self.statement = _named(region)
@@ -315,6 +317,8 @@ def _shape_of(region: Region) -> str | None:
         return "a count is what a repeat has, and nothing else has"
     if region.count is not None and (region.count.type.dtype, region.count.type.dims) != ("int64", ()):
         return f"it is repeated {region.count.type} times"
+    if region.index is not None and not (repeat and region.index.type.python):
+        return "the number of an iteration is what a repeat has, and nothing else has"
     if repeat and region.results:
         return "what a repeat ends with is what it carries"
     if region.kind == "no_grad" and region.carried:

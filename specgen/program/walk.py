@@ -107,6 +107,7 @@ def reads(statement: Statement) -> list[Symbol]:
     if isinstance(statement, Region):
         found.update(dict.fromkeys(outer for outer, _ in statement.over))
         own = {one.inner for one in statement.carried} | {inner for _, inner in statement.over}
+        own |= set() if statement.index is None else {statement.index}
         for one in statement.body:
             found.update((symbol, None) for symbol in reads(one) if symbol not in own)
             own.update(targets(one))
@@ -224,6 +225,7 @@ def _region(region: Region, substitution: Substitution, renamed: Callable[[Symbo
     count = None if region.count is None else substituted(region.count, substitution)
     inner = [renamed(one.inner) for one in region.carried]
     over = tuple((_symbol(outer, substitution), renamed(bound)) for outer, bound in region.over)
+    index = None if region.index is None else renamed(region.index)
     body = tuple(rewritten(statement, substitution, renamed) for statement in region.body)
     return replace(
         region,
@@ -235,6 +237,7 @@ def _region(region: Region, substitution: Substitution, renamed: Callable[[Symbo
         results=tuple((renamed(outer), _symbol(bound, substitution)) for outer, bound in region.results),
         count=count,
         mask=None if region.mask is None else _symbol(region.mask, substitution),
+        index=index,
         over=over,
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
+from specgen.schema.transform_around import Around
 from specgen.schema.transform_buffers import Buffer
 from specgen.schema.transform_offline import Offline
 
@@ -121,7 +122,8 @@ class Transform(DeclaredClass):
         buffers: what is learned, shared by all rows and episodes.
         update: the buffers, from the rows that are new.
         learns: `always`, or `when_called`: by `init_stats` and `learn` only.
-        around, moves, masks, python: reserved.
+        around: how it steps the environment before it.
+        moves, masks, python: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -138,7 +140,7 @@ class Transform(DeclaredClass):
     update: dict[str, Expression] = Field(default_factory=dict)
     learns: Literal["always", "when_called"] = "always"
     offline: Offline | None = None
-    around: dict[str, Any] = Field(default_factory=dict)
+    around: Around | None = None
     moves: dict[str, str] = Field(default_factory=dict)
     drops: Drops = Field(default_factory=list)
     masks: dict[str, str] = Field(default_factory=dict)

@@ -15,6 +15,7 @@ from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std import chains, envs
 from specgen_std.transforms import (
     DoubleToFloat,
+    FrameSkipTransform,
     InitTracker,
     ObservationNorm,
     RewardScaling,
@@ -118,6 +119,67 @@ OWN: dict[str, Dynamic] = {
         InitTracker(),
         StepCounter(max_steps=9),
         RewardSum(in_keys=[("red", "reward"), ("blue", "team_reward"), "reward"]),
+    ),
+    "Skipping": lambda _, b: over(
+        envs.CartPole(batch_size=b),
+        StepCounter(max_steps=30),
+        RewardSum(),
+        FrameSkipTransform(4),
+        InitTracker(),
+        RewardSum(out_keys=["outer_return"]),
+        StepCounter(step_count_key="outer_count"),
+    ),
+    "SkippingTwice": lambda _, b: over(
+        envs.MountainCarContinuous(batch_size=b),
+        FrameSkipTransform(2),
+        StepCounter(max_steps=7),
+        RewardScaling(loc=0.25, scale=0.5),
+        FrameSkipTransform(3),
+        RewardSum(),
+    ),
+    "BestOf": lambda p, b: over(
+        envs.Pendulum(batch_size=b),
+        ObservationNorm(in_keys=["observation", "thdot"], loc=0.5, scale=0.125),
+        p.Best(),
+        StepCounter(max_steps=9),
+        RewardSum(),
+    ),
+    "DiscountedOf": lambda p, b: over(
+        envs.Pendulum(batch_size=b), RewardSum(), p.Discounted(count=3), StepCounter(max_steps=9)
+    ),
+    "Standing": lambda p, b: over(
+        envs.Pendulum(batch_size=b),
+        StepCounter(max_steps=12),
+        p.Freeze(["thdot"], far=1.0),
+        RewardSum(),
+        RewardScaling(loc=1.0, scale=0.5),
+        InitTracker(),
+    ),
+    "StandingInside": lambda p, b: over(
+        envs.CartPole(batch_size=b),
+        p.Freeze(["x", "theta"], far=0.1),
+        StepCounter(max_steps=11),
+        ObservationNorm(in_keys=["observation"], loc=0.5, scale=2.0),
+        p.Freeze(["observation"], far=2.0),
+        FrameSkipTransform(3),
+        RewardSum(),
+    ),
+    "SingleSkipping": lambda p, b: over(
+        p.Exact(batch_size=b),
+        DoubleToFloat(in_keys=["observation"], in_keys_inv=["action"]),
+        FrameSkipTransform(3),
+        RewardSum(),
+        StepCounter(max_steps=18),
+    ),
+    "TeamSkipping": lambda p, b: over(
+        p.GridWorld(batch_size=b),
+        InitTracker(),
+        StepCounter(max_steps=10),
+        FrameSkipTransform(3),
+        RewardSum(in_keys=[("agents", "reward")]),
+    ),
+    "SquadsSkipping": lambda p, b: over(
+        p.Squads(batch_size=b), FrameSkipTransform(2), StepCounter(max_steps=9), RewardSum()
     ),
     "TeamsTrain": lambda p, b: over(
         p.Teams(batch_size=b),

@@ -45,6 +45,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
     "BatchSizeTransform": lambda: transforms.BatchSizeTransform(reshape_fn=lambda data: data.unsqueeze(0)),
     "Compose": lambda: Compose(transforms.FiniteTensorDictCheck(), StepCounter()),
     "ConditionalPolicySwitch": lambda: transforms.ConditionalPolicySwitch(still, far),
+    "ConditionalSkip": lambda: transforms.ConditionalSkip(far),
     "DeviceCastTransform": lambda: transforms.DeviceCastTransform("cpu"),
     "FiniteTensorDictCheck": lambda: transforms.FiniteTensorDictCheck(),
     "FunctionTransform": lambda: transforms.FunctionTransform(unchanged),
@@ -118,7 +119,7 @@ def test_around_a_batch(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in ("ConditionalPolicySwitch",)])
 def test_around_groups(name: str) -> None:
     made = EVERY[name]()
-    if name in ("Hash", "ModuleTransform", "UnaryTransform", "TerminateTransform"):
+    if name in ("ConditionalSkip", "Hash", "ModuleTransform", "UnaryTransform", "TerminateTransform"):
         pytest.skip("reads the position of the walk")
     check_env_specs(TransformedEnv(Team(2), made))
 

@@ -28,13 +28,15 @@ from .shapes import (
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .vec_norm import VecNorm, VecNormKeys
+from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
 
 __all__ = [
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
     "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys",
     "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform",
-    "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys", "InitTracker", "InitTrackerKeys",
-    "ObservationNorm", "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
+    "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
+    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv", "ObservationNorm",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
     "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
     "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
     "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",

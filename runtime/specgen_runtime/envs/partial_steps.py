@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.envs.layout import Layout
 
-__all__ = ["add_others", "begin_partial", "keep_others", "step_mask"]
+__all__ = ["add_others", "begin_partial", "keep_others", "set_masks", "step_mask"]
 
 
 def step_mask(layout: Layout, tensordict: TensorDictBase) -> Tensor:
@@ -136,12 +136,16 @@ def keep_others(
     if following.get("_step", None) is not None:
         following = following.exclude("_step")
     add_others(stay, following, tensordict)
-    masks: dict[DoneSet, Tensor] = {
-        s: mask.reshape(*mask.shape, *(1,) * len(s.shape)).expand(*mask.shape, *s.shape)
+    merge_reset(stay, following, set_masks(layout, mask), fill=True, what="step")
+    return stay
+
+
+def set_masks(layout: Layout, rows: Tensor) -> dict[DoneSet, Tensor]:
+    """Rows of the batch, as a mask for each root-most done set, of the shape of its flags."""
+    return {
+        s: rows.reshape(*rows.shape, *(1,) * len(s.shape)).expand(*rows.shape, *s.shape)
         for s in layout.root_sets
     }
-    merge_reset(stay, following, masks, fill=True, what="step")
-    return stay
 
 
 def add_others(stay: TensorDictBase, following: TensorDictBase, root: TensorDictBase) -> None:

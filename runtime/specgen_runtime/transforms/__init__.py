@@ -17,6 +17,7 @@ from specgen_runtime.transforms.policy_switch import ConditionalPolicySwitch
 from specgen_runtime.transforms.primer import TensorDictPrimer
 from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
 from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
+from specgen_runtime.transforms.skip import ConditionalSkip
 from specgen_runtime.transforms.termination import TerminateTransform
 from specgen_runtime.transforms.timer import Timer
 from specgen_runtime.transforms.tokenizer import Tokenizer
@@ -29,6 +30,7 @@ __all__ = [
     "BurnInTransform",
     "Compose",
     "ConditionalPolicySwitch",
+    "ConditionalSkip",
     "DeviceCastTransform",
     "FiniteTensorDictCheck",
     "FlattenTensorDict",

@@ -11,17 +11,14 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.packing import peek
-from specgen_runtime.envs.partial_steps import begin_partial, keep_others
-from specgen_runtime.envs.stepping import complete_step
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.compose import Compose, leaves
-from specgen_runtime.transforms.flags import raise_done
 from specgen_runtime.transforms.function import TransformLike, as_transform
 from specgen_runtime.transforms.keys import subspec
+from specgen_runtime.transforms.parts import InnerEnv, parts_of
 from specgen_runtime.transforms.stages import Stages
 
 __all__ = ["TransformedEnv"]
@@ -78,6 +75,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         self.base_env = base_env
         self._supports_set_state = base_env._supports_set_state
         self._known_stages: Stages | None = None
+        self._known_parts: InnerEnv | None = None
         self._install(chosen)
 
     # -------------------------------------------------------------- transforms
@@ -152,7 +150,7 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     def empty_cache(self) -> None:
         """Forget the specs and everything that transforms derived from them."""
-        self._known_stages = self._known_layout = self._same_actions = None
+        self._known_stages = self._known_parts = self._known_layout = self._same_actions = None
         self._groups.clear()
         self._transform.empty_cache()
         self._batch_size = self._transform.transform_env_batch_size(self.base_env.batch_size)
@@ -218,6 +216,14 @@ class TransformedEnv(EnvBase[TensorDict]):
         return next(index for index, entry in enumerate(leaves(self._transform)) if _holds(entry, transform))
 
     @property
+    def _parts(self) -> InnerEnv:
+        """What runs the transforms, those that step the environment before them included."""
+        if self._known_parts is None:
+            self._stages()
+            self._known_parts = parts_of(self, leaves(self._transform))
+        return self._known_parts
+
+    @property
     def _first_index(self) -> int:
         """How many transforms wrapped environments have: counted on from there, private keys never collide."""
         inner = self.base_env
@@ -245,36 +251,7 @@ class TransformedEnv(EnvBase[TensorDict]):
     # ------------------------------------------------------------------- moments
 
     def _step(self, tensordict: TensorDict) -> TensorDictBase:
-        stages = self._stages()
-        inner: TensorDictBase = tensordict
-        if stages.inverting or stages.private_state:
-            inner = tensordict.copy()
-            for entry in stages.inverting:
-                inner = entry._inv_call(inner)
-            for key, place in stages.private_state.items():
-                inner.set(key, tensordict.get(place))
-        mask = None
-        if stages.inverting and peek(inner, "_step") is not peek(tensordict, "_step"):
-            # A transform says who steps: it and those beside it see nothing of the others, either.
-            mask, skip = begin_partial(self, tensordict.copy().set("_step", inner.pop("_step")))
-            if skip is not None:
-                return skip
-            if mask is not None:
-                inner.set("_step", mask)
-        following = self.base_env._step(inner)
-        complete_step(self.base_env, following)
-        self._stash_state(following)
-        for entry in leaves(self._transform):
-            if entry._derives_done():
-                before = [each.read(following) for each in stages.flag_sets]
-                following = entry._step(tensordict, following)
-                raise_done(following, stages.flag_sets, before)
-            else:
-                following = entry._step(tensordict, following)
-        if mask is not None:
-            complete_step(self, following)
-            following = keep_others(self._env_layout, tensordict, following, mask)
-        return following
+        return self._parts.step(tensordict)
 
     def _steps_rows(self) -> bool:
         return self.base_env._steps_rows()
@@ -293,16 +270,9 @@ class TransformedEnv(EnvBase[TensorDict]):
         return super().rand_action(tensordict) if drawn is None else drawn
 
     def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:
-        self._stages()
+        parts = self._parts
         request = self._transform._reset_env_preprocess(None if tensordict is None else tensordict.copy())
-        fresh = self.base_env._reset(request, **kwargs)
-        self.base_env.__dict__["_begun"] = True
-        self.base_env._complete_dones(fresh)
-        self._stash_state(fresh)
-        given = fresh.empty() if tensordict is None else tensordict
-        for entry in leaves(self._transform):
-            fresh = entry._reset(given, fresh)
-        return fresh
+        return parts.reset(tensordict, request, **kwargs)
 
     def _stash_state(self, tensordict: TensorDictBase) -> None:
         for key, place in self._stages().private_state.items():

@@ -39,7 +39,6 @@ class Stages:
         private_state: state entries of the environment that a transform rewrites, with the place where the
             environment's own value is kept.
         flag_sets: the done flags of what users see, the root-most level first.
-        inverting: the transforms with an inverse, from the last to the first.
     """
 
     def __init__(self, base_env: EnvBase[Any], chain: Sequence[Transform], first_index: int) -> None:
@@ -49,7 +48,6 @@ class Stages:
         self.specs: list[Stage] = []
         self.private_state: dict[NestedKey, NestedKey] = {}
         self.flag_sets: tuple[FlagSet, ...] = ()
-        self.inverting: tuple[Transform, ...] = ()
 
     def find(self) -> None:
         """Let each transform change the specs of the one before it."""
@@ -96,11 +94,6 @@ class Stages:
 
     def _settle(self) -> None:
         self.flag_sets = flag_sets(subspec(self.specs[-1].outputs, "full_done_spec"))
-        self.inverting = tuple(
-            entry
-            for entry in reversed(self._chain)
-            if type(entry)._inv_call is not Transform._inv_call or entry.in_keys_inv
-        )
 
 
 def _rewritten_by(entry: Transform) -> list[NestedKey]:

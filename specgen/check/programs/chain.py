@@ -8,6 +8,7 @@ from specgen.check.chain_model import CheckedChain
 from specgen.check.chain_writes import PRIVATE
 from specgen.check.model import snake
 from specgen.check.programs.body import Body
+from specgen.check.programs.chain_around import apply_around, stand_still
 from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
 from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces
 from specgen.check.programs.chain_transforms import apply_transform
@@ -41,7 +42,8 @@ class ChainPrograms:
             if entry.role == "done" and entry.key not in there:
                 state.add_flag(entry.key)
         for instance in chain.instances:
-            apply_transform(state, instance)
+            (apply_transform if instance.transform.around is None else apply_around)(state, instance)
+        stand_still(state)
         self.cells = _closed(state)
         visible = {one.cell.key for one in self.cells if not one.cell.private}
         self.derived = tuple(
@@ -60,10 +62,7 @@ class ChainPrograms:
             for cell, one in zip(cells, self.cells, strict=True)
         ]
         actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
-        fixed = (
-            *(replace(one, group="env_consts") if one.group == "consts" else one for one in self.env.fixed),
-            *self._state.constants.values(),
-        )
+        fixed = self._state.fixed
         reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
         # Gymnasium's reset is not the function's to call, so the function is given what it returned.
         raw = (

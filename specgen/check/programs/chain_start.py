@@ -25,6 +25,7 @@ def begin_with_environment(state: ChainState, env: Component) -> None:
     current = {cell.now: replace(cell.now, path=f"{state.path}.cells.{cell.name}") for cell in env.cells}
     fresh = _call(state, reset, parts.reset, {}, "now")
     actions = environment_actions(state, step)
+    state.acted = len(step.statements)
     inner = {symbol: actions[name] for name, symbol in state.env.actions.items()}
     after = _call(state, step, parts.advance, {**current, **inner}, "next")
     for cell in env.cells:

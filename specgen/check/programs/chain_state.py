@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from specgen.check.chain_model import CheckedChain
@@ -67,6 +67,8 @@ class ChainState:
         constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
         given: what Gymnasium returns of a step, as inputs.
         observed: the values that the environment's own function observes.
+        acted: how many statements of the step turn what the policy wrote into the environment's actions.
+        skips: the rows in which the chain so far stands still.
     """
 
     def __init__(self, chain: CheckedChain, env: EnvPieces) -> None:
@@ -87,6 +89,16 @@ class ChainState:
         self.constants: dict[str, Input] = {}
         self.given: list[Input] = []
         self.observed: set[Symbol] = set()
+        self.acted = 0
+        self.skips: list[Symbol] = []
+
+    @property
+    def fixed(self) -> tuple[Input, ...]:
+        """What a step is given and never changes: parameters and constants."""
+        of_env = (
+            replace(one, group="env_consts") if one.group == "consts" else one for one in self.env.fixed
+        )
+        return (*of_env, *self.constants.values())
 
     def see(
         self, name: str, *, reset: Symbol | None = None, now: Symbol | None = None, next: Symbol | None = None

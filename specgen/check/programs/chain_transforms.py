@@ -62,7 +62,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
             role, entry = next(iter(row.inputs.items()))
             place = f"transforms[{instance.position}].{index}.inverse"
             local = Body(f"{body.path}.{place}")
-            _bind_parameters(state, local, instance)
+            bind_parameters(state, local, instance)
             for name, written in row.outputs.items():
                 _bind(local, row, "inverse", name, current[written.dotted])
             for statement in instance.statements("inverse", row):
@@ -115,7 +115,7 @@ def _run(
     """
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
-    _bind_parameters(state, local, instance)
+    bind_parameters(state, local, instance)
     mapped = instance.transform.mapped
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
@@ -167,7 +167,7 @@ def _bind(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed |
         body.bind(symbol, value)
 
 
-def _bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
+def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
     """Let the parameters of a transform that are tensors stand for constants of the chain."""
     for param in instance.transform.params:
         value = instance.params[param.name]

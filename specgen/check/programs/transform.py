@@ -35,7 +35,7 @@ class PhaseProgram:
 def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgram]:
     """The programs of a phase: what always exists first, then one for each condition on parameters."""
     body = Body(f"transforms.{transform.name}.{phase}")
-    inputs = _inputs(transform, phase)
+    inputs = phase_inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
     groups: dict[Condition | None, list[str]] = {}
@@ -80,7 +80,7 @@ def output_of(transform: CheckedTransform, target: str) -> TransformOutput | Non
     return next((output for output in transform.outputs if output.name == name), None)
 
 
-def _inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
+def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
     """Parameters, then values before the step, then values after it; each in the order declared."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]

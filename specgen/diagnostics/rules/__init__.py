@@ -8,6 +8,7 @@ from types import ModuleType
 from specgen.diagnostics.diagnostic import Rule
 from specgen.diagnostics.rules import (
     agents,
+    around,
     devices,
     env_lints,
     expression_lints,
@@ -38,6 +39,7 @@ MODULES: tuple[ModuleType, ...] = (
     python_env,
     specs,
     transforms,
+    around,
     transform_language,
     transforms_buffers,
     transforms_offline,

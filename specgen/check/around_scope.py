@@ -1,0 +1,48 @@
+"""What the parts of `around` read of a row's entries in a chain, and what a fold computes."""
+
+from __future__ import annotations
+
+from specgen.check.chain_model import Row
+from specgen.check.model import Statement, identifier
+from specgen.check.transform_around import NTH
+from specgen.check.transform_model import Around, Phase
+from specgen.expr import ANYTHING, Binding, Expr, Interval, Symbol, Type
+from specgen.expr.symbols import Key, Time
+from specgen.expr.tree import Call, Compare, Literal, Name
+
+
+def given_around(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
+    """What a part of `around` reads of a row's entries."""
+    scope: dict[str, Binding] = {}
+
+    def give(name: str, type_: Type, values: Interval, key: Key | None) -> None:
+        time: Time = "next" if name.startswith("next.") else "now"
+        symbol = Symbol(f"{path}{phase}.in.{name}", identifier(name), type_, values, time, key)
+        scope[name] = Binding(type_, values, what="key", symbol=symbol)
+
+    for name, entry in row.inputs.items():
+        give(name, entry.type, entry.spec.interval, entry.key)
+        if phase not in ("until", "fold", "collect"):
+            continue
+        give(f"next.{name}", entry.type, entry.spec.interval, entry.key)
+        if phase == "fold":
+            give(f"acc.{name}", entry.type, ANYTHING, None)
+    if phase in ("until", "fold", "collect"):
+        give(NTH, Type("int64", (), "ctor"), Interval(0, 2**31), None)
+    return scope
+
+
+def fold_expression(around: Around, statement: Statement) -> Expr:
+    """What a fold computes at each repetition: the first one's value is taken as it is; a sum may begin with 0."""
+    expr, target = statement.expr, statement.target
+    if target in around.sums:
+        return expr
+    at = (expr.start, expr.end)
+    first = Compare(("==",), (Name(NTH, *at), Literal(0, "0", *at)), *at)
+    return Call(Name("where", *at), (first, Name(f"next.{target}", *at), expr), (), *at)
+
+
+def any_of(expr: Expr) -> Expr:
+    """Whether a condition holds for any element of a row."""
+    at = (expr.start, expr.end)
+    return Call(Name("any", *at), (expr,), (), *at)

@@ -1,0 +1,203 @@
+"""Steps that are left out, and steps after a reset."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+import torch
+from specgen_runtime.envs import check_env_specs
+from specgen_runtime.transforms import Compose, ConditionalSkip, TransformedEnv
+from specgen_runtime.transforms.around import SkipTransform
+from specgen_std.envs import CartPole
+from specgen_std.transforms import (
+    FrameSkipTransform,
+    InitTracker,
+    NoopResetEnv,
+    RewardSum,
+    StepCounter,
+)
+from tensordict import TensorDictBase
+
+from tests.compiled_cases import ROOT
+from tests.support import generate, imported
+from tests.transforms.envs import Walk, walk_reset, walk_step
+from tests.transforms.simulators import Counter, flat_rows
+
+BATCHES = [(), (3,), (4, 3)]
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    schema = ROOT / "good" / "around" / "transforms.yaml"
+    files = generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, "around_case")
+    with imported(files, "around_case", tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module("around_case.transforms")
+
+
+class FreezeCount(SkipTransform):
+    """Rows stay where they are once they have counted far enough; as one writes it by hand."""
+
+    def __init__(self, far: float) -> None:
+        super().__init__()
+        self.far = far
+
+    def _skips(self, tensordict: TensorDictBase) -> Iterator[torch.Tensor]:
+        yield tensordict["count"] > self.far
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_condition_of_ones_own(simulated: bool) -> None:
+    key, limit = ("count", 2.0) if simulated else ("position", 1.0)
+    env = TransformedEnv(
+        Counter(3) if simulated else Walk(3),
+        Compose(ConditionalSkip(lambda td: (td[key].abs() > limit).any(-1)), StepCounter()),
+    )
+    check_env_specs(env)
+    torch.manual_seed(0)
+    data = env.rollout(8, break_when_any_done=False)
+    rows = (data[key].abs() > limit).any(-1)
+    assert rows.any()
+    assert not rows.all()
+    after = data["next"]
+    assert torch.equal(after[key][rows], data[key][rows])
+    assert torch.equal(after["step_count"][rows], data["step_count"][rows])
+    assert (after["reward"][rows] == 0).all()
+    assert torch.equal(after["step_count"][~rows], data["step_count"][~rows] + 1)
+
+
+def test_conditions_that_are_none() -> None:
+    for wrong, message in (
+        (
+            lambda td: td["position"] > 0,
+            r"needs a bool for each row, \[3\] or \[3, 1\], got torch.bool \[3, 3\]",
+        ),
+        (
+            lambda td: td["position"][..., 0],
+            r"needs a bool for each row, \[3\] or \[3, 1\], got torch.float32",
+        ),
+        (lambda td: True, r"needs a bool for each row, \[3\] or \[3, 1\], got bool"),
+    ):
+        env = TransformedEnv(Walk(3), ConditionalSkip(wrong))
+        with pytest.raises(TypeError, match=f"the condition of ConditionalSkip {message}"):
+            env.step(env.rand_action(env.reset()))
+    with pytest.raises(TypeError, match="cond is called with the root of a step, got 3"):
+        ConditionalSkip(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("simulated", [False, True])
+def test_rows_that_are_skipped_keep_everything(
+    declared: ModuleType, batch: tuple[int, ...], simulated: bool
+) -> None:
+    key, limit = ("count", 2.0) if simulated else ("position", 1.0)
+    base = Counter(*batch) if simulated else Walk(*batch)
+    freeze = declared.Freeze([key], far=limit) if not simulated else FreezeCount(limit)
+    env = TransformedEnv(base, Compose(StepCounter(), freeze, RewardSum(), InitTracker()))
+    check_env_specs(env)
+    torch.manual_seed(0)
+    root, skipped = env.reset(), 0
+    for _ in range(8):
+        root = env.rand_action(root)
+        before = root.clone()
+        _, following = env.step_and_maybe_reset(root)
+        rows = (before[key].abs() > limit).flatten(len(batch)).any(-1)
+        after = root["next"]
+        skipped += int(rows.sum())
+        for name in (key, "step_count", "episode_reward", "is_init", "done"):
+            assert torch.equal(after[name][rows], before[name][rows]), name
+        assert (after["reward"][rows] == 0).all()
+        assert torch.equal(after["step_count"][~rows], before["step_count"][~rows] + 1)
+        root = following
+    assert skipped
+
+
+def test_skips_are_joined_by_or(declared: ModuleType) -> None:
+    chain = Compose(declared.Freeze(["position"], far=0.5), declared.Freeze(["step_count"], far=1.0))
+    with pytest.raises(TypeError, match="Freeze needs float32 or float64, but 'step_count' is int64"):
+        TransformedEnv(Walk(3), Compose(StepCounter(), chain)).rollout(1)
+    env = TransformedEnv(
+        Walk(3), Compose(declared.Freeze(["position"], far=0.2), declared.Freeze(["position"], far=0.1))
+    )
+    root = env.rand_action(env.reset())
+    after = env.step(root.clone())["next"]
+    rows = (root["position"].abs() > 0.1).any(-1)
+    assert torch.equal(after["position"][rows], root["position"][rows])
+    assert rows.tolist() == [False, True, True]
+
+
+def test_a_skip_before_a_loop_is_asked_at_each_repetition(declared: ModuleType) -> None:
+    env = TransformedEnv(
+        Walk(), Compose(declared.Freeze(["position"], far=1.0), StepCounter(), FrameSkipTransform(4))
+    )
+    root = env.reset().set("action", torch.full((3,), 0.6))
+    after = env.step(root)["next"]
+    assert torch.equal(
+        after["position"], walk_step(walk_step(root["position"], root["action"])[0], root["action"])[0]
+    )
+    assert after["step_count"].item() == 2
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("noops", [0, 1, 7])
+def test_noops_are_steps_of_each_row(batch: tuple[int, ...], noops: int) -> None:
+    env = TransformedEnv(
+        Walk(*batch), Compose(StepCounter(), NoopResetEnv(noops, random=False), InitTracker())
+    )
+    check_env_specs(env)
+    torch.manual_seed(0)
+    root = env.reset()
+    assert not root["done"].any()
+    assert root["is_init"].all()
+    assert "action" not in root
+    positions = flat_rows(walk_reset(torch.Size(batch)), batch)
+    torch.manual_seed(0)
+    torch.rand(batch, dtype=torch.float64)  # how many steps: drawn, and not used
+    counts = [0] * len(positions)
+    for _ in range(noops):
+        actions = flat_rows(env.base_env.rand_action()["action"], batch)
+        for row, action in enumerate(actions):
+            positions[row], _, over = walk_step(positions[row], action)
+            counts[row] += 1
+            if over:
+                positions[row], counts[row] = flat_rows(walk_reset(torch.Size(batch)), batch)[row], 0
+    assert torch.equal(root["position"], torch.stack(positions).reshape(*batch, 3))
+    assert root["step_count"].flatten().tolist() == counts
+
+
+def test_random_numbers_of_noops() -> None:
+    env = TransformedEnv(CartPole(batch_size=(400,)), Compose(StepCounter(), NoopResetEnv(2)))
+    torch.manual_seed(0)
+    counts = env.reset()["step_count"].flatten()
+    assert set(counts.tolist()) == {0, 1, 2}
+    assert (torch.bincount(counts) > 80).all()
+
+
+def test_noops_follow_the_seed_of_the_environment() -> None:
+    env = TransformedEnv(CartPole(batch_size=(50,)), Compose(StepCounter(), NoopResetEnv(5)))
+    counts = []
+    for seed in (3, 3, 4):
+        env.set_seed(seed)
+        torch.manual_seed(0)
+        counts.append(env.reset()["step_count"])
+    assert torch.equal(counts[0], counts[1])
+    assert not torch.equal(counts[0], counts[2])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_noops_of_rows_that_are_reset(batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Counter(*batch), Compose(NoopResetEnv(7, random=False), StepCounter()))
+    root = env.reset()
+    # rows end after 5, 6, 7 … steps, and begin anew on the way
+    ends = env.base_env.ends
+    assert torch.equal(root["count"], torch.where(ends <= 7, 7 % ends, 7))
+    root = env.step_mdp(env.step(env.rand_action(root)))
+    before = root.clone()
+    mask = torch.zeros((*batch, 1), dtype=torch.bool)
+    mask.view(-1)[0] = True
+    after = env.reset(root.set("_reset", mask))
+    assert after["count"].view(-1)[0] == 2
+    assert torch.equal(after["count"][~mask], before["count"][~mask])
+    assert torch.equal(after["step_count"], torch.where(mask, 0, before["step_count"]))
