@@ -264,13 +264,14 @@ class TransformedEnv(EnvBase[TensorDict]):
         following = self.base_env._step(inner)
         complete_step(self.base_env, following)
         self._stash_state(following)
+        root = tensordict if mask is None else tensordict.copy().set("_step", mask)
         for entry in leaves(self._transform):
             if entry._derives_done():
                 before = [each.read(following) for each in stages.flag_sets]
-                following = entry._step(tensordict, following)
+                following = entry._step(root, following)
                 raise_done(following, stages.flag_sets, before)
             else:
-                following = entry._step(tensordict, following)
+                following = entry._step(root, following)
         if mask is not None:
             complete_step(self, following)
             following = keep_others(self._env_layout, tensordict, following, mask)
