@@ -105,9 +105,7 @@ class _Checker:
             sections[phase] = self._section(phase, roles, outputs, fixed)
             outputs = settled(outputs, phase, sections[phase], self.sink)
         check_static(params, sections, self.sink)
-        everything: dict[str, SectionResult] = {}
-        everything.update(sections)
-        everything.update(over_time.sections)
+        everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
         self._optional_params(params, outputs, everything)
         self._derive_done(params)
         if not over_time.sections:

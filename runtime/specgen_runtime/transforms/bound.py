@@ -75,6 +75,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _bound_inv: list[InverseRow] | None
     _private: Mapping[NestedKey, NestedKey]
     _private_inputs: Mapping[NestedKey, NestedKey]
+    _ranks: dict[NestedKey, int]
     _declared_cache: dict[NestedKey, TensorSpec] | None
     _data: TensorDictBase | None
     _added_cache: dict[NestedKey, TensorSpec] | None
@@ -92,6 +93,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self._bound = self._bound_inv = self._data = None
         self._declared_cache = self._added_cache = None
         self._private = self._private_inputs = {}
+        self._ranks = {}
 
     # ------------------------------------------------------------------ keys
 
@@ -165,6 +167,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     @property
     def dropped_keys(self) -> list[NestedKey]:
         """The entries that nobody sees behind this transform; what it writes itself stays."""
+        if not self._drops:
+            return []
         written = set(self.out_keys)
         return [key for key in self._fields(self._drops) if key not in written]
 
@@ -374,6 +378,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             _bound_inv=None,
             _private={},
             _private_inputs={},
+            _ranks={},
             _data=None,
             _declared_cache=None,
             _added_cache=None,
