@@ -24,13 +24,7 @@ from specgen.schema.transform_around import Around as DeclaredAround
 from specgen.source import Scalar
 
 _KINDS = ("repeat", "skip", "reset_steps")
-_BELONGS = {
-    "until": "repeat",
-    "fold": "repeat",
-    "collect": "repeat",
-    "taken": "repeat",
-    "at_most": "reset_steps",
-}
+_BELONGS = {**dict.fromkeys(("until", "fold", "collect", "taken"), "repeat"), "at_most": "reset_steps"}
 """The fields that go with one kind only."""
 
 _UNDRAWN = "what a repetition does follows from its values: draw in the environment, into a state key"

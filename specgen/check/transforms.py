@@ -23,6 +23,7 @@ from specgen.check.transform_model import CheckedTransform, Output, Phase, Role,
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_roles import check_roles
+from specgen.check.transform_signature import check_signature
 from specgen.check.transform_types import (
     check_static,
     output_type,
@@ -126,24 +127,15 @@ class _Checker:
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
         around = AroundChecker(
-            self.file,
-            self.path,
-            self.transform,
-            roles,
-            outputs,
-            types,
-            fixed,
-            self.names,
-            self.symbols,
-            self.sink,
+            *(self.file, self.path, self.transform, roles, outputs, types, fixed),
+            *(self.names, self.symbols, self.sink),
         ).run()
-        everything: dict[str, SectionResult] = {str(phase): one for phase, one in sections.items()}
-        everything |= over_time.sections
+        everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
         self._optional_params(params, outputs, everything)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
-        signature = self._signature(params, roles, outputs)
+        signature = check_signature(self.file, self.path, self.transform, params, roles, outputs, self.sink)
         if not self.sink.has_errors:
             everything |= around_sections(around)
             lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
@@ -338,24 +330,6 @@ class _Checker:
                 )
             )
 
-    def _signature(
-        self, params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output]
-    ) -> tuple[str, ...]:
-        usual = usual_signature(params, roles, outputs, bool(self.transform.offline))
-        given = self.transform.signature
-        if given and sorted(given) != sorted(usual):
-            missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
-            notes = [f"missing: {', '.join(missing)}"] if missing else []
-            notes += [f"not a parameter: {', '.join(extra)}"] if extra else []
-            self.sink.add(
-                transform_rules.WRONG_SIGNATURE.at(
-                    self.file.span(*self.path, "signature"),
-                    "`signature` has to list each parameter of the constructor once",
-                    notes=notes,
-                )
-            )
-        return tuple(given or usual)
-
 
 def _behind(
     by_target: Mapping[str, Statement], target: str, outputs: Mapping[str, object]
@@ -372,30 +346,3 @@ def _behind(
         found[name] = by_target[name]
         pending += by_target[name].reads
     return list(found.values())
-
-
-def usual_signature(
-    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output], recursion: bool = False
-) -> tuple[str, ...]:
-    """The constructor's parameters in their usual order: what must be given, keys, options."""
-    params, roles, outputs = list(params), list(roles), list(outputs)
-    names = [param.name for param in params if param.required]
-    for suffix, inverse in (("", False), ("_inv", True)):
-        mine = [role for role in roles if role.inverse == inverse]
-        listed = next((role for role in mine if role.listed), None)
-        if listed is not None:
-            names.append(f"in_keys{suffix}")
-        names += [role.keyword for role in mine if role.form == "each" and role.keyword is not None]
-        if any(_named_by_users(output, roles) and output.inverse is inverse for output in outputs):
-            names.append(f"out_keys{suffix}")
-    names += [role.keyword for role in roles if role.form == "key" and role.keyword is not None]
-    names += [output.keyword for output in outputs if output.keyword is not None]
-    names += ["done_key"] if recursion else []
-    return tuple(dict.fromkeys((*names, *(param.name for param in params if not param.required))))
-
-
-def _named_by_users(output: Output, roles: Iterable[Role]) -> bool:
-    """Whether the keys of an output are chosen with `out_keys`."""
-    role = next((role for role in roles if role.name == output.each), None)
-    chosen = role is not None and role.form == "each" and not role.structural
-    return chosen and output.keyword is None and not output.flag and not output.hidden

@@ -75,6 +75,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _bound_inv: list[InverseRow] | None
     _private: Mapping[NestedKey, NestedKey]
     _private_inputs: Mapping[NestedKey, NestedKey]
+    _ranks: dict[NestedKey, int]
     _declared_cache: dict[NestedKey, TensorSpec] | None
     _data: TensorDictBase | None
     _given: Composite | None = None  # what a spec method was given outside of environments
@@ -93,6 +94,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self._bound = self._bound_inv = self._data = None
         self._declared_cache = self._added_cache = None
         self._private = self._private_inputs = {}
+        self._ranks = {}
 
     # ------------------------------------------------------------------ keys
 
@@ -166,6 +168,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     @property
     def dropped_keys(self) -> list[NestedKey]:
         """The entries that nobody sees behind this transform; what it writes itself stays."""
+        if not self._drops:
+            return []
         written = set(self.out_keys)
         return [key for key in self._fields(self._drops) if key not in written]
 
@@ -377,6 +381,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             _bound_inv=None,
             _private={},
             _private_inputs={},
+            _ranks={},
             _data=None,
             _declared_cache=None,
             _added_cache=None,

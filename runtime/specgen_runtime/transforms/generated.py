@@ -196,9 +196,11 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     def _rank(self, key: NestedKey) -> int:
         """How many dimensions an entry has for one environment."""
-        env = self.parent
-        batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
-        return len(self._spec(key).shape) - batch
+        if key not in self._ranks:
+            env = self.parent
+            batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
+            self._ranks[key] = len(self._spec(key).shape) - batch
+        return self._ranks[key]
 
     def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """An input.
