@@ -48,7 +48,8 @@ _RUNTIME_TRANSFORMS = {
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
-    "recursion": ("Recorded", "RecursionTransform"),
+    "recursion": ("RecordedTimes", "RecursionTransform"),
+    "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
 }
 _RUNTIME_ENVS = (
     "EnvBase",

@@ -66,6 +66,7 @@ _MODULE_ATTRIBUTES = frozenset(
 
 TRANSFORM_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
     [
+        "action_masks",
         "carry_keys",
         "clone",
         "close",

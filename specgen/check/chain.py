@@ -12,7 +12,7 @@ from specgen.check.chain_position import Position
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.transform_model import CheckedTransform
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -95,16 +95,10 @@ def check_chain(
                 )
             continue
         place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
-        if transforms[kind].value.recursion is not None:
+        name_span = (file.span if isinstance(entry, str) else file.key_span)(*path, *place)
+        if refusal := _refusal(transforms[kind].value, name_span):
             complete = False
-            span = file.span if isinstance(entry, str) else file.key_span
-            mine.add(
-                offline_rules.ONLY_OFFLINE.at(
-                    span(*path, *place),
-                    f"`{kind}` computes something of recorded data only",
-                    help="leave it out of the chain, and call it on rollouts",
-                )
-            )
+            mine.add(refusal)
             continue
         arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)
         if arguments is None:
@@ -115,7 +109,7 @@ def check_chain(
                 instances.append(instance)
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
-    binder.report_missing_keys()
+    binder.keys.report_missing_keys()
     warn_order(instances, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
         mine.add(
@@ -137,3 +131,18 @@ def check_chain(
             tuple(state.actions.values()),
         )
     )
+
+
+def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
+    """Why a transform can't stand in a chain; None for one that can."""
+    if transform.recursion is not None:
+        message = f"`{transform.name}` computes something of recorded data only"
+        help = "leave it out of the chain, and call it on rollouts"
+        return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
+    if transform.buffers:
+        return schema_rules.NOT_AVAILABLE.at(
+            span,
+            f"`{transform.name}` learns, which is not available in chains yet",
+            help=f"put it around the chain: TransformedEnv(…, {transform.name}(…))",
+        )
+    return None

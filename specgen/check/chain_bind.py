@@ -7,34 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_around import can_step, folded_entries
+from specgen.check.chain_keys import KeyFinder, shapes_of
 from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_position import Position
 from specgen.check.chain_types import cast_bounds, typed_row
 from specgen.check.chain_writes import hidden_entry, written_entry
 from specgen.check.model import Entry, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
-from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
-from specgen.expr.patterns import Match, NoMatch, match
+from specgen.expr.patterns import NoMatch, match
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
-
-
-@dataclass(frozen=True)
-class _Missing:
-    """A key that a transform reads and that is not there at its position, where `known` ones are.
-
-    It `follows` where a transform before it would have written the key, and can't for a mistake of its own.
-    """
-
-    transform: CheckedTransform
-    key: str
-    place: Span
-    known: tuple[str, ...]
-    follows: bool
-    dropped: str | None
 
 
 @dataclass
@@ -46,8 +32,7 @@ class Binder:
         path: its declaration path.
         state: the keys at the present position; each transform changes them.
         spans: where each transform stands.
-        missing: keys that were read and are not there.
-        unwritten: keys that would be there if a transform were right.
+        keys: finds the keys that roles stand for.
     """
 
     file: SchemaFile
@@ -55,8 +40,10 @@ class Binder:
     state: Position
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
-    missing: list[_Missing] = field(default_factory=list)
-    unwritten: set[str] = field(default_factory=set)
+    keys: KeyFinder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = KeyFinder(self.state, self.sink)
 
     def bind(
         self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
@@ -133,7 +120,7 @@ class Binder:
 
     def _faults(self) -> int:
         """How many mistakes have been found."""
-        return len(self.sink) + len(self.missing)
+        return len(self.sink) + len(self.keys.missing)
 
     def _dropped_roles(self, instance: Instance) -> frozenset[str]:
         """The roles whose keys go, for the parameters that the transform is given."""
@@ -148,7 +135,7 @@ class Binder:
         inputs = self._repetitions(transform, arguments)
         out_keys = arguments.lists.get("out_keys")
         if self._faults() > before:
-            self.unwritten |= {dotted(key) for key in out_keys or ()}
+            self.keys.unwritten |= {dotted(key) for key in out_keys or ()}
             return []
         outputs = [
             output for output in transform.written(inverse=False) if not self._absent(output, arguments)
@@ -199,7 +186,7 @@ class Binder:
         known = self.state.entries
         if driver is not None:
             listed = arguments.lists.get("in_keys") if driver.listed else None
-            found = self._inputs(transform, driver, listed, "in_keys", arguments, known)
+            found = self.keys.inputs(transform, driver, listed, "in_keys", arguments, known)
             rows: list[dict[str, Entry]] = [{driver.name: entry} for entry in found]
         else:
             rows = [{}] if transform.forward or transform.written(inverse=False) else []
@@ -209,7 +196,7 @@ class Binder:
             if role.form == "each":
                 keyword = role.keyword or ""
                 chosen = arguments.lists.get(keyword)
-                found = self._inputs(transform, role, chosen, keyword, arguments, known)
+                found = self.keys.inputs(transform, role, chosen, keyword, arguments, known)
                 self._pair(transform, role, rows, found, arguments)
             elif role.form == "all":
                 rows = self._together(transform, role, rows, arguments)
@@ -231,7 +218,7 @@ class Binder:
         keys: dict[str, str] = {}
         for name, entry in row.items():
             role = transform.role(name.partition(".")[0])
-            found = match(role.spec, entry.spec, sizes, _shapes(row))
+            found = match(role.spec, entry.spec, sizes, shapes_of(row))
             if isinstance(found, NoMatch):
                 if found.numbers is None:
                     continue  # what follows done sets has any shape
@@ -269,7 +256,7 @@ class Binder:
         chosen = arguments.lists.get("in_keys") if role.listed or role.varargs else None
         if role.varargs and chosen is None:
             chosen = []
-        found = self._inputs(transform, role, chosen, "in_keys", arguments, self.state.entries)
+        found = self.keys.inputs(transform, role, chosen, "in_keys", arguments, self.state.entries)
         if role.but is not None:
             left_out = {
                 entry.dotted
@@ -299,7 +286,7 @@ class Binder:
         else:
             key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
         given = keyword in arguments.names or keyword in arguments.places
-        found = self._inputs(transform, role, [key], keyword if given else None, arguments, known, row)
+        found = self.keys.inputs(transform, role, [key], keyword if given else None, arguments, known, row)
         return found[0] if found else None
 
     # ----------------------------------------------------------------- inverse
@@ -315,9 +302,9 @@ class Binder:
             chosen = []  # who chooses keys wants no others
         if role.form == "key":
             key = arguments.places.get(role.keyword or "", tuple(role.default[0].split(".")))
-            inputs = self._inputs(transform, role, [key], None, arguments, known)
+            inputs = self.keys.inputs(transform, role, [key], None, arguments, known)
         else:
-            inputs = self._inputs(transform, role, chosen, "in_keys_inv", arguments, known)
+            inputs = self.keys.inputs(transform, role, chosen, "in_keys_inv", arguments, known)
         out_keys = arguments.lists.get("out_keys_inv")
         outputs = [o for o in transform.outputs_of(role) if not self._absent(o, arguments)]
         free = [output for output in outputs if _chosen(output)]
@@ -357,107 +344,6 @@ class Binder:
 
     # -------------------------------------------------------------------- keys
 
-    def _inputs(
-        self,
-        transform: CheckedTransform,
-        role: Role,
-        chosen: list[Key] | None,
-        argument: str | None,
-        arguments: Arguments,
-        known: Mapping[str, Entry],
-        row: Mapping[str, Entry] | None = None,
-    ) -> list[Entry]:
-        """The entries that a role stands for.
-
-        Args:
-            transform: whose role it is.
-            role: the role.
-            chosen: the keys that it is given, or None for its default.
-            argument: the argument that gives them, if one does.
-            arguments: what the transform is given.
-            known: the entries at this position.
-            row: what other roles stand for, whose dimensions it may have.
-        """
-        shapes = _shapes(row or {})
-        if chosen is None and role.required:
-            self.sink.add(
-                rules.KEYS_NEEDED.at(
-                    arguments.span(),
-                    f"`{transform.name}` needs `{argument}`",
-                    help="say which keys it works on",
-                )
-            )
-            return []
-        found: list[Entry] = []
-        for index, selector in enumerate(
-            [dotted(key) for key in chosen] if chosen is not None else role.default
-        ):
-            listed = chosen is not None and argument in arguments.lists
-            place = arguments.span(argument, index) if argument and listed else arguments.span()
-            if argument and not listed and argument in (*arguments.names, *arguments.places):
-                place = arguments.span(argument)
-            if chosen is not None and chosen.index(chosen[index]) < index:
-                self.sink.add(
-                    rules.KEY_COLLISION.at(
-                        place,
-                        f"`{transform.name}` is given `{selector}` twice",
-                        help="list each key once; an entry of its own transforms it once more",
-                    )
-                )
-                continue
-            if selector.startswith("env."):
-                found += [
-                    e
-                    for e in self.state.group(selector)
-                    if role.structural or isinstance(match(role.spec, e.spec, None, shapes), Match)
-                ]
-                continue
-            entry = known.get(selector)
-            if entry is None:
-                self.missing.append(
-                    _Missing(
-                        transform,
-                        selector,
-                        place,
-                        tuple(known),
-                        selector in self.unwritten,
-                        self.state.dropped.get(selector),
-                    )
-                )
-            elif isinstance(match(role.spec, entry.spec, None, shapes), NoMatch):
-                message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
-                self.sink.add(rules.WRONG_INPUT.at(place, message))
-            else:
-                found.append(entry)
-        return list({entry.dotted: entry for entry in found}.values())
-
-    def report_missing_keys(self) -> None:
-        """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
-        writers = self.state.written_keys.last_writers
-        for one in self.missing:
-            if one.follows:
-                continue
-            if one.dropped is not None:
-                message = f"`{one.key}` was dropped by {one.dropped}"
-                help = f"put `{one.transform.name}` in front of it"
-                self.sink.add(language_rules.DROPPED_KEY.at(one.place, message, help=help))
-                continue
-            last = one.key.rsplit(".", 1)[-1]
-            nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
-            where = f"; the environment writes `{nested[0]}`" if nested else ""
-            help_ = (
-                f"write `in_keys: [{nested[0]}]`" if nested else suggestion(one.key, {*one.known, *writers})
-            )
-            notes: list[str | Note] = []
-            if (writer := writers.get(one.key)) is not None:
-                where = f" yet: `{writer[0]}` writes it, behind this one"
-                help_ = f"move `{one.transform.name}` behind `{writer[0]}`"
-                notes = [Note(f"`{writer[0]}` comes later", writer[1])]
-            elif not nested:
-                notes = [f"the keys here are {', '.join(sorted(one.known))}"]
-            message = f"no key `{one.key}` for `{one.transform.name}`{where}"
-            self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
-
     def _span_of(self, output: Output, arguments: Arguments, chosen: int | None) -> Span:
         """Where the key of an output was chosen: in `out_keys`, by its keyword, or nowhere."""
         if chosen is not None:
@@ -473,11 +359,6 @@ class Binder:
         if entry is None:
             return arguments.places.get(keyword, tuple(output.key.split(".")))
         return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
-
-
-def _shapes(row: Mapping[str, Entry]) -> dict[str, tuple[int, ...]]:
-    """The dimensions of what each role stands for."""
-    return {name: entry.type.shape for name, entry in row.items()}
 
 
 def _chosen(output: Output) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from specgen.check.statements import SectionResult
 from specgen.diagnostics import Sink
 from specgen.expr import NUMBERS, Expr, Function, Interval, SourceText, infer
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import is_int
 from specgen.expr.tree import Call, Compare, Logic, Name
 from specgen.program.program import ENDING_FLAGS
@@ -49,7 +50,7 @@ class _FlagReader:
     """Reads bounds of `next.` keys off the expression of a done flag."""
 
     step: SectionResult
-    functions: Mapping[str, Function]
+    functions: Mapping[str, Function | Builtin]
     written: Mapping[str, Expr]
     source: SourceText
 

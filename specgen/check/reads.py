@@ -8,6 +8,7 @@ from dataclasses import replace
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import Binding, Expr, Function, infer
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.tree import Call, Name, calls_in, children, names_read_or_called
 from specgen.source import Scalar
@@ -64,7 +65,7 @@ def unknown_reads(
     expr: Expr,
     source: Scalar,
     scope: Mapping[str, Binding],
-    functions: Mapping[str, Function],
+    functions: Mapping[str, Function | Builtin],
     others: Collection[str],
     sink: Sink,
 ) -> None:

@@ -30,7 +30,9 @@ from specgen.expr import (
     parse,
     store,
 )
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.symbols import Key, Time
+from specgen.expr.types import Level
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -47,6 +49,7 @@ class Target:
         key: its place in the tensordict.
         time: before the step or after it.
         col: whether it is stored with a trailing 1.
+        level: whether each row has one of its own (`batch`), or all have the same.
         settled: whether nothing declares its type, and an earlier section has settled it.
     """
 
@@ -56,6 +59,7 @@ class Target:
     key: Key | None = None
     time: Time | None = None
     col: bool = False
+    level: Level = "batch"
     settled: bool = False
 
 
@@ -80,7 +84,7 @@ class Section:
     file: SchemaFile
     path: tuple[str, ...]
     scope: Mapping[str, Binding]
-    functions: Mapping[str, Function]
+    functions: Mapping[str, Function | Builtin]
     names: Names
     expected: str
     broken: frozenset[str] = frozenset()
@@ -188,7 +192,7 @@ def check_section(
                 broken.add(name)
                 continue
             dims = typed.type.dims if target.spec.type().open else target.spec.dims
-            type_, interval = Type(target.spec.dtype, dims), store(interval, target.spec.dtype)
+            type_, interval = Type(target.spec.dtype, dims, target.level), store(interval, target.spec.dtype)
         result.types[name] = type_
         result.values[name] = interval
         result.unproven += [

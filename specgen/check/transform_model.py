@@ -12,7 +12,17 @@ from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
 Phase = Literal[
-    "reset", "step", "map", "inverse", "until", "fold", "collect", "action", "skip", "reset_steps"
+    "reset",
+    "step",
+    "map",
+    "inverse",
+    "update",
+    "until",
+    "fold",
+    "collect",
+    "action",
+    "skip",
+    "reset_steps",
 ]
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
@@ -157,6 +167,31 @@ class Drop:
 
 
 @dataclass(frozen=True)
+@dataclass(frozen=True)
+class CheckedBuffer:
+    """A statistic that a transform learns.
+
+    Attributes:
+        name: its name in expressions.
+        each: the role of which each key has one of its own; None where there is one for all.
+        type: its type in expressions, the same for all rows.
+        dtype: its dtype; None for that of the role.
+        shaped: whether it has the dimensions of the role.
+        init: what it begins with; text is the name of a parameter.
+        optional: whether it may have no value.
+    """
+
+    name: str
+    each: str | None
+    type: Type
+    dtype: str | None
+    shaped: bool
+    init: bool | int | float | str
+    optional: bool
+    doc: str
+
+
+@dataclass(frozen=True)
 class Around:
     """How a transform steps the environment before it.
 
@@ -214,6 +249,9 @@ class CheckedTransform:
         drops: the roles that are not shown behind it.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
+        buffers: what it learns.
+        update: the new values of its buffers.
+        learns_when_called: whether it learns by `init_stats` and `learn` only.
     """
 
     name: str
@@ -233,6 +271,9 @@ class CheckedTransform:
     around: Around | None = None
     drops: tuple[Drop, ...] = ()
     recursion: CheckedRecursion | None = None
+    buffers: tuple[CheckedBuffer, ...] = ()
+    update: tuple[Statement, ...] = ()
+    learns_when_called: bool = False
     refuses_offline: bool = False
 
     def param(self, name: str) -> Parameter:

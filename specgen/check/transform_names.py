@@ -5,7 +5,20 @@ from __future__ import annotations
 from specgen.check import names
 
 TAKEN_VARIABLES = frozenset(
-    {"env", "key", "keys", "specs", "spec", "tensordict", "tensordict_reset", "next_tensordict"}
+    {
+        "env",
+        "held",
+        "key",
+        "keys",
+        "moment",
+        "new_rows",
+        "recorded",
+        "specs",
+        "spec",
+        "tensordict",
+        "tensordict_reset",
+        "next_tensordict",
+    }
 )
 """Variables of the generated methods, where roles and outputs are variables too."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from specgen.check.model import Parameter
@@ -143,9 +143,19 @@ def _parameters(shaping: Typed) -> set[str]:
     return {symbol.name for symbol in symbols if ".params." in symbol.path}
 
 
-def with_images(outputs: Iterable[Output], sections: Mapping[Phase, SectionResult]) -> tuple[Output, ...]:
-    """The outputs with what their expressions say of their values."""
-    return tuple(_with_image(output, sections) for output in outputs)
+def with_images(
+    outputs: Iterable[Output], sections: Mapping[Phase, SectionResult], learned: Collection[str]
+) -> tuple[Output, ...]:
+    """The outputs with what their expressions say of their values; nothing, where they read what is learned."""
+    return tuple(
+        output if _reads(output, sections, learned) else _with_image(output, sections) for output in outputs
+    )
+
+
+def _reads(output: Output, sections: Mapping[Phase, SectionResult], learned: Collection[str]) -> bool:
+    """Whether a declared output is computed of what is learned: its values are not known when specs are made."""
+    behind = [one for phase in ("reset", "step", "map") for one in sections[phase].statements]
+    return output.declared and any(not one.reads.isdisjoint(learned) for one in behind)
 
 
 def _with_image(output: Output, sections: Mapping[Phase, SectionResult]) -> Output:

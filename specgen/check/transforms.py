@@ -17,6 +17,7 @@ from specgen.check.transform_around import (
     following_their_roles,
     recalled_by_around,
 )
+from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
 from specgen.check.transform_offline import check_recursion
@@ -35,6 +36,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr.builtins.batch import BATCH_ELSEWHERE
 from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
@@ -42,7 +44,7 @@ from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("buffers", "update", "moves", "masks", "python")
+_RESERVED = ("moves", "masks", "python")
 
 _UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
 
@@ -91,6 +93,10 @@ class _Checker:
         outputs, drops = written.check(), written.drops()
         given = [binding.symbol for binding in fixed.values() if binding.symbol is not None]
         self.symbols = {symbol.path.removeprefix(f"transforms.{self.name}."): symbol for symbol in given}
+        self.buffers = check_buffers(
+            self.file, self.path, self.transform, roles, params, self.names, self.sink
+        )
+        self.symbols |= self.buffers.symbols
         self._carries(outputs)
         if self.sink.has_errors:
             return None
@@ -112,6 +118,11 @@ class _Checker:
             sections[phase] = self._section(phase, roles, outputs, fixed)
             outputs = settled(outputs, phase, sections[phase], self.sink)
         check_static(params, sections, self.sink)
+        declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
+        sections["update"], given_update = check_update(
+            self.file, self.path, roles, fixed, self.buffers, self.names, self.sink
+        )
+        self.symbols |= given_update
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
         around = AroundChecker(
@@ -142,7 +153,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=with_images(outputs, sections),
+            outputs=with_images(outputs, sections, self.buffers.scope),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -161,6 +172,9 @@ class _Checker:
             around=around,
             drops=drops,
             recursion=recursion,
+            buffers=self.buffers.checked,
+            update=sections["update"].statements,
+            learns_when_called=self.transform.learns == "when_called",
             refuses_offline=self.transform.offline is False,
         )
 
@@ -204,7 +218,7 @@ class _Checker:
         self, phase: Phase, roles: Iterable[Role], outputs: Iterable[Output], fixed: Mapping[str, Binding]
     ) -> SectionResult:
         inverse = phase == "inverse"
-        scope = dict(fixed)
+        scope = {**fixed, **self.buffers.scope}
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
 
@@ -255,7 +269,7 @@ class _Checker:
                 self.file,
                 (*self.path, phase),
                 scope,
-                {},
+                BATCH_ELSEWHERE,
                 self.names,
                 expected,
                 broken=broken,
@@ -281,6 +295,10 @@ class _Checker:
                 wrong[f"next.{output.name}"] = f"outside `step` an output is written bare: `{output.name}`"
             if phase == "inverse":
                 wrong[output.name] = "`inverse` assigns what the environment is given"
+        for buffer in self.buffers.checked:
+            wrong[buffer.name] = wrong[f"next.{buffer.name}"] = (
+                f"`{buffer.name}` is a buffer: `update` assigns `next.{buffer.name}`"
+            )
         return wrong
 
     def _optional_params(

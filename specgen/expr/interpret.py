@@ -63,7 +63,7 @@ class Interpreter:
             case "name" | "site":
                 found = self.leaf(node)
                 return found if node.type.python else self.np.asarray(found)
-            case "cast":
+            case "cast" if "dtype" not in node.options:
                 return self._cast(node)
             case "in_range" | "spread":
                 return self.value(node.args[0])  # what indexes with it raises; one number meets any shape

@@ -122,7 +122,7 @@ class Printer:
                 return self._leaf(node)
             case "site":
                 return Printed(node.text)
-            case "cast":
+            case "cast" if "dtype" not in node.options:
                 return self._cast(node)
             case "in_range":
                 size = cast("Dim", node.options["size"])

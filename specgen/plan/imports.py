@@ -141,7 +141,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
     if plan.around is not None and plan.around.methods:
         yield "TensorDictBase"
     if plan.recursion is not None:
-        yield from ("Recorded", "Tensor")
+        yield from ("RecordedTimes", "Tensor")
+    if plan.learns is not None:
+        yield from ("BufferSpec", "Mapping", "Tensor", "TensorDictBase")
     if plan.follows or plan.maps:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):

@@ -16,6 +16,7 @@ from specgen.expr import DrawSite
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
+from specgen.plan.per_env import param_annotation
 from specgen.program.program import Input
 
 
@@ -57,7 +58,7 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     planned = plan_function(
         one.program,
         _summary(phase, one.writes),
-        _annotations(transform),
+        _annotations(transform, one.when),
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
@@ -70,10 +71,14 @@ def ranked(transform: CheckedTransform, name: str) -> Role | None:
     return next((role for role in transform.roles if rank_symbol(role).name == name), None)
 
 
-def _annotations(transform: CheckedTransform) -> dict[str, Code]:
-    """The types of arguments that are several tensors."""
+def _annotations(transform: CheckedTransform, when: Condition | None) -> dict[str, Code]:
+    """The types of arguments that are several tensors, or parameters that may be missing."""
     several = [role.name for role in transform.roles if role.form == "all"]
-    return {
+    given = frozenset[str]() if when is None else when.given
+    missing = [param for param in transform.params if param.optional and param.name not in given]
+    absent = {param.name: param_annotation(param) for param in missing if param.kind != "tensor"}
+    optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
+    return optional | {
         f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")
     }
 
@@ -106,6 +111,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)
+    if given.kind == "buffer":
+        return "what was learned."
     output = output_of(transform, name)
     type_ = symbol.type
     dtype = (

@@ -26,6 +26,7 @@ class TransformParamPlan:
         optional: whether it may be None.
         listed: whether it may be several whole numbers.
         limits: what must hold of it.
+        initial: whether it only says what buffers begin with.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TransformParamPlan:
     optional: bool
     listed: bool
     limits: tuple[LimitPlan, ...]
+    initial: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class PhasePlan:
         end: what it returns.
         source: the tensordict that `map` reads from, where that is another.
         needed: the fields of the row without which `map` passes a repetition over.
+        learns: the method that says which rows are new, for a transform that learns.
     """
 
     target: str
@@ -106,6 +109,7 @@ class PhasePlan:
     end: str = ""
     source: str | None = None
     needed: tuple[str, ...] = ()
+    learns: str | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,27 @@ class TensorMapPlan:
     value: str
     call: CallPlan
     spec: CallPlan | None
+
+
+@dataclass(frozen=True)
+class LearnsPlan:
+    """What a transform learns.
+
+    Attributes:
+        buffers: the calls that declare its buffers.
+        when_called: whether it learns by `init_stats` and `learn` only.
+        reads: the fields of a record that an update needs.
+        fetched: what is read first: names with expressions.
+        call: the call of the function that computes the new values.
+        single: whether it returns one value instead of a tuple.
+    """
+
+    buffers: tuple[CallPlan, ...]
+    when_called: bool
+    reads: tuple[str, ...]
+    fetched: tuple[tuple[str, str], ...]
+    call: CallPlan
+    single: bool
 
 
 @dataclass(frozen=True)
@@ -174,6 +199,7 @@ class TransformPlan:
         inverse: what happens to what the environment takes.
         around: how it steps the environment before it.
         recursion: what is computed of recorded data, and nowhere else.
+        learns: what it learns.
         refuses_offline: whether recorded data are refused.
     """
 
@@ -204,10 +230,13 @@ class TransformPlan:
     around: AroundPlan | None = None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
+    learns: LearnsPlan | None = None
 
     @property
     def base(self) -> str:
-        """The class that it stands on."""
+        """The class that it extends."""
         if self.around is not None:
             return str(self.around.base)
-        return "GeneratedTransform" if self.recursion is None else "RecursionTransform"
+        if self.recursion is not None:
+            return "RecursionTransform"
+        return "GeneratedTransform" if self.learns is None else "LearningTransform"

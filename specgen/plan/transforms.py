@@ -15,6 +15,7 @@ from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
+from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
@@ -43,6 +44,9 @@ class _Planner:
         self.backward = KeyPlanner(transform, inverse=True) if transform.backward else None
         self.functions = {phase: phase_functions(transform, phase) for phase in PHASES}
         self.recursion = recursion_functions(transform)
+        self.update = update_function(transform)
+        self.initial = initial_params(transform)
+        self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step) or bool(transform.reset)
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
@@ -53,6 +57,8 @@ class _Planner:
         items += [function.plan for functions in self.functions.values() for function in functions]
         items += [] if self.around is None else self.around.functions
         items += [function.plan for function in self.recursion]
+        if self.update is not None:
+            items.append(self.update.plan)
         items.append(self._class())
         return items
 
@@ -100,6 +106,7 @@ class _Planner:
             inverse=self._inverse(transform.backward[0]) if transform.inverse else None,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
+            learns=plan_learning(transform, self.update),
             around=self.around,
         )
 
@@ -185,7 +192,12 @@ class _Planner:
     def _param(self, param: Parameter) -> TransformParamPlan:
         listed = param.kind in ("ints", "int_or_ints")
         return TransformParamPlan(
-            param.name, param.kind == "tensor", param.optional, listed, tuple(limits(param))
+            param.name,
+            param.kind == "tensor",
+            param.optional,
+            listed,
+            tuple(limits(param)),
+            param.name in self.initial,
         )
 
     # ------------------------------------------------------------------- specs
@@ -229,7 +241,7 @@ class _Planner:
         driver = self.forward.driver
         if self.sequential or len(functions) != 1 or len(outputs) != 1 or driver is None:
             return None
-        if any(ranked(self.transform, name) for name in functions[0].reads):
+        if any(ranked(self.transform, name) or name in self.buffers for name in functions[0].reads):
             return None  # it depends on the key, not on the tensor alone
         reads = [name for name in functions[0].reads if name in self.roles]
         alone = len(self.forward.roles) == 1 and reads == [driver.name] and driver.listed
@@ -292,6 +304,8 @@ class _Planner:
             end = f"self._map({target}, {tolerant})"
         if self.transform.drops:
             end = f"self._dropped({end})"
+        if phase == "reset" and any(output.reward for output in self.transform.outputs):
+            end = f"self._without_rewards({end})"
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target)),
@@ -300,6 +314,7 @@ class _Planner:
             else tuple(self._policy_states()),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
+            learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
         )
 
     def _blocks(self, phase: Phase, target: str, source: str) -> Iterator[PhaseBlock]:
@@ -310,6 +325,8 @@ class _Planner:
             fetched: list[tuple[str, str]] = []
             passed: list[str] = []
             like = next((name for name in function.reads if name.removeprefix("next.") in self.roles), None)
+            if not self.buffers.isdisjoint(function.reads):  # one state of them all
+                fetched.append(("held", f"self._held(key.{self.transform.forward[0].name})"))
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
@@ -337,6 +354,8 @@ class _Planner:
     def _fetch(self, read: str, phase: Phase, source: str, written: set[str]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""
         bare = read.removeprefix("next.")
+        if read in self.buffers:
+            return f"held[{literal(read)}]", False
         output, role = self.outputs.get(bare), self.roles.get(bare)
         if role is not None and role.form == "all":
             return f"[self._require({source}, each) for each in key.{bare}]", True

@@ -14,7 +14,7 @@ from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, read, symbols_read, targets, with_parts
 
-_COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss")
+_COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss", "batch")
 """Families of built-ins that compute much for one value."""
 
 
@@ -53,7 +53,9 @@ class _Sharing:
     def symbol(self, value: Typed) -> Symbol:
         """A new value."""
         self.count += 1
-        return Symbol(f"{self.path}.shared{self.count}.{value.op}", value.op, value.type, value.interval)
+        # A name of its own: `batch_mean` is a function of the module that prints it.
+        name = value.op.removeprefix("batch_")
+        return Symbol(f"{self.path}.shared{self.count}.{value.op}", name, value.type, value.interval)
 
 
 def _wanted(body: Sequence[Statement]) -> frozenset[Hashable]:

@@ -50,7 +50,7 @@ def fault_of(node: Typed, *, witnesses: bool = False) -> str | None:
             return None
         case "place":
             return None if _is_witness(node.args[1:]) else "no tensor tells the device"
-        case "cast":
+        case "cast" if "dtype" not in node.options:
             return _cast(node)
         case _:
             return _operands(node) or _layout(node)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
 from specgen.schema.transform_around import Around
+from specgen.schema.transform_buffers import Buffer
 from specgen.schema.transform_offline import Offline
 
 
@@ -118,8 +119,11 @@ class Transform(DeclaredClass):
         signature: the order of the constructor's arguments, where the usual one will not do.
         drops: roles whose keys are not shown any more; with a condition on parameters each, or a list.
         offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
+        buffers: what is learned, shared by all rows and episodes.
+        update: the buffers, from the rows that are new.
+        learns: `always`, or `when_called`: by `init_stats` and `learn` only.
         around: how it steps the environment before it.
-        buffers, update, moves, masks, python: reserved.
+        moves, masks, python: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -132,8 +136,9 @@ class Transform(DeclaredClass):
     inverse: dict[str, Expression] = Field(default_factory=dict)
     derive_done: Annotated[bool | str, Field(union_mode="left_to_right")] = True
     signature: list[str] = Field(default_factory=list)
-    buffers: dict[str, Any] = Field(default_factory=dict)
+    buffers: dict[str, Buffer] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
+    learns: Literal["always", "when_called"] = "always"
     offline: Offline | None = None
     around: Around | None = None
     moves: dict[str, str] = Field(default_factory=dict)

@@ -61,6 +61,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
 }
 # Base classes, transforms of recorded data, and those that need a Ray cluster: they have tests of their own.
 OTHERS = {
+    "ActionMask",
     "BurnInTransform",
     "FlattenTensorDict",
     "GeneratedTransform",
@@ -69,6 +70,7 @@ OTHERS = {
     "RandomCropTensorDict",
     "RayModuleTransform",
     "ReplayTransform",
+    "Tokenizer",
     "Transform",
     "TransformedEnv",
 }

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=717038f9913417b1be5d9df994ec5faca5c4853df86f4bac333d7feef7473898
+# specgen: sha256=6dd4678d8d6071ba84d1480e245cc2e4f8fa3155c95dee6438edce0e09158ff7
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -27,6 +27,7 @@ from .shapes import (
     SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
+from .vec_norm import VecNorm, VecNormKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
 
 __all__ = [
@@ -41,5 +42,5 @@ __all__ = [
     "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
     "SqueezeTransformKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys",
     "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage",
-    "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
+    "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4d9566cb183a705da9533c90ed329983c539bf473334b0094dc5191612dc94f3
+# specgen: sha256=7dc23fcd827751e67c343dc8b1a74991815eb6c91636dab416265ed2fffa1e82
 """Images."""
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def to_tensor_image_map(dtype: str, image: Tensor) -> Tensor:
     """
     # transforms.ToTensorImage.map
     return (
-        image.to(torch.number) / 255 if not image.is_floating_point() else image.to(torch.number)
+        image.to(getattr(torch, dtype)) / 255
+        if not image.is_floating_point()
+        else image.to(getattr(torch, dtype))
     ).movedim((-1, -3, -2), (-3, -2, -1))
 
 

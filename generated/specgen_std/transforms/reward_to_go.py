@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=adf16f680c63af9e874a22bd3b76d3c4007b11d477e62676fead9775cff564ba
+# specgen: sha256=6caff039e09ecd14011c0121fa7976c95d1c6937e85f59a508697df08fc8109b
 """Returns of recorded episodes."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.transforms.recursion import Recorded, RecursionTransform
+from specgen_runtime.transforms.recursion import RecordedTimes, RecursionTransform
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["Reward2GoTransform", "Reward2GoTransformKeys"]
@@ -85,7 +85,7 @@ class Reward2GoTransform(RecursionTransform[Reward2GoTransformKeys]):
         reward_to_go = self._named(self._out_keys, reward, "out_keys")
         return [Reward2GoTransformKeys(*keys) for keys in zip(reward, reward_to_go, strict=True)]
 
-    def _recur(self, recorded: Recorded, key: Reward2GoTransformKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: Reward2GoTransformKeys) -> tuple[Tensor, ...]:
         next_reward = recorded.following(key.reward)
         reward_to_go = reward2_go_transform_offline(
             self.gamma, next_reward, recorded.restarts(key.reward, next_reward)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=262ab6ccb3641fd4d874a7a814ce38877d6b12a8a4652d776759e102c2b94971
+# specgen: sha256=14b61dce15d4607f0fd11b007e452daa769bfd34544a5bd366cbadb285c84025
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RewardClippingKeys(NamedTuple):
     clipped: NestedKey
 
 
-def reward_clipping_map(clamp_min: float, clamp_max: float, reward: Tensor) -> Tensor:
+def reward_clipping_map(clamp_min: float | None, clamp_max: float | None, reward: Tensor) -> Tensor:
     """`clipped` at any moment.
 
     Args:

@@ -1,6 +1,7 @@
 """Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
 from specgen_runtime.transforms.action_chunks import ActionChunkTransform
+from specgen_runtime.transforms.action_mask import ActionMask
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
 from specgen_runtime.transforms.compose import Compose
@@ -19,10 +20,12 @@ from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTens
 from specgen_runtime.transforms.skip import ConditionalSkip
 from specgen_runtime.transforms.termination import TerminateTransform
 from specgen_runtime.transforms.timer import Timer
+from specgen_runtime.transforms.tokenizer import Tokenizer
 from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
     "ActionChunkTransform",
+    "ActionMask",
     "BatchSizeTransform",
     "BurnInTransform",
     "Compose",
@@ -46,6 +49,7 @@ __all__ = [
     "TensorDictPrimer",
     "TerminateTransform",
     "Timer",
+    "Tokenizer",
     "Transform",
     "TransformedEnv",
     "UnaryTransform",

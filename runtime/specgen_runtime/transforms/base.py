@@ -162,11 +162,13 @@ class Transform(nn.Module):
         """
         return tensordict_reset
 
-    def _derives_done(self) -> bool:
-        """Whether `terminated` and `truncated` may be raised by this transform, and `done` has to follow.
+    @property
+    def action_masks(self) -> tuple[tuple[NestedKey, NestedKey], ...]:
+        """Actions, each with the observation that tells its allowed values: random ones keep to it."""
+        return ()
 
-        Only flags that are written as new tensors are noticed, not those changed in place.
-        """
+    def _derives_done(self) -> bool:
+        """Whether `done` has to follow `terminated` and `truncated` where this transform writes new ones."""
         return True
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:

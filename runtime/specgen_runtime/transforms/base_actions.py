@@ -8,6 +8,7 @@ from tensordict import TensorDict
 
 from specgen_runtime.envs.overrides import overrides_rand_action
 from specgen_runtime.envs.random_actions import draw_masked_actions
+from specgen_runtime.transforms.compose import leaves
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -20,11 +21,22 @@ Masks: TypeAlias = tuple[tuple[NestedKey, NestedKey], ...]
 
 
 def base_action_masks(env: TransformedEnv) -> Masks:
-    """The action masks of the base environment; none where transforms changed the actions or left the masks out."""
-    masks: Masks = getattr(env.base_env, "_action_masks", ())
-    if not masks or not _keeps_actions(env):
-        return ()
-    return tuple(pair for pair in masks if pair[1] in env.observation_keys)
+    """The action masks of the base environment and of transforms, as far as they are those of the outer actions.
+
+    Those of the base environment hold unless transforms changed the actions, those of a transform unless later ones did;
+    a mask that was left out counts no more.
+    """
+    own: Masks = getattr(env.base_env, "_action_masks", ())
+    chain = leaves(env.transform)
+    found = list(own) if own and _keeps_actions(env) else []
+    for index, entry in enumerate(chain):
+        changed = (
+            {key for later in chain[index + 1 :] for key in later.in_keys_inv}
+            if entry.action_masks
+            else set()
+        )
+        found += [pair for pair in entry.action_masks if pair[0] not in changed]
+    return tuple(pair for pair in found if pair[1] in env.observation_keys)
 
 
 def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDict | None:

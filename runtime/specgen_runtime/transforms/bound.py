@@ -77,6 +77,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _private_inputs: Mapping[NestedKey, NestedKey]
     _declared_cache: dict[NestedKey, TensorSpec] | None
     _data: TensorDictBase | None
+    _given: Composite | None = None  # what a spec method was given outside of environments
     _added_cache: dict[NestedKey, TensorSpec] | None
 
     def __init__(
@@ -330,6 +331,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         )
 
     def _recorded_spec(self, key: NestedKey) -> TensorSpec:
+        if self._given is not None and key in leaf_keys(self._given):
+            return self._given[key]
         if self._data is None:
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"

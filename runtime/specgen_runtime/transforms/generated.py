@@ -11,6 +11,7 @@ from torch import Tensor
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
 from specgen_runtime.transforms.follows import Follows, following_specs
+from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
@@ -44,6 +45,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     _policy: tuple[str, ...] = ()
     _rewards: tuple[str, ...] = ()
     _maps: ClassVar[Mapping[str, str]] = {}
+    _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
 
     # ----------------------------------------------------------------- specs
 
@@ -76,6 +78,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         """The outputs that do not exist, for the parameters that this transform was given."""
         return tuple(name for name in self._follows if name not in self._shown_and_hidden())
 
+    @from_given_specs
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Replace the observations that this transform writes, add what is new and is no reward, drop what goes."""
         flags = set(self._fields(self._flags))
@@ -94,12 +97,14 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             observation_spec[place] = self._spec_of(key, place).clone()
         return self._without_dropped(observation_spec)
 
+    @from_given_specs
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         """Replace and add the rewards that this transform writes, drop what goes."""
         for key in self._reward_keys():
             reward_spec[key] = self._added[key].clone()
         return self._without_dropped(reward_spec)
 
+    @from_given_specs
     def transform_done_spec(self, done_spec: Composite) -> Composite:
         """Add the flags that this transform raises.
 
@@ -117,6 +122,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
                 done_spec[key] = spec.clone()
         return done_spec
 
+    @from_given_specs
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         """Transform mapped states; add what is carried from step to step."""
         self._map_specs_inv(state_spec)
@@ -129,6 +135,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             state_spec[place] = self._spec_of(key, place).clone()
         return self._without_dropped(state_spec)
 
+    @from_given_specs
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Transform mapped actions."""
         self._map_specs_inv(action_spec)
@@ -144,7 +151,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     def _read_keys(self) -> list[NestedKey]:
         written = self._shown_and_hidden()
-        fields = self.keys[0]._fields if self.keys else ()
+        fields: tuple[str, ...] = getattr(self.keys[0], "_fields", ()) if self.keys else ()
         return self._fields(
             tuple(name for name in fields if name not in written and name not in self._absent())
         )
@@ -154,7 +161,8 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         found = [key for key in self._fields(self._rewards) if key in self._added]
         mapped = {name: role for name, role in self._maps.items() if name in self._writes}
         env = self.parent
-        known = leaf_keys(env.full_reward_spec) if mapped and env is not None else ()
+        rewards = self._given_rewards if env is None else env.full_reward_spec
+        known = leaf_keys(rewards) if mapped and rewards is not None else ()
         for row in self.keys:
             found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
             found += [key for name in self._writes if (key := getattr(row, name)) in known]
@@ -300,7 +308,13 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         return self._dropped(super()._call(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._dropped(self._map(tensordict_reset, tolerant=True))
+        return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
+
+    def _without_rewards(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`tensordict` without rewards that this transform makes: a reset gives none."""
+        for key in self._fields(self._rewards):
+            remove(tensordict, key)
+        return tensordict
 
 
 def _moments(tensordict: TensorDictBase) -> list[TensorDictBase]:

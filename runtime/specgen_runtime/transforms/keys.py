@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -91,7 +91,8 @@ def remove(nested: Composite | TensorDictBase, key: NestedKey) -> None:
     del nested[key]
     for end in range(len(parts) - 1, 0, -1):
         above = normal(parts[:end])
-        if any(True for _ in nested[above].keys()):  # noqa: SIM118 - of nested entries, too
+        inside: Any = nested[above]
+        if any(True for _ in inside.keys()):  # noqa: SIM118 - of nested entries, too
             return
         del nested[above]
 

@@ -49,18 +49,16 @@ def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:
     dtype = _dtype(spec)
     if isinstance(spec, Bounded) and isinstance(spec.space, ContinuousBox):
         return spec.space.low.expand(spec.shape), spec.space.high.expand(spec.shape)
-    if isinstance(spec, ClassSpec):
-        low, high = 0, 1
-        if isinstance(spec, Categorical) and dtype != torch.bool:
-            high = spec.n - 1
-        return tuple(torch.full(spec.shape, end, dtype=dtype, device=spec.device) for end in (low, high))
-    if dtype.is_floating_point:
+    low: float = 0
+    high: float = 1
+    if isinstance(spec, Categorical) and dtype != torch.bool:
+        high = spec.n - 1
+    elif not isinstance(spec, ClassSpec) and dtype.is_floating_point:
         low, high = -torch.inf, torch.inf
-    elif dtype == torch.bool:
-        low, high = 0, 1
-    else:
+    elif not isinstance(spec, ClassSpec) and dtype != torch.bool:
         low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
-    return tuple(torch.full(spec.shape, end, dtype=dtype, device=spec.device) for end in (low, high))
+    blank = torch.zeros(spec.shape, dtype=dtype, device=spec.device)
+    return torch.full_like(blank, low), torch.full_like(blank, high)
 
 
 def boxed(low: Tensor, high: Tensor) -> TensorSpec:

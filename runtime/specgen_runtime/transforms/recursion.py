@@ -17,11 +17,11 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.specs import Composite
 
-__all__ = ["Recorded", "RecursionTransform"]
+__all__ = ["RecordedTimes", "RecursionTransform"]
 
 
-class Recorded:
-    """Recorded data with time in front, and where their episodes end.
+class RecordedTimes:
+    """RecordedTimes data with time in front, and where their episodes end.
 
     Args:
         tensordict: transitions.
@@ -114,7 +114,7 @@ class RecursionTransform(GeneratedTransform[Row]):
             self._in_keys = [_of_a_moment(key) for key in self._in_keys]
         self.done_key = normal(done_key)
 
-    def _recur(self, recorded: Recorded, key: Row) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: Row) -> tuple[Tensor, ...]:
         """The outputs of one repetition, with time in front."""
         raise NotImplementedError
 
@@ -127,7 +127,7 @@ class RecursionTransform(GeneratedTransform[Row]):
             )
         time = tensordict.names.index("time")
         bound = self._bound_to(tensordict)
-        recorded = Recorded(tensordict, time, self.done_key, self._backward)
+        recorded = RecordedTimes(tensordict, time, self.done_key, self._backward)
         places = [moment for moment in ("root", "next") if self._at in (moment, "both")]
         for row in bound.keys:
             if not tensordict.shape[time]:
@@ -142,7 +142,7 @@ class RecursionTransform(GeneratedTransform[Row]):
                     tensordict.set(where, value.movedim(0, time))
         return tensordict
 
-    def _refuse_open_ends(self, recorded: Recorded, key: NestedKey) -> None:
+    def _refuse_open_ends(self, recorded: RecordedTimes, key: NestedKey) -> None:
         ends = recorded.done(key)[-1]
         if bool(ends.all()):
             return

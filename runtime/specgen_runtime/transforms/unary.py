@@ -17,7 +17,7 @@ from specgen_runtime.transforms.keys import leaf_keys
 from specgen_runtime.transforms.spec_changes import like_value
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Hash", "UnaryTransform"]
+__all__ = ["Hash", "UnaryTransform", "nested_list"]
 
 
 class UnaryTransform(Transform):
@@ -249,7 +249,7 @@ class Hash(UnaryTransform):
             found = [self._looked_up(each) for each in hash_tensor.flatten(0, self._batch_dims - 1)]
             if all(isinstance(each, Tensor) for each in found):
                 return torch.stack(found).reshape(*hash_tensor.shape[: self._batch_dims], *found[0].shape)
-            return _nested(found, list(hash_tensor.shape[: self._batch_dims]))
+            return nested_list(found, list(hash_tensor.shape[: self._batch_dims]))
         return self._looked_up(hash_tensor)
 
     def _looked_up(self, hash_tensor: Tensor) -> Any:
@@ -314,8 +314,9 @@ def _storable(value: Any) -> Any:
     return NonTensorStack.from_list(value) if isinstance(value, list) else value
 
 
-def _nested(values: list[Any], shape: list[int]) -> list[Any]:
+def nested_list(values: list[Any], shape: list[int]) -> list[Any]:
+    """Values in a row as nested lists of a shape."""
     if len(shape) <= 1:
         return values
     size = len(values) // shape[0]
-    return [_nested(values[index * size : (index + 1) * size], shape[1:]) for index in range(shape[0])]
+    return [nested_list(values[index * size : (index + 1) * size], shape[1:]) for index in range(shape[0])]

@@ -38,6 +38,7 @@ def lint_transform(
     reads |= {transform.derive_done} if isinstance(transform.derive_done, str) else set()
     conditions = [output.when for output in outputs] + [drop.when for drop in drops]
     reads = reads.union(*(condition.params for condition in conditions if condition is not None))
+    reads |= {buffer.init for buffer in transform.buffers.values() if isinstance(buffer.init, str)}
     for name in transform.params:
         if name not in reads:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)

@@ -6,6 +6,7 @@ import copyreg
 import math
 from typing import Final
 
+from specgen.expr.builtins.batch import BATCH
 from specgen.expr.builtins.bound_facts import FACTS
 from specgen.expr.builtins.constants import CONSTANTS
 from specgen.expr.builtins.dimensions import DIMENSIONS
@@ -55,7 +56,7 @@ CALLABLE: Final[frozenset[str]] = frozenset(
 
 
 def _by_name(name: str) -> Builtin:
-    return CALL if name == CALL.name else TABLE[name]
+    return CALL if name == CALL.name else BATCH.get(name) or TABLE[name]
 
 
 # A built-in is kept, and sent to other processes, by its name.

@@ -97,7 +97,7 @@ class Returns(RecursionTransform[ReturnsKeys]):
         )
         return [ReturnsKeys(*keys) for keys in zip(reward, togo, steps, strict=True)]
 
-    def _recur(self, recorded: Recorded, key: ReturnsKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: ReturnsKeys) -> tuple[Tensor, ...]:
         next_reward = recorded.following(key.reward)
         open_togo, open_steps = returns_open(self.gamma, next_reward[-1])
         togo, steps = returns_offline(
@@ -175,7 +175,7 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
         change = [rename_leaf(key, self.change_key) for key in x]
         return [ElapsedKeys(*keys) for keys in zip(x, mean, change, strict=True)]
 
-    def _recur(self, recorded: Recorded, key: ElapsedKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: ElapsedKeys) -> tuple[Tensor, ...]:
         x = recorded.now(key.x)
         next_x = recorded.following(key.x)
         mean, change = elapsed_offline(x, next_x, recorded.restarts(key.x, x))

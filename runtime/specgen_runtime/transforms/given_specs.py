@@ -1,0 +1,46 @@
+"""Spec methods of transforms that are in no environment: what they need to know is in the specs that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from specgen_runtime.specs import Composite
+
+if TYPE_CHECKING:
+    from specgen_runtime.transforms.bound import BoundTransform
+
+__all__ = ["from_given_specs"]
+
+T = TypeVar("T", bound="BoundTransform[Any, Any]")
+
+
+def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T, Any], Any]:
+    """Let a spec method take keys, shapes and dtypes from the specs that it is given, if there is no environment.
+
+    The method then also takes the spec of the only entry that the transform reads, and gives that of the one it writes.
+
+    Args:
+        method: from a group of specs to a group of specs.
+    """
+
+    @wraps(method)
+    def call(self: T, specs: Any) -> Any:
+        if self.parent is not None or self._given is not None:
+            return method(self, specs)
+        if not isinstance(specs, Composite):
+            reads, writes = self._in_keys or self._in_keys_inv, self._out_keys or self._out_keys_inv
+            if not reads or len(reads) != 1:
+                raise TypeError(
+                    f"{type(self).__name__} reads several entries, or says not which: give a Composite of their specs"
+                )
+            return call(self, Composite({reads[0]: specs}))[(writes or reads)[0]]
+        twin = self.clone()
+        given = specs.clone()
+        twin.__dict__.update(_given=given, _data=specs.zero())
+        if method.__name__ == "transform_reward_spec":
+            twin.__dict__["_given_rewards"] = given
+        return method(twin, specs)
+
+    return call

@@ -1,0 +1,129 @@
+"""Where a transform keeps its statistics: with its copies in this process, or with other processes in a file in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Statistics"]
+
+_FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None
+_ALIGNMENT = 16
+
+Layout = list[tuple[str, torch.dtype, tuple[int, ...], int]]
+"""Names, dtypes, shapes, and where in the file each begins."""
+
+
+class Statistics:
+    """The values of a transform and of all copies of it that share them.
+
+    Attributes:
+        values: by name; changed in place.
+        frozen: whether nobody may change them, in this process.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Tensor] = {}
+        self.frozen = False
+        self._path: str | None = None
+        self._file: Any = None
+        self._threads = threading.Lock()
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may change the values."""
+        return self._path is not None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others from reading and writing meanwhile, if processes share the values."""
+        if self._file is None:
+            yield
+            return
+        with self._threads:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def share(self) -> None:
+        """Move the values into a file that copies in other processes open, too.
+
+        Raises:
+            RuntimeError: there is no value, or one is not in the memory of the CPU.
+        """
+        if self.shared:
+            return
+        elsewhere = [name for name, value in self.values.items() if value.device.type != "cpu"]
+        if elsewhere or not self.values:
+            what = (
+                f"{elsewhere[0]!r} is on {self.values[elsewhere[0]].device}"
+                if elsewhere
+                else "there are none"
+            )
+            raise RuntimeError(f"processes share statistics in the memory of the CPU, but {what}")
+        layout, size = self._layout()
+        number, path = tempfile.mkstemp(prefix="specgen-statistics-", dir=_FOLDER)
+        os.truncate(number, size)
+        os.close(number)
+        weakref.finalize(self, _remove, path, os.getpid())
+        old = self.values
+        self._open(path, layout)
+        for name, value in old.items():
+            self.values[name].copy_(value)
+
+    def _layout(self) -> tuple[Layout, int]:
+        layout: Layout = []
+        size = 0
+        for name, value in self.values.items():
+            layout.append((name, value.dtype, tuple(value.shape), size))
+            size += math.ceil(max(1, value.nbytes) / _ALIGNMENT) * _ALIGNMENT
+        return layout, size
+
+    def _open(self, path: str, layout: Layout) -> None:
+        self._path = path
+        self._file = open(path, "r+b")  # noqa: SIM115 (open as long as this object is)
+        whole = torch.from_file(path, shared=True, size=os.path.getsize(path), dtype=torch.uint8)
+        self.values = {}
+        for name, dtype, shape, start in layout:
+            length = math.prod(shape) * dtype.itemsize
+            self.values[name] = whole[start : start + length].view(dtype).reshape(shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._path is None:
+            return {"values": self.values, "frozen": self.frozen}
+        return {"path": self._path, "layout": self._layout()[0], "frozen": self.frozen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.frozen = state["frozen"]
+        if "path" in state:
+            self._open(state["path"], state["layout"])
+        else:
+            self.values = state["values"]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Statistics:
+        """A copy of its own, which nobody shares."""
+        twin = memo[id(self)] = Statistics()
+        twin.frozen = self.frozen
+        with self.locked():
+            twin.values = {name: value.clone() for name, value in self.values.items()}
+        return twin
+
+
+def _remove(path: str, process: int) -> None:
+    """Remove the file, in the process that made it; who has it open keeps it."""
+    if os.getpid() == process:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

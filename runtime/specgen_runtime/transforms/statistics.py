@@ -1,0 +1,396 @@
+"""Transforms that learn from the data that pass through them: their statistics, and who may change them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.transforms.bound import Row
+from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.keys import as_tuple, normal
+from specgen_runtime.transforms.shared_statistics import Statistics
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+
+__all__ = ["BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"]
+
+
+def batch_count(new_rows: Tensor) -> Tensor:
+    """How many rows are new: float64 []."""
+    return new_rows.sum().to(torch.float64)
+
+
+def batch_sum(x: Tensor, new_rows: Tensor) -> Tensor:
+    """The sum of `x` over the rows that are new.
+
+    Args:
+        x: numbers ``[*batch, *dims]``. What rows that are not new hold leaves no trace, NaN neither.
+        new_rows: bool ``[*batch]``.
+
+    Returns:
+        float64 ``[*dims]``.
+    """
+    mask = new_rows.reshape(*new_rows.shape, *(1,) * (x.ndim - new_rows.ndim))
+    counted = torch.where(mask, x.to(torch.float64), 0.0)
+    return counted.reshape(-1, *x.shape[new_rows.ndim :]).sum(0)
+
+
+def batch_mean(x: Tensor, new_rows: Tensor) -> Tensor:
+    """The mean of `x` over the rows that are new, as `batch_sum`; NaN where none is."""
+    return batch_sum(x, new_rows) / new_rows.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """A statistic that a transform keeps.
+
+    Attributes:
+        name: its name.
+        each: the field of a record that names the keys of which each has one; None for one in all.
+        dtype: its dtype; None for that of the entry.
+        shaped: whether it has the shape of a row of the entry.
+        init: what it begins with; None for nothing.
+        optional: whether it may have no value.
+    """
+
+    name: str
+    each: str | None
+    dtype: torch.dtype | None
+    shaped: bool
+    init: Tensor | float | None
+    optional: bool = False
+
+
+class LearningTransform(GeneratedTransform[Row]):
+    """A transform that keeps statistics, shared by all rows and episodes.
+
+    At each step and reset it learns from the rows that are new: those that stepped, and those being reset. What
+    rows that stand still hold is never counted. Offline it learns nothing. With ``learns: when_called`` in its
+    declaration only `init_stats` and `learn` teach it.
+
+    The state dict has the statistics under ``<buffer>|<key>`` (nested keys joined by ``|``), from when the keys are known
+    or loaded.
+
+    Attributes:
+        _learns_from: the fields of a record that an update reads.
+        _learns_when_called: whether it learns by `init_stats` and `learn` only.
+    """
+
+    _learns_from: tuple[str, ...] = ()
+    _learns_when_called: bool = False
+
+    _statistics: Statistics
+    _bound_names: set[str]
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        self._statistics = Statistics()
+
+    def _buffer_specs(self) -> tuple[BufferSpec, ...]:
+        """The statistics."""
+        raise NotImplementedError
+
+    def _updated(
+        self, key: Row, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """The new values of one repetition's statistics, in the order of `_buffer_specs`."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- learning
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the statistics stay as they are."""
+        return self._statistics.frozen
+
+    def freeze(self) -> Self:
+        """Let the statistics stay as they are, here and in copies that share them; returns this transform."""
+        self._statistics.frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Learn again; returns this transform."""
+        self._statistics.frozen = False
+        return self
+
+    def frozen_copy(self) -> Self:
+        """A copy of its own, in no environment, whose statistics stay as they are now."""
+        if self.container is not None:
+            self._bind_values()
+        twin = self.clone()
+        twin._statistics = copy.deepcopy(self._statistics)
+        return twin.freeze()
+
+    def share_memory(self) -> Self:
+        """Put the statistics where processes share them: what one learns, all know.
+
+        Environments in other processes get this object, or a copy made behind this call.
+
+        Raises:
+            RuntimeError: the keys are not known yet, or a statistic has no value.
+        """
+        if self.container is None and not self._statistics.values:
+            raise RuntimeError(
+                f"put {type(self).__name__} into an environment first, which says what its keys are"
+            )
+        if self.container is not None:
+            self._bind_values()
+        self._statistics.share()
+        return self
+
+    def init_stats(self, num_iter: int, key: NestedKey | None = None) -> None:
+        """Learn from random steps of the environment before this transform.
+
+        Args:
+            num_iter: how many steps each environment takes; episodes that end begin anew.
+            key: the entry to learn from, where there are several; default: all.
+
+        Raises:
+            RuntimeError: there is no environment, or the statistics have their values already.
+        """
+        if (env := self.parent) is None:
+            raise RuntimeError(
+                f"{type(self).__name__}.init_stats needs an environment; call `learn` with data"
+            )
+        self.learn(env.rollout(num_iter, break_when_any_done=False)["next"], key)
+
+    def learn(self, data: TensorDictBase, key: NestedKey | None = None) -> None:
+        """Learn from data, once; all rows and times count alike.
+
+        Args:
+            data: the entries of moments; what stands under ``"next"`` does not count.
+            key: the entry to learn from; default: all.
+
+        Raises:
+            RuntimeError: the transform learns by itself, or has learned already.
+            KeyError: an entry is missing.
+        """
+        name = type(self).__name__
+        if not self._learns_when_called:
+            raise RuntimeError(
+                f"{name} learns from what passes through it; `forward` applies what it has learned"
+            )
+        bound = self if self.parent is not None else self._bound_to(data)
+        rows = [row for row in bound.keys if key is None or normal(key) in row]
+        if not rows:
+            raise KeyError(f"{name} does not work on {key!r}, but on {', '.join(map(repr, bound.in_keys))}")
+        new = torch.ones(data.batch_size, dtype=torch.bool, device=data.device)
+        for row in rows:
+            missing = [spec for spec in self._buffer_specs() if bound._value(spec, row) is None]
+            if not missing:
+                raise RuntimeError(f"{name} has its statistics of {row[0]!r} already; they are learned once")
+            with torch.no_grad():
+                values = bound._updated(row, data, new, {})
+            for spec, value in zip(self._buffer_specs(), values, strict=True):
+                if spec in missing:
+                    bound._statistics.values[_name(spec, row)] = value.to(bound._dtype(spec, row))
+
+    def _learn_of(self, moment: TensorDictBase, rows: Callable[[Row, TensorDictBase], Tensor]) -> None:
+        """Learn from the rows of a moment that are new; entries that are not there teach nothing."""
+        if self.frozen or self._learns_when_called or self._data is not None:  # recorded data teach nothing
+            return
+        specs = self._buffer_specs()
+        common: dict[str, Tensor] | None = None
+        for row in self.keys:
+            if any(moment.get(getattr(row, field), None) is None for field in self._learns_from):
+                continue
+            new = rows(row, moment)
+            with torch.no_grad(), self._statistics.locked():
+                held = {spec.name: self._current(spec, row) for spec in specs}
+                first = common is None
+                if first:  # what is one for all keys is learned once, and read as it was before
+                    common = {spec.name: held[spec.name].clone() for spec in specs if spec.each is None}
+                values = self._updated(row, moment, new, held if first else {**held, **(common or {})})
+                anything = new.any()
+                for spec, value in zip(specs, values, strict=True):
+                    if first or spec.each is not None:
+                        held[spec.name].copy_(torch.where(anything, value, held[spec.name]))
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
+        return super()._step(tensordict, next_tensordict)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        return super()._reset(tensordict, tensordict_reset)
+
+    def _stepped_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], Tensor]:
+        """The rows that took the step."""
+        mask: Tensor | None = tensordict.get("_step", None)
+
+        def rows(row: Row, moment: TensorDictBase) -> Tensor:
+            return _all(moment) if mask is None else _of_batch(mask, moment)
+
+        return rows
+
+    def _reset_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], Tensor]:
+        """The rows that are being reset: as the root-most mask on the path of each key says."""
+
+        def rows(row: Row, moment: TensorDictBase) -> Tensor:
+            path = as_tuple(row[0])
+            for depth in range(len(path)):
+                mask: Tensor | None = tensordict.get((*path[:depth], "_reset"), None)
+                if mask is not None:
+                    return _of_batch(mask, moment)
+            masks = [value for key, value in tensordict.items(True, True) if as_tuple(key)[-1] == "_reset"]
+            if not masks:
+                return _all(moment)
+            return torch.stack([_of_batch(mask, moment) for mask in masks]).any(0)
+
+        return rows
+
+    # ------------------------------------------------------------------ values
+
+    def _held(self, key: NestedKey) -> Mapping[str, Tensor]:
+        """The statistics of an entry: one state of them, whoever changes them meanwhile."""
+        row = next(row for row in self.keys if key in row)
+        with self._statistics.locked():
+            held = {spec.name: self._current(spec, row) for spec in self._buffer_specs()}
+            if self._statistics.shared:
+                return {name: value.clone() for name, value in held.items()}
+            return held
+
+    def _bind_values(self) -> None:
+        """Begin the statistics of all keys, or compare those that were loaded with them."""
+        for row in self.keys:
+            for spec in self._buffer_specs():
+                self._value(spec, row)
+
+    def _current(self, spec: BufferSpec, row: Row) -> Tensor:
+        value = self._value(spec, row)
+        if value is None:
+            raise RuntimeError(
+                f"{type(self).__name__} has no {spec.name!r} of {row[0]!r} yet: give it, call `init_stats(num_iter)` "
+                "in an environment or `learn(data)`, or load a state dict"
+            )
+        return value
+
+    def _value(self, spec: BufferSpec, row: Row) -> Tensor | None:
+        """The value of a statistic, which begins when it is first asked for; None if it has none."""
+        name = _name(spec, row)
+        value = self._statistics.values.get(name)
+        if name in self._bound_names:
+            return value
+        shape = self._shape(spec, row)
+        if value is None and spec.init is not None:
+            device = None if self.parent is None else self.parent.device
+            init = torch.as_tensor(spec.init, dtype=self._dtype(spec, row), device=device)
+            try:
+                value = self._statistics.values[name] = init.expand(shape).clone()
+            except RuntimeError as error:
+                raise ValueError(
+                    f"{type(self).__name__} begins {spec.name!r} of {row[0]!r} with the shape {list(init.shape)}, but a "
+                    f"row of it has {list(shape)}"
+                ) from error
+        if value is not None:
+            if value.shape != shape:
+                raise ValueError(
+                    f"{type(self).__name__} has {name!r} of the shape {list(value.shape)}, but a row of {row[0]!r} asks "
+                    f"for {list(shape)}"
+                )
+            self._bound_names.add(name)
+        return value
+
+    def _shape(self, spec: BufferSpec, row: Row) -> torch.Size:
+        """The shape of a statistic: that of an entry without the batch, or of one number."""
+        if not spec.shaped or spec.each is None:
+            return torch.Size()
+        source: EnvBase | TensorDictBase | None = self.parent if self._data is None else self._data
+        assert source is not None  # keys are bound to the one or the other
+        return self._spec(getattr(row, spec.each)).shape[len(source.batch_size) :]
+
+    def _dtype(self, spec: BufferSpec, row: Row) -> torch.dtype:
+        if spec.dtype is not None:
+            return spec.dtype
+        dtype = self._spec(getattr(row, spec.each or "")).dtype
+        assert dtype is not None  # of a leaf
+        return dtype
+
+    # ----------------------------------------------------------------- storage
+
+    def empty_cache(self) -> None:
+        """Forget everything derived from the environment; the statistics stay, by key."""
+        super().empty_cache()
+        self.__dict__["_bound_names"] = set()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        # Statistics move with the module, and keep their dtype: in float32 they would stop counting.
+        for name, value in self._statistics.values.items():
+            self._statistics.values[name] = value.to(fn(value).device)
+        return self
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.container is not None:
+            self._bind_values()
+        with self._statistics.locked():
+            values = self._statistics.values.items()
+            destination.update((prefix + name, value.detach().clone()) for name, value in values)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        if self.container is not None:
+            self._bind_values()
+        specs = {spec.name: spec for spec in self._buffer_specs()}
+        loaded = {
+            key.removeprefix(prefix): value
+            for key, value in state_dict.items()
+            if key.startswith(prefix) and key.removeprefix(prefix).split("|")[0] in specs
+        }
+        unexpected_keys[:] = [key for key in unexpected_keys if key.removeprefix(prefix) not in loaded]
+        values = self._statistics.values
+        missing_keys += [prefix + name for name in values if name not in loaded]
+        with torch.no_grad(), self._statistics.locked():
+            for name, value in loaded.items():
+                if name not in values:
+                    dtype = specs[name.split("|")[0]].dtype
+                    values[name] = value.detach().clone().to(dtype=value.dtype if dtype is None else dtype)
+                elif values[name].shape == value.shape:
+                    values[name].copy_(value)
+                else:
+                    error_msgs.append(
+                        f"{prefix + name!r} has the shape {list(value.shape)}, where {list(values[name].shape)} is wanted"
+                    )
+
+
+def _name(spec: BufferSpec, row: tuple[NestedKey, ...]) -> str:
+    """The name of a statistic in state dicts."""
+    if spec.each is None:
+        return spec.name
+    return "|".join((spec.name, *as_tuple(getattr(row, spec.each))))
+
+
+def _all(moment: TensorDictBase) -> Tensor:
+    return torch.ones(moment.batch_size, dtype=torch.bool, device=moment.device)
+
+
+def _of_batch(mask: Tensor, moment: TensorDictBase) -> Tensor:
+    """A mask with the dimensions of the batch alone: a row is new where any part of it is."""
+    size = moment.batch_size
+    return mask.reshape(*size, -1).any(-1)

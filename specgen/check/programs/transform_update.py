@@ -1,0 +1,71 @@
+"""What a transform learns from the rows that are new, as a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specgen.check.model import identifier, snake
+from specgen.check.programs.body import Body
+from specgen.check.programs.transform import PhaseProgram
+from specgen.check.transform_model import CheckedTransform
+from specgen.check.transform_types import role_types
+from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.builtins.batch import BATCH
+from specgen.expr.builtins.site import convert
+from specgen.expr.builtins.table import TABLE
+from specgen.expr.dtypes import is_abstract
+from specgen.program.cut import live
+from specgen.program.program import Assign, Input, Output, Program
+from specgen.program.share import share
+from specgen.program.walk import read, with_parts
+
+NEW = "new_rows"
+"""The key of the flag of the rows that are new."""
+
+
+def update_program(transform: CheckedTransform) -> PhaseProgram | None:
+    """The new values of the buffers, in the order in which they are declared; None for what learns nothing."""
+    if not transform.update:
+        return None
+    path = f"transforms.{transform.name}.update"
+    body = Body(path)
+    new = Symbol(f"{path}.in.new_rows", "new_rows", Type("bool", ()), full("bool"), key=(NEW,))
+    buffers = {f"next.{buffer.name}": buffer for buffer in transform.buffers}
+    for statement in transform.update:
+        typed = _with_new_rows(body.typed(statement), new)
+        buffer = buffers.get(statement.target)
+        if buffer is None and typed.static is not None:
+            body.name(statement, typed)
+            continue
+        if buffer is not None and typed.type.python:
+            typed = _filled(transform.symbols[f"buffers.{buffer.name}"], typed)
+        elif buffer is not None and not is_abstract(buffer.type.dtype):
+            typed = convert(typed, buffer.type.dtype)
+        symbol = body.symbol(statement.target, typed.type, full(typed.type.dtype))
+        body.statements.append(Assign(symbol, typed, statement.path))
+        body.name(statement, read(symbol))
+    inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
+    inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    types = role_types(transform.roles)
+    for role in transform.forward:
+        type_ = types[role.name]
+        place = f"{path}.in.{role.name}"
+        symbol = Symbol(place, identifier(role.name), type_, full(type_.dtype), "now", (role.name,))
+        inputs.append(Input(symbol, "data"))
+    inputs.append(Input(new, "data"))
+    outputs = tuple(Output(identifier(target), body.bound(target)) for target in buffers)
+    name = f"{snake(transform.name)}_update"
+    program = Program(name, tuple(inputs), tuple(body.statements), outputs)
+    return PhaseProgram(share(live(program)), tuple(buffers))
+
+
+def _filled(buffer: Symbol, value: Typed) -> Typed:
+    """A number of Python as a tensor like the buffer."""
+    builtin = TABLE["full_like"]
+    return Typed("full_like", buffer.type, value.interval, (read(buffer), value), builtin=builtin)
+
+
+def _with_new_rows(expr: Typed, new: Symbol) -> Typed:
+    """The expression, whose statistics are told which rows are new."""
+    expr = with_parts(expr, lambda part: _with_new_rows(part, new))
+    return replace(expr, args=(*expr.args, read(new))) if expr.op in BATCH else expr

@@ -1,0 +1,88 @@
+"""What the class of a transform says of what it learns."""
+
+from __future__ import annotations
+
+from specgen.check.programs.transform_update import NEW, update_program
+from specgen.check.transform_model import PHASES, CheckedBuffer, CheckedTransform
+from specgen.code import Code, using
+from specgen.expr.dtypes import is_abstract
+from specgen.literals import literal
+from specgen.plan.functions import data_name, plan_function
+from specgen.plan.model import CallPlan
+from specgen.plan.transform_functions import PhaseFunction
+from specgen.plan.transform_model import LearnsPlan
+from specgen.program.program import Input
+
+
+def update_function(transform: CheckedTransform) -> PhaseFunction | None:
+    """The function of what is learned; None for a transform that learns nothing."""
+    program = update_program(transform)
+    if program is None:
+        return None
+    roles = {role.name: role for role in transform.roles}
+    docs = {buffer.name: buffer.doc or "what was learned so far" for buffer in transform.buffers}
+
+    def describe(given: Input) -> str:
+        name = data_name(given)
+        if given.kind == "param":
+            return f"{transform.param(name).doc or 'constructor keyword'}."
+        if given.kind == "buffer":
+            return f"{docs[name]}."
+        if name == NEW:
+            return "bool [*batch], which rows count."
+        pattern = roles[name].pattern
+        dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
+        return f"{dtype if is_abstract(pattern) else pattern} [*batch, ...]."
+
+    listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
+    planned = plan_function(program.program, f"{listed} with what the rows that are new tell.", {}, describe)
+    reads = tuple(data_name(given) for given in planned.args if given is not None)
+    return PhaseFunction(planned.plan, reads, program.writes)
+
+
+def plan_learning(transform: CheckedTransform, function: PhaseFunction | None) -> LearnsPlan | None:
+    """What the class says of its buffers, which `function` updates."""
+    if function is None:
+        return None
+    roles = [role.name for role in transform.forward]
+    fetched = tuple((name, f"self._require(moment, key.{name})") for name in function.reads if name in roles)
+    args = tuple(_argument(transform, name) for name in function.reads)
+    return LearnsPlan(
+        tuple(_declared(buffer) for buffer in transform.buffers),
+        transform.learns_when_called,
+        tuple(name for name, _ in fetched),
+        fetched,
+        CallPlan(function.name, args),
+        len(function.writes) == 1,
+    )
+
+
+def initial_params(transform: CheckedTransform) -> frozenset[str]:
+    """The parameters that only say what buffers begin with."""
+    statements = [statement for phase in (*PHASES, "update") for statement in transform.phase(phase)]
+    read = {name for statement in statements for name in statement.reads}
+    given = {buffer.init for buffer in transform.buffers if isinstance(buffer.init, str)}
+    return frozenset(given - read)
+
+
+def _argument(transform: CheckedTransform, name: str) -> str:
+    if any(buffer.name == name for buffer in transform.buffers):
+        return f"held[{literal(name)}]"
+    if any(param.name == name for param in transform.params):
+        return f"self.{name}"
+    return name
+
+
+def _declared(buffer: CheckedBuffer) -> CallPlan:
+    init = f"self.{buffer.init}" if isinstance(buffer.init, str) else literal(buffer.init)
+    return CallPlan(
+        "BufferSpec",
+        (
+            literal(buffer.name),
+            literal(buffer.each),
+            Code("None") if buffer.dtype is None else using(f"torch.{buffer.dtype}", "torch"),
+            literal(buffer.shaped),
+            init,
+            *([literal(True)] if buffer.optional else []),
+        ),
+    )

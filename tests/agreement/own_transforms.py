@@ -1,0 +1,125 @@
+"""Transforms of every form, for random chains."""
+
+from __future__ import annotations
+
+OWN_NAMES = (
+    "Smooth",
+    "Change",
+    "Peak",
+    "Ends",
+    "Square",
+    "Above",
+    "Push",
+    "Frames",
+    "Window",
+    "Drop",
+    "Rename",
+    "Split",
+)
+"""The transforms of `OWN`; `Since` needs the key of another."""
+
+OWN = """\
+specgen: 1
+doc: Transforms of every form.
+
+transforms:
+  Smooth:
+    doc: A carry that begins at its input.
+    params: {rate: {default: 0.25, above: 0, max: 1}}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "smooth_{}"}}
+    carry: [y]
+    reset: {y: x}
+    step: {next.y: y + rate * (next.x - y)}
+  Change:
+    doc: Reads its input before the step.
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "change_{}"}}
+    reset: {y: zeros_like(x)}
+    step: {next.y: next.x - x}
+  Peak:
+    doc: A carry of rewards, and a flag beside them.
+    params: {enough: {type: float, optional: true}, ends: true}
+    in: {reward: {each: env.reward, type: "float[...]"}}
+    out:
+      peak: {each: reward, name: "best_{}", type: like(reward)}
+      truncated: {each: reward, name: truncated, type: "bool[...]", keyword: flag_key, when: given(enough)}
+    carry: [peak]
+    derive_done: ends
+    reset: {peak: "full_like(peak, -100.0)"}
+    step:
+      gain: next.reward - peak
+      next.peak: peak + max(gain, 0)
+      next.truncated: next.truncated or next.reward >= enough
+  Ends:
+    doc: Two flags and a count, beside each done set.
+    params: {after: {type: int, default: 9, min: 1}}
+    in: {done: {each: env.done, type: "bool[...]"}}
+    out:
+      age: {each: done, type: "int32[...] in [0, 1000000]", name: age, keyword: age_key}
+      terminated: {each: done, type: "bool[...]", name: terminated, keyword: over_key}
+      truncated: {each: done, type: "bool[...]", name: truncated, keyword: late_key}
+    carry: [age]
+    reset: {age: zeros_like(age)}
+    step:
+      next.age: age + 1
+      next.terminated: next.terminated or next.age >= 2 * after
+      next.truncated: next.truncated or next.age >= after
+  Square:
+    doc: A map that neither rises nor falls.
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: same}}
+    map: {y: x * x - 0.5 * x}
+  Above:
+    doc: A map to truth values.
+    params: {level: 0.0}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "above_{}", type: "bool[...]"}}
+    map: {y: x > level}
+  Push:
+    doc: An inverse of the actions.
+    params: {gain: 1.0}
+    in: {u: {each: env.action, type: "float[...]", inverse: true}}
+    out: {v: {each: u, name: same}}
+    inverse: {u: "clip(gain * v, -1, 1)"}
+  Frames:
+    doc: A carry in the place of its input, of inferred type, along a new front axis; a choice by a word.
+    params: {n: {type: int, min: 2, static: true}, padding: {type: "enum(first, none)", default: first, static: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: same}}
+    carry: [y]
+    reset: {y: "tile(where(padding == first, x, zeros_like(x))[None], n, axis=0)"}
+    step: {next.y: "concat(narrow(y, 1, axis=0), next.x[None], axis=0)"}
+  Window:
+    doc: A hidden carry, and a map of it.
+    params: {n: {type: int, min: 2, static: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out: {kept: {each: x, hidden: true}, y: {each: x, name: same}}
+    reset: {kept: "tile(x[None], n, axis=0)"}
+    step: {next.kept: "concat(narrow(kept, 1, axis=0), next.x[None], axis=0)"}
+    map: {y: "max(kept, axis=0)"}
+  Drop:
+    doc: Keys that go.
+    in: {xs: {all: [], varargs: true}}
+    drops: [xs]
+  Rename:
+    doc: An identity and a drop.
+    params: {keep: {default: false, static: true}}
+    in: {x: {each: [], type: "any[...]"}}
+    out: {y: {each: x, name: same}}
+    map: {y: x}
+    drops: {x: not keep}
+  Split:
+    doc: Two outputs of one map, one of them under a condition.
+    params: {least: {type: float, optional: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out:
+      low: {each: x, name: "low_{}"}
+      high: {each: x, name: "high_{}", when: given(least)}
+    map: {low: "min(x, 0.0)", high: "max(x, least)"}
+  Since:
+    doc: A key beside each done flag, and what a map makes of it.
+    in: {done: {each: env.done, type: "bool[...]"}, age: {key: age, beside: done, type: "int32[...done]"}}
+    out: {young: {each: done, name: young, type: "bool[...]", keyword: young_key}}
+    map: {young: age < 3}
+"""

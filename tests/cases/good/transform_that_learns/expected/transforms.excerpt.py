@@ -1,0 +1,216 @@
+# ...
+
+
+class SeenKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    x: NestedKey
+    least: NestedKey
+
+
+def seen_reset(begun: Tensor, x: Tensor) -> Tensor:
+    """`least` at the start of an episode.
+
+    Args:
+        begun: what was learned.
+        x: float32 [*batch, ...].
+    """
+    # transforms.Seen.reset
+    return torch.where(begun, x, 0.0)
+
+
+def seen_step(least: Tensor, next_x: Tensor) -> Tensor:
+    """`least` after a step.
+
+    Args:
+        least: float32 [*batch, ...], before the step.
+        next_x: float32 [*batch, ...], after the step.
+    """
+    # transforms.Seen.step
+    return torch.minimum(least, next_x)
+
+
+def seen_update(seen: Tensor, begun: Tensor, new_rows: Tensor) -> tuple[Tensor, Tensor]:
+    """`seen` and `begun` with what the rows that are new tell.
+
+    Args:
+        seen: how many rows were seen.
+        begun: what was learned so far.
+        new_rows: bool [*batch], which rows count.
+    """
+    # transforms.Seen.update
+    next_seen = seen + batch_count(new_rows).to(torch.int64)
+    next_begun = torch.full_like(begun, True)
+    return next_seen, next_begun
+
+
+class Seen(LearningTransform[SeenKeys]):
+    """Number what was seen, and show whether anything was.
+
+    Reads, for each of `in_keys`:
+        `x`, float32 [*batch, ...]
+
+    Writes, for each of them:
+        `least`, of the same dtype; carried from step to step
+    """
+
+    _reads = ("x",)
+    _writes = ("least",)
+    _recalls = ("least",)
+    _carries = ("least",)
+    _sequential = True
+    _learns_from = ()
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
+    ) -> None:
+        """Number what was seen, and show whether anything was.
+
+        Args:
+            in_keys: the keys that it works on (default: `observation`).
+            out_keys: the keys of `least`, one for each input (default: `least_{}`, after the input's key).
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+
+    def _bind(self, env: EnvBase | None) -> list[SeenKeys]:
+        x = self._select(env, self._in_keys, ("observation",), (torch.float32,))
+        least = self._named(self._out_keys, [rename_leaf(key, "least_{}") for key in x], "out_keys")
+        return [SeenKeys(*keys) for keys in zip(x, least, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            x = self._spec(key.x)
+            specs[key.least] = unbounded_like(x)
+        return specs
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            held = self._held(key.x)
+            x = self._require(tensordict_reset, key.x)
+            least = seen_reset(held["begun"], x)
+            self._keep(tensordict_reset, key.least, least)
+        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            least = self._recall(tensordict, key.least)
+            next_x = self._require(next_tensordict, key.x)
+            next_least = seen_step(least, next_x)
+            self._keep(next_tensordict, key.least, next_least)
+        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
+        return next_tensordict
+
+    def _buffer_specs(self) -> tuple[BufferSpec, ...]:
+        return (
+            BufferSpec("seen", None, torch.int64, False, 0),
+            BufferSpec("begun", None, torch.bool, False, False),
+        )
+
+    def _updated(
+        self, key: SeenKeys, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        return seen_update(held["seen"], held["begun"], new_rows)
+
+
+class CentreKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    x: NestedKey
+    y: NestedKey
+
+
+def centre_map(mean: Tensor, x: Tensor) -> Tensor:
+    """`y` at any moment.
+
+    Args:
+        mean: what was learned.
+        x: floats [*batch, ...].
+    """
+    # transforms.Centre.map
+    return x - mean
+
+
+def centre_update(slow: float, x: Tensor, new_rows: Tensor) -> Tensor:
+    """`mean` with what the rows that are new tell.
+
+    Args:
+        slow: constructor keyword.
+        x: floats [*batch, ...].
+        new_rows: bool [*batch], which rows count.
+    """
+    # transforms.Centre.update
+    return slow * batch_mean(x, new_rows)
+
+
+class Centre(LearningTransform[CentreKeys]):
+    """The transform `Centre`.
+
+    Reads, for each of `in_keys`:
+        `x`, floats [*batch, ...]
+
+    Writes, for each of them:
+        `y`, of the same dtype
+    """
+
+    _reads = ("x",)
+    _writes = ("y",)
+    _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
+    _learns_from = ("x",)
+    _learns_when_called = True
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        loc: ArrayLike | None = None, slow: float = 0.9,
+    ) -> None:
+        """The transform `Centre`.
+
+        Args:
+            in_keys: the keys that it works on.
+            out_keys: the keys of `y`, one for each input (default: `in_keys`).
+            loc: the mean.
+            slow: float; >= 0 and <= 1.
+
+        Raises:
+            ValueError: if `slow` is not >= 0 and <= 1.
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.loc = None if loc is None else as_float_tensor(loc, "loc")
+        if not slow >= 0:
+            raise ValueError(f"slow must be >= 0, got {slow}")
+        if not slow <= 1:
+            raise ValueError(f"slow must be <= 1, got {slow}")
+        self.slow = slow
+
+    def _bind(self, env: EnvBase | None) -> list[CentreKeys]:
+        x = self._select(env, self._in_keys, (), (torch.float32, torch.float64))
+        y = self._named(self._out_keys, x, "out_keys")
+        return [CentreKeys(*keys) for keys in zip(x, y, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            x = self._spec(key.x)
+            specs[key.y] = unbounded_like(x)
+        return specs
+
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.x):
+                continue
+            held = self._held(key.x)
+            x = self._require(seen, key.x)
+            y = centre_map(held["mean"], x)
+            self._write(tensordict, key.y, y)
+        return tensordict
+
+    def _buffer_specs(self) -> tuple[BufferSpec, ...]:
+        return (BufferSpec("mean", "x", None, True, self.loc, True),)
+
+    def _updated(
+        self, key: CentreKeys, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        x = self._require(moment, key.x)
+        return (centre_update(self.slow, x, new_rows),)

@@ -1,0 +1,111 @@
+"""`ActionMask`: random actions keep to what an observation allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
+from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
+from specgen_runtime.transforms import ActionMask, Compose, ModuleTransform, TransformedEnv
+from specgen_std.transforms import RewardSum, StepCounter
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModule
+
+
+class Cells(EnvBase):
+    """Each class can be taken once; an episode ends when one is taken again, or all are."""
+
+    def __init__(self, *batch: int, one_hot: bool = False) -> None:
+        super().__init__(batch_size=batch)
+        self.one_hot = one_hot
+        free = Binary(shape=(*batch, 5), dtype=torch.bool)
+        self.observation_spec = Composite(free=free, count=Unbounded((*batch, 1)), shape=batch)
+        self.state_spec = self.observation_spec.clone()
+        self.action_spec = OneHot(5, shape=(*batch, 5)) if one_hot else Categorical(5, shape=batch)
+        self.reward_spec = Unbounded((*batch, 1))
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        free = torch.ones(*self.batch_size, 5, dtype=torch.bool)
+        return TensorDict(free=free, count=torch.zeros(*self.batch_size, 1), batch_size=self.batch_size)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        action = tensordict["action"]
+        taken = action.bool() if self.one_hot else torch.nn.functional.one_hot(action, 5).bool()
+        allowed = (tensordict["free"] & taken).any(-1, keepdim=True)
+        free = tensordict["free"] & ~taken
+        over = ~allowed | ~free.any(-1, keepdim=True)
+        entries = {
+            "free": free,
+            "count": tensordict["count"] + 1,
+            "reward": allowed.float(),
+            "terminated": over,
+        }
+        return TensorDict({**entries, "done": over.clone()}, self.batch_size)
+
+    def _set_seed(self, seed: int | None) -> None:
+        del seed
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_random_actions_are_allowed(batch: tuple[int, ...], one_hot: bool) -> None:
+    """After partial resets too: there TorchRL has the mask of a fresh state in every row."""
+    chain = Compose(ActionMask(mask_key="free"), StepCounter(), RewardSum())
+    env = TransformedEnv(Cells(*batch, one_hot=one_hot), chain)
+    check_env_specs(env)
+    data = env.rollout(40, break_when_any_done=False)
+    assert data["next", "reward"].eq(1).all()
+    assert data["next", "done"].sum() == 8 * data.batch_size[:-1].numel()
+    unmasked = TransformedEnv(Cells(*batch, one_hot=one_hot)).rollout(40, break_when_any_done=False)
+    assert unmasked["next", "reward"].eq(0).any()
+
+
+def test_the_mask_is_that_of_the_tensordict() -> None:
+    """TorchRL takes the newest one, whatever it is asked about."""
+    env = TransformedEnv(Cells(), ActionMask(mask_key="free"))
+    old = env.reset()
+    old["free"] = torch.tensor([False, False, True, False, False])
+    env.reset()
+    assert {env.rand_action(old.copy())["action"].item() for _ in range(20)} == {2}
+    assert {env.rand_action(env.reset())["action"].item() for _ in range(100)} == {0, 1, 2, 3, 4}
+    assert env.action_spec.mask is None
+
+
+def test_in_and_around_batches() -> None:
+    inside = SerialEnv(2, lambda: TransformedEnv(Cells(), ActionMask(mask_key="free")))
+    assert inside.rollout(20, break_when_any_done=False)["next", "reward"].eq(1).all()
+    around = TransformedEnv(SerialEnv(2, Cells), ActionMask(mask_key="free"))
+    assert around.rollout(20, break_when_any_done=False)["next", "reward"].eq(1).all()
+
+
+def test_a_later_change_of_the_action_ends_it() -> None:
+    turned = ModuleTransform(
+        module=TensorDictModule(lambda action: 4 - action, ["action"], ["action"]), inverse=True
+    )
+    before = TransformedEnv(Cells(), Compose(ActionMask(mask_key="free"), turned))
+    assert before._action_masks == ()
+    after = TransformedEnv(Cells(), Compose(turned.clone(), ActionMask(mask_key="free")))
+    assert after._action_masks == (("action", "free"),)
+
+
+def test_refusals() -> None:
+    with pytest.raises(
+        KeyError, match="'action_mask' is no observation of the environment, which has 'free', 'count'"
+    ):
+        _ = TransformedEnv(Cells(), ActionMask()).observation_spec
+    with pytest.raises(KeyError, match="'move' is no action of the environment, which has 'action'"):
+        _ = TransformedEnv(Cells(), ActionMask("move", "free")).observation_spec
+    with pytest.raises(ValueError, match=r"'count' is \[1\], and a mask of 'action' is \[5\]"):
+        _ = TransformedEnv(Cells(), ActionMask(mask_key="count")).observation_spec
+
+    class Continuous(Cells):
+        def __init__(self) -> None:
+            super().__init__()
+            self.action_spec = Bounded(-1.0, 1.0, (2,))
+
+    with pytest.raises(TypeError, match="'action' is no action of classes"):
+        _ = TransformedEnv(Continuous(), ActionMask(mask_key="free")).observation_spec
+    with pytest.raises(RuntimeError, match="recorded ones are there already"):
+        ActionMask()(TensorDict())
