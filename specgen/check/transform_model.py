@@ -167,7 +167,6 @@ class Drop:
 
 
 @dataclass(frozen=True)
-@dataclass(frozen=True)
 class CheckedBuffer:
     """A statistic that a transform learns.
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6dd4678d8d6071ba84d1480e245cc2e4f8fa3155c95dee6438edce0e09158ff7
+# specgen: sha256=43b2178cad310bf0d6dd7297200631fb3a861fbd10edcf80cd2aed6c5780a3dc
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -27,8 +27,8 @@ from .shapes import (
     SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
-from .vec_norm import VecNorm, VecNormKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
+from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
