@@ -14,7 +14,7 @@ import pytest
 import torch
 from specgen_runtime.envs import EnvBase, ParallelEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
-from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import StepCounter, VecNorm
 from tensordict import TensorDict, TensorDictBase
 
@@ -127,6 +127,22 @@ def test_a_mask_of_those_who_step() -> None:
     assert statistics(transform)["count|reward"] == 2
     env.step(env.rand_action(root).set("_step", torch.zeros(4, dtype=torch.bool)))
     assert statistics(transform)["count|position"] == 6
+
+
+class EverySecond(Transform):
+    """Lets every second environment step."""
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict.set("_step", torch.arange(tensordict.batch_size[0]) % 2 == 0)
+
+
+def test_a_transform_says_who_steps() -> None:
+    env = TransformedEnv(Walk(4), Compose(transform := beside(decay=1.0), EverySecond()))
+    root = env.reset()
+    following = env.step(env.rand_action(root))["next"]
+    assert torch.equal(following["position"][1::2], root["position"][1::2])
+    assert transform.state_dict()["count|position"] == 6
+    assert transform.state_dict()["count|reward"] == 2
 
 
 def test_many_rows_at_once_weigh_as_one_by_one() -> None:

@@ -114,13 +114,14 @@ class InnerEnv:
         else:
             assert self._driver is not None  # what is before a part is stepped by a transform
             following = self._driver._around_step(inner, self._before)
+        root = tensordict if mask is None else tensordict.copy().set("_step", mask)
         for entry in self._transforms:
             if entry._derives_done():
                 flags = [each.read(following) for each in stages.flag_sets]
-                following = entry._step(tensordict, following)
+                following = entry._step(root, following)
                 raise_done(following, stages.flag_sets, flags)
             else:
-                following = entry._step(tensordict, following)
+                following = entry._step(root, following)
         if mask is not None:
             complete_step(self.env, following)
             following = keep_others(self.layout, tensordict, following, mask)
