@@ -219,9 +219,8 @@ class AroundChecker:
         span = source.span_of(0, len(source.text))
         if type_.dtype != dtype:
             what = "a number of steps" if dtype == "int64" else "a truth value"
-            self.sink.add(
-                schema_rules.WRONG_TYPE.at(span, f"`{field}` is {what} for each row, this is {type_}")
-            )
+            message = f"`{field}` is {what} for each row, this is {type_}"
+            self.sink.add(schema_rules.WRONG_TYPE.at(span, message))
         elif type_.dims and not any(isinstance(dim, Rest) for dim in type_.dims):
             self.sink.add(
                 schema_rules.WRONG_TYPE.at(
@@ -231,11 +230,8 @@ class AroundChecker:
                 )
             )
         elif type_.level != "batch" and dtype == "bool":
-            self.sink.add(
-                schema_rules.WRONG_TYPE.at(
-                    span, f"`{field}` reads nothing of a row", help=f"read a role, or leave `{field}` out"
-                )
-            )
+            help = f"read a role, or leave `{field}` out"
+            self.sink.add(schema_rules.WRONG_TYPE.at(span, f"`{field}` reads nothing of a row", help=help))
         else:
             return True
         return False

@@ -126,10 +126,9 @@ class _Checker:
         self.symbols |= given_update
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
-        around = AroundChecker(
-            *(self.file, self.path, self.transform, roles, outputs, types, fixed),
-            *(self.names, self.symbols, self.sink),
-        ).run()
+        here = (self.file, self.path, self.transform)
+        checker = AroundChecker(*here, roles, outputs, types, fixed, self.names, self.symbols, self.sink)
+        around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
         self._optional_params(params, outputs, everything)
         self._derive_done(params)

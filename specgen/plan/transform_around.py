@@ -75,7 +75,7 @@ class AroundPlan:
     """
 
     base: Code
-    groups: tuple[tuple[str, tuple[str, ...]], ...]
+    groups: tuple[tuple[str, list[str]], ...]
     count: tuple[str, Code] | None
     methods: tuple[MethodPlan, ...]
     functions: tuple[FunctionPlan, ...] = field(default=())
@@ -89,7 +89,7 @@ def plan_around(transform: CheckedTransform) -> AroundPlan | None:
     functions = {phase: made for phase in _METHODS if (made := around_function(transform, phase)) is not None}
     return AroundPlan(
         _BASES[around.kind],
-        tuple((name, fields) for name, fields in _groups(transform, around) if fields),
+        tuple((name, list(fields)) for name, fields in _groups(transform, around) if fields),
         _count(transform, around),
         tuple(_method(transform, phase, function) for phase, function in functions.items()),
         tuple(function.plan for function in functions.values()),

@@ -47,7 +47,7 @@ class _Planner:
         self.update = update_function(transform)
         self.initial = initial_params(transform)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
-        self.sequential = bool(transform.step) or bool(transform.reset)
+        self.sequential = bool(transform.step or transform.reset)
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
@@ -55,12 +55,9 @@ class _Planner:
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
         items += [function.plan for functions in self.functions.values() for function in functions]
-        items += [] if self.around is None else self.around.functions
-        items += [function.plan for function in self.recursion]
-        if self.update is not None:
-            items.append(self.update.plan)
-        items.append(self._class())
-        return items
+        items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
+        items += [] if self.update is None else [self.update.plan]
+        return [*items, self._class()]
 
     def _directions(self) -> Iterator[KeyPlanner]:
         if self.forward.roles or self.forward.outputs:
@@ -159,8 +156,7 @@ class _Planner:
         yield "_rewards", [output.name for output in outputs if output.reward]
         yield "_policy", [output.name for output in outputs if output.policy]
         yield "_drops", [drop.role for drop in self.transform.drops]
-        for attribute, fields in () if self.around is None else self.around.groups:
-            yield attribute, list(fields)
+        yield from () if self.around is None else self.around.groups
 
     def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
         """The groups with the fields that always exist, and whether the constructor adds some."""
