@@ -13,9 +13,13 @@ from specgen.diagnostics.rules import flow as rules
 def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: Sink) -> None:
     """An accumulated value that a later transform changes at its source."""
     for earlier in instances:
-        carried = {output.name for output in earlier.transform.outputs if output.carry}
+        carried = {o.name for o in earlier.transform.outputs if o.carry and not o.hidden}
         for row in earlier.rows:
-            sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
+            replaced = {entry.dotted for entry in row.inputs.values()}
+            kept = [entry.dotted for name, entry in row.outputs.items() if name in carried]
+            sums = [
+                key for key in kept if key not in replaced
+            ]  # who takes its input's place is changed with it
             for source in row.inputs.values() if sums else ():
                 laters = [
                     later
