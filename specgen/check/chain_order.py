@@ -15,9 +15,12 @@ def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: S
     """An accumulated value that a later transform changes at its source, or whose steps it repeats."""
     for earlier in instances:
         _warn_of_repetitions(earlier, instances, spans, sink)
-        carried = {output.name for output in earlier.transform.outputs if output.carry}
+        carried = {o.name for o in earlier.transform.outputs if o.carry and not o.hidden}
         for row in earlier.rows:
-            sums = [entry.dotted for name, entry in row.outputs.items() if name in carried]
+            replaced = {entry.dotted for entry in row.inputs.values()}
+            kept = [entry.dotted for name, entry in row.outputs.items() if name in carried]
+            # What takes its input's place is changed with it.
+            sums = [key for key in kept if key not in replaced]
             for source in row.inputs.values() if sums else ():
                 laters = [
                     later

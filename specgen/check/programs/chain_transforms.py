@@ -130,10 +130,19 @@ def _run(
             _bind(local, row, phase, name, before[moment].get(seen))
         elif phase == "map" and name not in mapped:
             _bind(local, row, phase, name, state.views[moment].get(seen))
+    # A reset gives no reward: what a map makes of one is not there, either.
+    lacking = {
+        name.partition(".")[0]
+        for name, entry in row.inputs.items()
+        if phase == "map" and before[moment].get(entry.dotted) is None
+    }
     flags = []
     origin = f"{state.path}.transforms[{instance.position}]"
     for statement in instance.statements(phase, row):
         bare = statement.target.removeprefix("next.")
+        if statement.reads & lacking:
+            lacking.add(bare)
+            continue
         made = row.outputs.get(bare)
         if made is None:
             local.assign(statement, origin=origin)
