@@ -176,10 +176,13 @@ class TransformedEnv(EnvBase[TensorDict]):
             raise ValueError(f"{type(transform).__name__} is not part of this environment")
         before = [entry.clone() for entry in chain[:place]]
         view = TransformedEnv(self.base_env, Compose(before), auto_unwrap=False)
-        view._known_stages = self._stages().until(before)
+        stages = self._stages()
         for copy, original in zip(before, chain, strict=False):
             if isinstance(copy, BoundTransform) and isinstance(original, BoundTransform):
-                copy._adopt(original)  # keys were bound here
+                copy._adopt(
+                    original
+                )  # keys were bound here; nobody asks for them, and so for the parent, again
+        view._known_stages = stages.until(before)
         return view
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
