@@ -102,5 +102,3 @@ class TheirScreen(theirs.EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         del seed
-
-
