@@ -191,6 +191,15 @@ class Outputs:
                 )
                 return fallback, None
             return spec.like, None
+        if spec.kind not in ("pattern", "bounded", "unbounded"):
+            self.sink.add(
+                rules.NOT_AVAILABLE.at(
+                    self.file.span(*here, "type"),
+                    f"an output can't be declared as `{spec.kind}` yet",
+                    help="an output that passes its input on keeps its kind: leave `type` out; numbers have a dtype",
+                )
+            )
+            return fallback, None
         if role is not None and spec.shape == () and role.dims != ():
             self.sink.add(
                 rules.WRONG_TYPE.at(

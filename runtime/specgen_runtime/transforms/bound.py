@@ -205,14 +205,13 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             RuntimeError: if there is no environment to choose from.
         """
         if given is not None:
-            self._check(env, given, dtypes, groups)
-            return given
+            return self._checked(env, given, dtypes, groups)
         found: list[NestedKey] = []
         for entry in default:
             if isinstance(entry, str) and entry.startswith("env."):
                 found += self._group_keys(env, entry.removeprefix("env."), dtypes)
             else:
-                self._check(env, [entry], dtypes, groups)
+                self._checked(env, [entry], dtypes, groups)
                 found.append(entry)
         return list(dict.fromkeys(found))
 
@@ -267,7 +266,13 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         groups: Sequence[str] = OUTPUTS,
     ) -> list[NestedKey]:
         """`keys`, once they are known to be there and of one of `dtypes`; raises as `_select` does."""
-        self._check(env, keys, dtypes, groups)
+        for key in keys if env is not None else ():
+            dtype = self._spec(key, groups).dtype
+            if dtype not in dtypes:
+                expected = " or ".join(sorted(str(each).removeprefix("torch.") for each in dtypes))
+                raise TypeError(
+                    f"{type(self).__name__} needs {expected}, but {key!r} is {str(dtype).removeprefix('torch.')}"
+                )
         return keys
 
     def _hidden(self, key: NestedKey, name: str) -> NestedKey:
@@ -298,23 +303,6 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
                 "pass its keys, or put it in a TransformedEnv"
             )
         return done_sets(env) if group == "done" else leaf_keys(_group(env, group), dtypes)
-
-    def _check(
-        self,
-        env: EnvBase | None,
-        keys: Sequence[NestedKey],
-        dtypes: Collection[torch.dtype],
-        groups: Sequence[str],
-    ) -> None:
-        if env is None:
-            return
-        for key in keys:
-            dtype = self._spec(key, groups).dtype
-            if dtype not in dtypes:
-                expected = " or ".join(sorted(str(each).removeprefix("torch.") for each in dtypes))
-                raise TypeError(
-                    f"{type(self).__name__} needs {expected}, but {key!r} is {str(dtype).removeprefix('torch.')}"
-                )
 
     def _spec(self, key: NestedKey, groups: Sequence[str] = OUTPUTS) -> TensorSpec:
         """The spec of an entry before this transform.
