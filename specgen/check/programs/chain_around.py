@@ -31,12 +31,12 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     if around.kind == "skip":
         state.skips += [_skipped(state, instance, index, row) for index, row in enumerate(instance.rows)]
     else:
-        stand_still(state)
+        stand_still(state, instance.position)
         _Loop(state, instance).apply()
 
 
-def stand_still(state: ChainState) -> None:
-    """Keep every entry of the rows that transforms so far leave out, with a reward of 0."""
+def stand_still(state: ChainState, position: int) -> None:
+    """Keep every entry of the rows that the transforms before `position` leave out, with a reward of 0."""
     if not state.skips:
         return
     step = state.bodies["next"]
@@ -48,7 +48,7 @@ def stand_still(state: ChainState) -> None:
         after = _after(state, one)
         kept = step.add(_another(step, after, "kept"), store(where(rows, one.cell.now, after), after.type))
         _replace_after(state, index, kept)
-    for name, symbol in _rewards(state).items():
+    for name, symbol in _rewards(state, position).items():
         nothing = step.add(_another(step, symbol, "nothing"), store(known(0), symbol.type))
         value = store(where(rows, nothing, symbol), symbol.type)
         state.views["next"][name] = step.add(_another(step, symbol, "kept"), value)
@@ -89,7 +89,7 @@ class _Loop:
         state, step = self.state, self.state.bodies["next"]
         self.origin = f"{state.path}.transforms[{self.instance.position}]"
         self.index = Symbol(f"{self.origin}.{NTH}", NTH, _NTH, full("int64"))
-        rewards = _rewards(state)
+        rewards = _rewards(state, self.instance.position)
         seen = {entry.dotted for row in self.instance.rows for entry in row.inputs.values()}
         wanted = {f"cell {index}": _after(state, one) for index, one in enumerate(state.cells)}
         wanted |= {
@@ -224,13 +224,15 @@ class _Loop:
 # what is known of a chain's values
 
 
-def _rewards(state: ChainState) -> dict[str, Symbol]:
+def _rewards(state: ChainState, position: int) -> dict[str, Symbol]:
+    """The rewards that reach the transform at `position`; a later one may drop them."""
+    entries = [*state.chain.env.value.reward]
+    for instance in state.chain.instances[:position]:
+        entries += (
+            entry for row in instance.rows for entry in row.outputs.values() if entry.role == "reward"
+        )
     after = state.views["next"]
-    return {
-        name: after[name]
-        for name, entry in state.chain.entries.items()
-        if entry.role == "reward" and name in after
-    }
+    return {entry.dotted: after[entry.dotted] for entry in entries if entry.dotted in after}
 
 
 def _after(state: ChainState, one: ChainCell) -> Symbol:

@@ -1,4 +1,4 @@
-"""A transform that shows and carries another value under the name of a state: the environment computes with its own."""
+"""What later transforms show under another name or value is still what the environment and loops compute with."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_std.transforms import FrameSkipTransform
+from specgen_std.transforms import FrameSkipTransform, RenameTransform
 
 from tests.agreement.test_random_chains import drive, same_specs
 from tests.support import generate, imported
 
 SCHEMA = """\
 specgen: 1
-import: [specgen_std/transforms/time]
+import: [specgen_std/transforms/keys, specgen_std/transforms/time]
 envs:
   Walk:
     state: {x: "float32[2] in [-5, 5]", over: float32}
@@ -37,17 +37,21 @@ transforms:
 chains:
   Shown: {env: Walk, transforms: [Largest]}
   Repeated: {env: Walk, transforms: [Largest, {FrameSkipTransform: {frame_skip: 3}}], allow: [SG328]}
+  Renamed:
+    env: Walk
+    transforms: [{FrameSkipTransform: {frame_skip: 3}}, {RenameTransform: {in_keys: [reward], out_keys: [gain]}}]
   Behind: {env: Walk, transforms: [{FrameSkipTransform: {frame_skip: 2}}, Largest]}
 """
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
-def test_the_environment_computes_with_its_own_values(batch: tuple[int, ...], tmp_path: Path) -> None:
+def test_values_that_a_later_transform_shows_otherwise(batch: tuple[int, ...], tmp_path: Path) -> None:
     files = generate({"chain.yaml": SCHEMA}, "rewritten_state")
     with imported(files, "rewritten_state", tmp_path) as package:
         chains = {
             package.Shown: Compose(package.Largest()),
             package.Repeated: Compose(package.Largest(), FrameSkipTransform(3)),
+            package.Renamed: Compose(FrameSkipTransform(3), RenameTransform(["reward"], ["gain"])),
             package.Behind: Compose(FrameSkipTransform(2), package.Largest()),
         }
         for chain, transforms in chains.items():
