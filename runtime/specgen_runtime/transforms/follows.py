@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.specs import Unbounded
-from specgen_runtime.transforms.like import box_of, boxed, flag_like, unbounded_like
+from specgen_runtime.transforms.like import bounded_like, box_of, boxed, flag_like, unbounded_like
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class _Images:
         transform = self.transform
         if self.mixed and len(self.fields) > _MOST:
             return {}
+        if any(value.is_meta for value in values.values()):
+            return {}  # bounds on the meta device have no numbers
         fixed = {
             key: box_of(_within(value, how))
             for key, value in values.items()
@@ -181,7 +183,12 @@ def _within(value: Tensor, how: Follows) -> TensorSpec:
     spec = Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
     if value.dtype == torch.bool:
         return flag_like(spec)
-    low, high = box_of(spec)
-    if value.is_floating_point() or how.low > float(low.min()) or how.high < float(high.max()):
-        return boxed(low.clamp(min=how.low), high.clamp(max=how.high))
+    ends = (-torch.inf, torch.inf) if value.is_floating_point() else _limits(value.dtype)
+    if how.low > ends[0] or how.high < ends[1]:
+        return bounded_like(spec, how.low, how.high)
     return unbounded_like(spec)
+
+
+def _limits(dtype: torch.dtype) -> tuple[int, int]:
+    info = torch.iinfo(dtype)
+    return info.min, info.max
