@@ -47,7 +47,8 @@ class _Planner:
         self.programs = ChainPrograms(chain, env.pieces)
         self.component = self.programs.component()
         self.parts: Parts = split(self.component)
-        read = {one.symbol for one in self.parts.advance.inputs}
+        programs = (self.parts.advance, self.parts.observe)
+        read = {one.symbol for program in programs if program is not None for one in program.inputs}
         self.root = tuple(self._field(one, one.cell.now in read) for one in self.programs.cells)
         self._arguments = {
             **{one.cell.now: Passed("root", one.cell.name) for one in self.programs.cells},
@@ -132,7 +133,7 @@ class _Planner:
     # fields ----------------------------------------------------------------------------------------
 
     def _field(self, one: ChainCell, read: bool) -> RecordField:
-        """A field of the records; a carry that is shown otherwise, and that no step reads, has no entry of its own."""
+        """A field of the records; a carry that is shown otherwise has an entry of its own where anything reads it."""
         cell, entry = one.cell, one.entry
         flag = entry.role == "done"
         of_env = flag and entry.key[:-1] in self.env.env.done

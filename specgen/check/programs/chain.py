@@ -14,6 +14,7 @@ from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces
 from specgen.check.programs.chain_transforms import apply_transform
 from specgen.check.programs.env import NOT_DONE
 from specgen.expr.symbols import Key
+from specgen.program.cut import cut
 from specgen.program.names import underscored
 from specgen.program.program import Cell, Component, Input, Output, Program
 from specgen.program.walk import known, store
@@ -44,7 +45,7 @@ class ChainPrograms:
         for instance in chain.instances:
             (apply_transform if instance.transform.around is None else apply_around)(state, instance)
         stand_still(state, len(chain.instances))
-        self.cells = _closed(state)
+        self.cells = self._written = _closed(state)
         visible = {one.cell.key for one in self.cells if not one.cell.private}
         self.derived = tuple(
             entry
@@ -52,14 +53,23 @@ class ChainPrograms:
             if entry.role in ("observation", "state") and entry.key not in visible
         )
         now = self._state.views["now"]
+        self.cells = self._read_or_shown()
         self.observes_unchanged = all(now[entry.dotted] in self._state.observed for entry in self.derived)
+
+    def _read_or_shown(self) -> tuple[ChainCell, ...]:
+        """The fields without those that a transform wrote, a later one hides, and nothing reads."""
+        phases = self.component().phases
+        programs = (phases["step"], phases["observe"])
+        read = {one.symbol for program in programs for one in cut(program, program.outputs).inputs}
+        return tuple(
+            one for one in self.cells if one.position is None or not one.cell.private or one.cell.now in read
+        )
 
     def component(self) -> Component:
         """The chain as a component."""
         cells = [one.cell for one in self.cells]
         inputs = [
-            Input(cell.now, "flag" if one.entry.role == "done" else "state")
-            for cell, one in zip(cells, self.cells, strict=True)
+            Input(one.cell.now, "flag" if one.entry.role == "done" else "state") for one in self._written
         ]
         actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
         fixed = self._state.fixed
