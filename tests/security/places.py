@@ -70,7 +70,9 @@ def text_fields() -> set[str]:
             continue
         seen.add(model)
         for name, field in model.model_fields.items():
-            if any(of == name for of, _ in _samples(field.annotation, name)):  # else only a model within holds one
+            if any(
+                of == name for of, _ in _samples(field.annotation, name)
+            ):  # else only a model within holds one
                 found.add(f"{model.__name__}.{_key(name, field)}")
             pending += [each for each in _inside(field.annotation) if _is_model(each)]
     return found
