@@ -1,4 +1,4 @@
-"""A chain over the library's transforms of images, lives and goals: fused as one after another."""
+"""A chain over the library's transforms of images, lives and limits: fused as one after another."""
 
 from __future__ import annotations
 
@@ -46,13 +46,11 @@ chains:
     env: Game
     transforms:
       - EndOfLifeTransform
-      - ToTensorImage
+      - ToTensorImage: {in_keys: [pixels]}
       - GrayScale: {in_keys: [pixels], out_keys: [gray]}
       - Crop: {w: 4, h: 2, top: 1, in_keys: [pixels], out_keys: [cut]}
       - CenterCrop: {w: 3, in_keys: [gray]}
-      - SuccessReward: {scale: 2.5}
-      - LineariseRewards: {in_keys: [costs], out_keys: [cost], weights: [1.0, -0.5, 0.25]}
-      - ClipTransform: {in_keys: [costs, moment], low: 1.0, high: 4.0}
+      - ClipTransform: {in_keys: [costs], low: 1.0, high: 4.0}
       - Stack: {in_keys: [moment, lives], out_key: numbers}
 """
 
@@ -61,13 +59,11 @@ chains:
 def test_images_fused(batch: tuple[int, ...], tmp_path: Path) -> None:
     chain = Compose(
         library.EndOfLifeTransform(),
-        library.ToTensorImage(),
+        library.ToTensorImage(["pixels"]),
         library.GrayScale(["pixels"], ["gray"]),
         library.Crop(4, 2, top=1, in_keys=["pixels"], out_keys=["cut"]),
         library.CenterCrop(3, in_keys=["gray"]),
-        library.SuccessReward(scale=2.5),
-        library.LineariseRewards(["costs"], ["cost"], weights=[1.0, -0.5, 0.25]),
-        library.ClipTransform(["costs", "moment"], low=1.0, high=4.0),
+        library.ClipTransform(["costs"], low=1.0, high=4.0),
         library.Stack(["moment", "lives"], "numbers"),
     )
     files = generate({"chain.yaml": SCHEMA}, "images_fused")
