@@ -32,7 +32,9 @@ class KeyPlanner:
         self.roles = transform.backward if inverse else transform.forward
         self.outputs = transform.written(inverse=inverse)
         self.driver = transform.driver(inverse=inverse)
-        self._free = [output for output in self.outputs if self._chosen(output)]
+        # Outputs that share a name exclude each other (SG338): one key is enough for them.
+        named = dict.fromkeys(_name(output) for output in self.outputs if self._chosen(output))
+        self._free = list(named)
 
     @property
     def row(self) -> str:
@@ -121,7 +123,7 @@ class KeyPlanner:
         what = f"out_keys{self.suffix}"
         part = ""
         if len(self._free) > 1:
-            part = f", ({self._free.index(output)}, {len(self._free)})"
+            part = f", ({self._free.index(_name(output))}, {len(self._free)})"
         return using(f"self._named(self._{what}, {made}, {literal(what)}{part})", *made.uses)
 
     def _chosen(self, output: Output) -> bool:
@@ -171,6 +173,11 @@ class KeyPlanner:
         for output in self.outputs:
             if output.keyword is not None:
                 yield output.keyword, _key(output.keyword, leaf=output.each is not None)
+
+
+def _name(output: Output) -> tuple[str | None, bool, str]:
+    """What an output is called, and beside what."""
+    return output.each, output.same, output.key
 
 
 def _key(name: str, *, leaf: bool) -> Code:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import specgen_std.transforms as ours
+import torch
 from specgen_runtime.envs import check_env_specs
+from specgen_runtime.specs import Bounded
 from specgen_runtime.transforms import Compose, TransformedEnv
+from tensordict import TensorDict
 
-from tests.transforms.screens import Screen, TheirScreen
+from tests.transforms.screens import HEIGHT, WIDTH, Screen, TheirScreen, seen
 from tests.transforms.test_against_torchrl import run, theirs
 
 pytestmark = pytest.mark.peers
@@ -46,16 +48,86 @@ def test_agrees(name: str, batch: tuple[int, ...]) -> None:
     assert env.full_reward_spec["reward"].shape == peer.full_reward_spec["reward"].shape
 
 
+@pytest.mark.filterwarnings("ignore:The base_env is not a gym env")
 @pytest.mark.parametrize("batch", BATCHES)
 def test_lives(batch: tuple[int, ...]) -> None:
     """TorchRL reads the lives from an attribute of the environment, ours where they are observed."""
     env = TransformedEnv(Screen(*batch), ours.EndOfLifeTransform(eol_key="eol"))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not a gym env")
-        peer = theirs.TransformedEnv(
-            TheirScreen(*batch), theirs.EndOfLifeTransform(eol_key="eol", eol_attribute="lives")
-        )
-        run(env, peer, partial=bool(batch))
+    peer = theirs.TransformedEnv(
+        TheirScreen(*batch), theirs.EndOfLifeTransform(eol_key="eol", eol_attribute="lives")
+    )
+    run(env, peer, partial=bool(batch))
     check_env_specs(env)
     moment = env.rollout(20, break_when_any_done=False)["next", "moment"]
     assert moment.max() == 11
+
+
+def to_gray(image: torch.Tensor) -> torch.Tensor:
+    """The weights of torchvision's `rgb_to_grayscale`, which TorchRL's GrayScale calls."""
+    red, green, blue = image.unbind(-3)
+    return (0.2989 * red + 0.587 * green + 0.114 * blue).to(image.dtype).unsqueeze(-3)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_images(batch: tuple[int, ...]) -> None:
+    """TorchRL's Crop, CenterCrop and GrayScale need torchvision; `w` is the height of its crops."""
+    cut = ours.Crop(4, 2, top=1, left=2, in_keys=["pixels"], out_keys=["cut"])
+    square = ours.Crop(3, in_keys=["pixels"], out_keys=["square"])
+    middle = ours.CenterCrop(4, 2, in_keys=["pixels"], out_keys=["middle"])
+    gray = ours.GrayScale(in_keys=["pixels"], out_keys=["gray"])
+    env = TransformedEnv(Screen(*batch), Compose(ours.ToTensorImage(), cut, square, middle, gray))
+    check_env_specs(env)
+    data = env.rollout(15, break_when_any_done=False)
+    for moment in (data, data["next"]):
+        whole = seen(moment["moment"])["pixels"].movedim(-1, -3).float() / 255
+        assert torch.equal(moment["pixels"], whole)
+        assert torch.equal(moment["cut"], whole[..., 1:3, 2:6])
+        assert torch.equal(moment["square"], whole[..., :3, :3])
+        assert torch.equal(moment["middle"], whole[..., 1:3, 1:5])
+        assert torch.equal(moment["gray"], to_gray(whole))
+    for key, shape in (("cut", (3, 2, 4)), ("square", (3, 3, 3)), ("middle", (3, 2, 4)), ("gray", (1, 5, 7))):
+        spec = env.observation_spec[key]
+        assert isinstance(spec, Bounded)
+        assert spec.shape == (*batch, *shape)
+        assert spec.space.low.min() == 0
+        assert 0.999 < spec.space.high.max() <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_gray_keeps_the_dtype(dtype: torch.dtype) -> None:
+    image = torch.arange(2 * 3 * 4 * 6).reshape(2, 3, 4, 6).to(dtype)
+    gray = ours.GrayScale()(TensorDict({"pixels": image}, [2]))["pixels"]
+    assert gray.dtype == dtype
+    assert torch.equal(gray, to_gray(image))
+
+
+def test_images_in_the_middle_are_those_of_torchvision() -> None:
+    """An odd margin is rounded down."""
+    image = torch.rand(3, HEIGHT, WIDTH)
+    for rows, columns in ((1, 1), (2, 3), (5, 7), (4, 6)):
+        top, left = (HEIGHT - rows) // 2, (WIDTH - columns) // 2
+        middle = ours.CenterCrop(columns, rows)(TensorDict({"pixels": image}))["pixels"]
+        assert torch.equal(middle, image[:, top : top + rows, left : left + columns])
+
+
+def test_specs_of_images_say_what_they_are() -> None:
+    """TorchRL's spec of floats in [0, 1] stays one of whole numbers."""
+    env = TransformedEnv(Screen(3), ours.ToTensorImage())
+    peer = theirs.TransformedEnv(TheirScreen(3), theirs.ToTensorImage())
+    assert type(env.observation_spec["pixels"]).__name__ == "BoundedContinuous"
+    assert type(peer.observation_spec["pixels"]).__name__ == "BoundedDiscrete"
+    double = TransformedEnv(Screen(3), ours.ToTensorImage(dtype="float64"))
+    check_env_specs(double)
+    assert double.reset()["pixels"].dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", chains(ours))
+def test_offline_as_in_an_environment(name: str) -> None:
+    plain = Screen(3).rollout(12, break_when_any_done=False)
+    env = TransformedEnv(Screen(3), Compose(*chains(ours)[name](), ours.EndOfLifeTransform(eol_key="eol")))
+    actions = iter(plain["action"].unbind(-2))
+    expected = env.rollout(12, lambda td: td.set("action", next(actions)), break_when_any_done=False)
+    data = Compose(*chains(ours)[name](), ours.EndOfLifeTransform(eol_key="eol"))(plain.clone())
+    for key in expected.keys(True, True):
+        if "_carry" not in key:
+            assert torch.equal(data.get(key), expected.get(key)), key

@@ -2,25 +2,28 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=43b2178cad310bf0d6dd7297200631fb3a861fbd10edcf80cd2aed6c5780a3dc
+# specgen: sha256=4e0ad09ccdd8ad10498942b03a32bceef6cc50bc070b1c736ba803b8ab7a8bca
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
-from .images import CenterCrop, CenterCropKeys, Crop, CropKeys, ToTensorImage, ToTensorImageKeys
+from .images import (
+    CenterCrop, CenterCropKeys, Crop, CropKeys, GrayScale, GrayScaleKeys, ToTensorImage, ToTensorImageKeys,
+)
 from .init_tracker import InitTracker, InitTrackerKeys
 from .keys import (
     CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
-    SelectTransform, SelectTransformKeys,
+    SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .rewards import (
-    BinarizeReward, BinarizeRewardKeys, RewardClipping, RewardClippingKeys, SignTransform, SignTransformKeys,
-    SuccessReward, SuccessRewardKeys, TargetReturn, TargetReturnKeys,
+    BinarizeReward, BinarizeRewardKeys, ClipTransform, ClipTransformKeys, LineariseRewards,
+    LineariseRewardsKeys, RewardClipping, RewardClippingKeys, SignTransform, SignTransformKeys, SuccessReward,
+    SuccessRewardKeys, TargetReturn, TargetReturnKeys,
 )
 from .shapes import (
     FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
@@ -32,15 +35,17 @@ from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
-    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys",
-    "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform",
-    "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "InitTracker", "InitTrackerKeys", "NoopResetEnv", "ObservationNorm",
+    "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformKeys", "Crop", "CropKeys", "DoubleToFloat",
+    "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
+    "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
+    "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
+    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
     "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
     "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
     "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
     "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys",
-    "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage",
-    "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
+    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
+    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm",
+    "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7dc23fcd827751e67c343dc8b1a74991815eb6c91636dab416265ed2fffa1e82
+# specgen: sha256=e748e8b276abbdae198aaeb2744c18210a5c9f616eb21637f67d215037efe2de
 """Images."""
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = ["CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "ToTensorImage", "ToTensorImageKeys"]
+__all__ = [
+    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "GrayScale", "GrayScaleKeys", "ToTensorImage",
+    "ToTensorImageKeys",
+]
 
 
 class ToTensorImageKeys(NamedTuple):
@@ -186,8 +189,8 @@ class CenterCrop(GeneratedTransform[CenterCropKeys]):
                 torch.float64,
             ),
         )
-        cropped = self._named(self._out_keys, image, "out_keys", (0, 2))
-        square = self._named(self._out_keys, image, "out_keys", (1, 2))
+        cropped = self._named(self._out_keys, image, "out_keys")
+        square = self._named(self._out_keys, image, "out_keys")
         return [CenterCropKeys(*keys) for keys in zip(image, cropped, square, strict=True)]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
@@ -310,8 +313,8 @@ class Crop(GeneratedTransform[CropKeys]):
                 torch.float64,
             ),
         )
-        cropped = self._named(self._out_keys, image, "out_keys", (0, 2))
-        square = self._named(self._out_keys, image, "out_keys", (1, 2))
+        cropped = self._named(self._out_keys, image, "out_keys")
+        square = self._named(self._out_keys, image, "out_keys")
         return [CropKeys(*keys) for keys in zip(image, cropped, square, strict=True)]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
@@ -328,3 +331,63 @@ class Crop(GeneratedTransform[CropKeys]):
                 square = crop_map_square(self.w, self.top, self.left, image)
                 self._write(tensordict, key.square, square)
         return tensordict
+
+
+class GrayScaleKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    image: NestedKey
+    gray: NestedKey
+
+
+def gray_scale_map(image: Tensor) -> Tensor:
+    """`gray` at any moment.
+
+    Args:
+        image: numbers [*batch, ..., 3, H, W].
+    """
+    # transforms.GrayScale.map
+    red = image[..., :1, :, :]
+    green = image[..., 1:2, :, :]
+    blue = image[..., 2:, :, :]
+    return (0.2989 * red + 0.587 * green + 0.114 * blue).to(image.dtype)
+
+
+class GrayScale(GeneratedTransform[GrayScaleKeys]):
+    """Make one channel of red, green and blue, as bright as they are (ITU-R BT.601).
+
+    Reads, for each of `in_keys`:
+        `image`, numbers [*batch, ..., 3, H, W]
+
+    Writes, for each of them:
+        `gray`, of the type that is computed
+    """
+
+    _reads = ("image",)
+    _writes = ("gray",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"gray": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"gray": "image"}
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
+    ) -> None:
+        """Make one channel of red, green and blue, as bright as they are (ITU-R BT.601).
+
+        Args:
+            in_keys: the keys that it works on (default: `pixels`).
+            out_keys: the keys of `gray`, one for each input (default: `in_keys`).
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+
+    def _bind(self, env: EnvBase | None) -> list[GrayScaleKeys]:
+        image = self._select(
+            env,
+            self._in_keys,
+            ("pixels",),
+            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
+        )
+        gray = self._named(self._out_keys, image, "out_keys")
+        return [GrayScaleKeys(*keys) for keys in zip(image, gray, strict=True)]
+
+    def _apply_transform(self, image: Tensor) -> Tensor:
+        return gray_scale_map(image)

@@ -20,7 +20,7 @@ from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
     "CatTensors", "CatTensorsKeys", "ExcludeTransform", "ExcludeTransformKeys", "RenameTransform",
-    "RenameTransformKeys", "SelectTransform", "SelectTransformKeys",
+    "RenameTransformKeys", "SelectTransform", "SelectTransformKeys", "Stack", "StackKeys",
 ]
 
 
@@ -291,4 +291,93 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
             entries = [self._require(tensordict, each) for each in key.entries]
             vector = cat_tensors_map(self.dim, entries)
             self._write(tensordict, key.vector, vector)
+        return tensordict
+
+
+class StackKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    entries: list[NestedKey]
+    stacked: NestedKey
+    """all of them, in the order of `in_keys`"""
+
+
+def stack_map(dim: int, entries: list[Tensor]) -> Tensor:
+    """`stacked` at any moment.
+
+    Args:
+        dim: the new axis, counted from the end.
+        entries: numbers [*batch, ...].
+    """
+    # transforms.Stack.map
+    return torch.stack((*entries,), dim=dim)
+
+
+class Stack(GeneratedTransform[StackKeys]):
+    """Put several entries of one shape side by side, along a new axis.
+
+    Reads:
+        `entries`, several together, numbers [*batch, ...]
+
+    Writes:
+        `stacked`, of the type that is computed: all of them, in the order of `in_keys`
+
+    Drops `entries`, if del_keys.
+    """
+
+    _reads = ("entries",)
+    _writes = ("stacked",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,
+        del_keys: bool = True,
+    ) -> None:
+        """Put several entries of one shape side by side, along a new axis.
+
+        Args:
+            in_keys: the keys that it works on.
+            out_key: the key of `stacked`.
+            dim: the new axis, counted from the end; <= -1.
+            del_keys: whether the single entries are left out.
+
+        Raises:
+            ValueError: if `dim` is not <= -1.
+        """
+        super().__init__(in_keys=in_keys)
+        self.out_key = normal(out_key)
+        if not dim <= -1:
+            raise ValueError(f"dim must be <= -1, got {dim}")
+        self.dim = dim
+        self.del_keys = del_keys
+        if self.del_keys:
+            self._drops = (*self._drops, "entries")
+
+    def _bind(self, env: EnvBase | None) -> list[StackKeys]:
+        entries = [
+            self._select(
+                env,
+                self._in_keys,
+                (),
+                (
+                    torch.uint8,
+                    torch.int8,
+                    torch.int16,
+                    torch.int32,
+                    torch.int64,
+                    torch.float32,
+                    torch.float64,
+                ),
+            )
+        ]
+        stacked = [self.out_key] * len(entries)
+        return [StackKeys(*keys) for keys in zip(entries, stacked, strict=True)]
+
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        for key in self.keys:
+            if tolerant and self._lacks(tensordict, key.entries):
+                continue
+            entries = [self._require(tensordict, each) for each in key.entries]
+            stacked = stack_map(self.dim, entries)
+            self._write(tensordict, key.stacked, stacked)
         return tensordict

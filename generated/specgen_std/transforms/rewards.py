@@ -14,15 +14,17 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.arguments import as_float_tensor
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key, rename_leaf
 from specgen_runtime.transforms.like import bounded_like, unbounded_like
-from specgen_runtime.typing import NestedKey, TensorDictBase
+from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = [
-    "BinarizeReward", "BinarizeRewardKeys", "RewardClipping", "RewardClippingKeys", "SignTransform",
-    "SignTransformKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "BinarizeReward", "BinarizeRewardKeys", "ClipTransform", "ClipTransformKeys", "LineariseRewards",
+    "LineariseRewardsKeys", "RewardClipping", "RewardClippingKeys", "SignTransform", "SignTransformKeys",
+    "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
 ]
 
 
@@ -363,3 +365,125 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
             next_target = target_return_step(self.mode, target, next_reward)
             self._keep(next_tensordict, key.target, next_target)
         return next_tensordict
+
+
+class LineariseRewardsKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    rewards: NestedKey
+    reward: NestedKey
+
+
+def linearise_rewards_map(weights: Tensor, rewards: Tensor) -> Tensor:
+    """`reward` at any moment.
+
+    Args:
+        weights: the weight of each, or one for all.
+        rewards: floats [*batch, ..., n].
+    """
+    # transforms.LineariseRewards.map
+    return (rewards * weights).sum(dim=-1, keepdim=True)
+
+
+class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
+    """Make one reward of several, their weighted sum.
+
+    Reads, for each of `in_keys`:
+        `rewards`, floats [*batch, ..., n]
+
+    Writes, for each of them:
+        `reward`, of the type that is computed
+    """
+
+    _reads = ("rewards",)
+    _writes = ("reward",)
+    _rewards = ("reward",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    weights: Tensor
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        weights: ArrayLike = 1.0,
+    ) -> None:
+        """Make one reward of several, their weighted sum.
+
+        Args:
+            in_keys: the keys that it works on.
+            out_keys: the keys of `reward`, one for each input (default: `in_keys`).
+            weights: the weight of each, or one for all.
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.register_buffer("weights", as_float_tensor(weights, "weights"))
+
+    def _bind(self, env: EnvBase | None) -> list[LineariseRewardsKeys]:
+        rewards = self._select(env, self._in_keys, (), (torch.float32, torch.float64))
+        reward = self._named(self._out_keys, rewards, "out_keys")
+        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, strict=True)]
+
+    def _apply_transform(self, rewards: Tensor) -> Tensor:
+        return linearise_rewards_map(self.weights.to(rewards.dtype), rewards)
+
+
+class ClipTransformKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    value: NestedKey
+    clipped: NestedKey
+
+
+def clip_transform_map(low: float | None, high: float | None, value: Tensor) -> Tensor:
+    """`clipped` at any moment.
+
+    Args:
+        low: the least value.
+        high: the largest value.
+        value: numbers [*batch, ...].
+    """
+    # transforms.ClipTransform.map
+    least = torch.maximum(value, torch.full_like(value, low)) if low is not None else value
+    return torch.minimum(least, torch.full_like(value, high)) if high is not None else least
+
+
+class ClipTransform(GeneratedTransform[ClipTransformKeys]):
+    """Limit entries.
+
+    Reads, for each of `in_keys`:
+        `value`, numbers [*batch, ...]
+
+    Writes, for each of them:
+        `clipped`, of the type that is computed
+    """
+
+    _reads = ("value",)
+    _writes = ("clipped",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"clipped": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"clipped": "value"}
+
+    def __init__(
+        self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        low: float | None = None, high: float | None = None,
+    ) -> None:
+        """Limit entries.
+
+        Args:
+            in_keys: the keys that it works on.
+            out_keys: the keys of `clipped`, one for each input (default: `in_keys`).
+            low: the least value.
+            high: the largest value.
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.low = low
+        self.high = high
+
+    def _bind(self, env: EnvBase | None) -> list[ClipTransformKeys]:
+        value = self._select(
+            env,
+            self._in_keys,
+            (),
+            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
+        )
+        clipped = self._named(self._out_keys, value, "out_keys")
+        return [ClipTransformKeys(*keys) for keys in zip(value, clipped, strict=True)]
+
+    def _apply_transform(self, value: Tensor) -> Tensor:
+        return clip_transform_map(self.low, self.high, value)

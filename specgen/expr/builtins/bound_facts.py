@@ -32,6 +32,8 @@ def _infer_cast(site: Site) -> Typed | None:
     dtype = wanted.type.dtype
     if dtype in CONCRETE and not wanted.type.python:
         return CASTS[dtype].infer(replace(site, builtin=CASTS[dtype], options={}))
+    if isinstance(wanted.static, str) and wanted.static in CASTS:  # a chain knows the word
+        return CASTS[wanted.static].infer(replace(site, builtin=CASTS[wanted.static], options={}))
     if dtype == "str":
         return site.node(replace(x.type, dtype="number"), dtype=wanted)
     if wanted.type.python or not is_abstract(dtype):
