@@ -46,7 +46,7 @@ _RUNTIME_TRANSFORMS = {
     "reset_steps": ("ResetStepsTransform",),
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
-    "keys": ("leaf_name", "normal", "normal_keys", "rename_leaf", "sibling"),
+    "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
@@ -136,7 +136,9 @@ PYTHON_FUNCTIONS = frozenset(
         "bool",
         "dict",
         "float",
+        "getattr",
         "int",
+        "len",
         "list",
         "max",
         "min",
@@ -144,6 +146,7 @@ PYTHON_FUNCTIONS = frozenset(
         "reversed",
         "round",
         "super",
+        "tuple",
         "zip",
     }
 )

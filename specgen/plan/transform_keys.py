@@ -177,7 +177,7 @@ def _key(name: str, *, leaf: bool) -> Code:
     """The argument `name`, once it is known to be a key, or the last part of one."""
     if leaf:
         return using(f"leaf_name({name}, {literal(name)})", "leaf_name")
-    return using(f"normal({name})", "normal")
+    return using(f"normal_key({name})", "normal_key")
 
 
 def _dtypes(role: Role) -> str:

@@ -215,7 +215,9 @@ def test_attributes_through_transforms() -> None:
     )
     assert env.limit == 7
     assert not hasattr(env, "_private")
-    with pytest.raises(AttributeError, match=r"' object has no attribute 'limmit', nor has the TransformedEnv"):
+    with pytest.raises(
+        AttributeError, match=r"' object has no attribute 'limmit', nor has the TransformedEnv"
+    ):
         _ = env.limmit
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8f8915c999f5ee332532a7355b9ea755dbd3af917318651608f283b9e1ed3fb5
+# specgen: sha256=d445bec9fa988d61e7880fc2d14587da668c486ab8f5d2e5fed57ae5a8600b72
 """Lives and ends of episodes."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import leaf_name, normal, sibling
+from specgen_runtime.transforms.keys import leaf_name, normal_key, sibling
 from specgen_runtime.transforms.like import flag_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -82,7 +82,7 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
             ValueError: if `eol_key` is no name.
         """
         super().__init__()
-        self.lives_key = normal(lives_key)
+        self.lives_key = normal_key(lives_key)
         self.eol_key = leaf_name(eol_key, "eol_key")
 
     def _bind(self, env: EnvBase | None) -> list[EndOfLifeTransformKeys]:

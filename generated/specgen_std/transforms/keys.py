@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8f1e9bd6e4d15984b8c43e61ddfc9f4faa11e6b3e6d92b447c61135fe9cb9cf1
+# specgen: sha256=7ff918d08af716804bce60a7d25e5cabce3567c2cca1b428790c7cedf671925b
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import normal
+from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
@@ -256,7 +256,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
             ValueError: if `dim` is not <= -1.
         """
         super().__init__(in_keys=in_keys)
-        self.out_key = normal(out_key)
+        self.out_key = normal_key(out_key)
         if not dim <= -1:
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=14b61dce15d4607f0fd11b007e452daa769bfd34544a5bd366cbadb285c84025
+# specgen: sha256=4992a103da0f6040375608590ebc0f88c471649859f06d3f78e8c60793879984
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import normal, rename_leaf
+from specgen_runtime.transforms.keys import normal_key, rename_leaf
 from specgen_runtime.transforms.like import bounded_like, unbounded_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -249,8 +249,8 @@ class SuccessReward(GeneratedTransform[SuccessRewardKeys]):
             scale: the reward of success.
         """
         super().__init__()
-        self.success_key = normal(success_key)
-        self.reward_key = normal(reward_key)
+        self.success_key = normal_key(success_key)
+        self.reward_key = normal_key(reward_key)
         self.scale = scale
 
     def _bind(self, env: EnvBase | None) -> list[SuccessRewardKeys]:

@@ -7,7 +7,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, normal
+from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["ActionChunkTransform"]
@@ -46,11 +46,11 @@ class ActionChunkTransform(Transform):
             raise ValueError(f"chunk_size is at least 1, got {chunk_size}")
         super().__init__()
         self.chunk_size = int(chunk_size)
-        self.action_key = normal(action_key)
-        self.chunk_key = normal(chunk_key)
-        self.pad_key = normal(pad_key)
+        self.action_key = normal_key(action_key)
+        self.chunk_key = normal_key(chunk_key)
+        self.pad_key = normal_key(pad_key)
         self.time_dim = time_dim
-        self.done_key = None if done_key is None else normal(done_key)
+        self.done_key = None if done_key is None else normal_key(done_key)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = self._read(tensordict, self.action_key, self._missing_tolerance)

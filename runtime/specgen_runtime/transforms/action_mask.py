@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import leaf_keys, normal
+from specgen_runtime.transforms.keys import leaf_keys, normal_key
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["ActionMask"]
@@ -32,7 +32,7 @@ class ActionMask(Transform):
     """
 
     def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
-        super().__init__(in_keys=[normal(action_key), normal(mask_key)])
+        super().__init__(in_keys=[normal_key(action_key), normal_key(mask_key)])
 
     @property
     def action_masks(self) -> tuple[tuple[NestedKey, NestedKey], ...]:

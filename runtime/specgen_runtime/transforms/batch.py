@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensor_coll
 
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, normal, subspec
+from specgen_runtime.transforms.keys import as_tuple, normal_key, subspec
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["BatchSizeTransform", "RemoveEmptySpecs"]
@@ -171,5 +171,6 @@ def _pruned(specs: Composite, names: Sequence[str]) -> Composite:
 
 def _deepest_first(nested: Any) -> list[tuple[NestedKey, Any]]:
     return sorted(
-        ((normal(key), value) for key, value in nested.items(True)), key=lambda item: -len(as_tuple(item[0]))
+        ((normal_key(key), value) for key, value in nested.items(True)),
+        key=lambda item: -len(as_tuple(item[0])),
     )

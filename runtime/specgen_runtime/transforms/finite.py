@@ -8,7 +8,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import normal
+from specgen_runtime.transforms.keys import normal_key
 
 __all__ = ["FiniteTensorDictCheck"]
 
@@ -25,7 +25,7 @@ class FiniteTensorDictCheck(Transform):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         wrong = [
-            show_key(normal(key))
+            show_key(normal_key(key))
             for key, value in next_tensordict.items(True, True)
             if isinstance(value, Tensor)
             and (value.is_floating_point() or value.is_complex())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.keys import leaf_name
 from specgen_runtime.specs import Composite
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["FlagSet", "flag_sets", "raise_done"]
@@ -49,12 +49,12 @@ def flag_sets(done_spec: Composite) -> tuple[FlagSet, ...]:
             tuple(
                 key
                 for other in deeper
-                for key in (normal((*other, "done")), normal((*other, leaf_name(flag))))
+                for key in (normal_key((*other, "done")), normal_key((*other, leaf_name(flag))))
                 if key in levels[other]
             )
             for flag in flags
         )
-        sets.append(FlagSet(normal((*level, "done")), flags, inside))
+        sets.append(FlagSet(normal_key((*level, "done")), flags, inside))
     return tuple(sets)
 
 

@@ -33,7 +33,7 @@ def as_tuple(key: object) -> tuple[str, ...]:
     raise TypeError(f"a key is text or a tuple of text, got {key!r}")
 
 
-def normal(key: object) -> NestedKey:
+def normal_key(key: object) -> NestedKey:
     """The normal form of a key: text at the root, a flat tuple below it."""
     parts = as_tuple(key)
     return parts[0] if len(parts) == 1 else parts
@@ -46,9 +46,9 @@ def normal_keys(keys: object) -> list[NestedKey]:
         TypeError: if an entry is no key.
     """
     if isinstance(keys, (str, tuple)) and not _is_sequence_of_keys(keys):
-        return [normal(keys)]
+        return [normal_key(keys)]
     if isinstance(keys, Iterable):
-        return [normal(key) for key in keys]
+        return [normal_key(key) for key in keys]
     raise TypeError(f"keys are a sequence of nested keys, got {keys!r}")
 
 
@@ -90,7 +90,7 @@ def remove(nested: Composite | TensorDictBase, key: NestedKey) -> None:
         return
     del nested[key]
     for end in range(len(parts) - 1, 0, -1):
-        above = normal(parts[:end])
+        above = normal_key(parts[:end])
         inside: Any = nested[above]
         if any(True for _ in inside.keys()):  # noqa: SIM118 - of nested entries, too
             return
@@ -101,7 +101,7 @@ def leaf_keys(spec: Composite, dtypes: Collection[torch.dtype] | None = None) ->
     """The leaf keys of a spec in its order, those of the given dtypes only; private carries are left out."""
     found: list[NestedKey] = []
     for key in spec.keys(True, True):
-        key = normal(key)
+        key = normal_key(key)
         if not is_private(key) and (dtypes is None or spec[key].dtype in dtypes):
             found.append(key)
     return found
@@ -138,7 +138,7 @@ def done_sets(env: EnvBase) -> list[NestedKey]:
 
     With done flags at the root, those of nested groups follow the root and are left out.
     """
-    return root_most([normal(sibling(normal(key), "done")) for key in env.reset_keys])
+    return root_most([normal_key(sibling(normal_key(key), "done")) for key in env.reset_keys])
 
 
 def root_most(keys: Sequence[NestedKey]) -> list[NestedKey]:

@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import leaf_name
-from specgen_runtime.transforms.keys import as_tuple, normal, normal_keys, sibling
+from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, sibling
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
@@ -60,9 +60,9 @@ class MultiStepTransform(ReplayTransform):
         self.n_steps = n_steps
         self.gamma = gamma
         self.reward_keys = normal_keys(["reward"] if reward_keys is None else reward_keys)
-        self.done_key = normal("done" if done_key is None else done_key)
+        self.done_key = normal_key("done" if done_key is None else done_key)
         self.done_keys = normal_keys(["done", "terminated", "truncated"] if done_keys is None else done_keys)
-        self.mask_key = normal("mask" if mask_key is None else mask_key)
+        self.mask_key = normal_key("mask" if mask_key is None else mask_key)
         self.__dict__["_buffer"] = None
         self.__dict__["_breaks"] = None
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, normal, normal_keys
+from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
@@ -93,7 +93,7 @@ class NextStateReconstructor(ReplayTransform):
     def _marker(self, tensordict: TensorDictBase, key: NestedKey | None) -> Tensor | None:
         if key is None:
             return None
-        value = self._read(tensordict, normal(key), tolerant=not self.strict)
+        value = self._read(tensordict, normal_key(key), tolerant=not self.strict)
         return None if value is None else value.reshape(len(value), -1)[:, 0]
 
 
@@ -126,7 +126,7 @@ class PolicyAgeFilter(Transform):
         super().__init__()
         self.current_version = current_version
         self.max_policy_lag = max_policy_lag
-        self.policy_version_key = normal(policy_version_key)
+        self.policy_version_key = normal_key(policy_version_key)
         self.strict = strict
 
     def _filtered(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.specs import Composite, NonTensor, TensorSpec
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TensorDictPrimer"]
@@ -77,7 +77,7 @@ class TensorDictPrimer(Transform):
         self.expand_specs = expand_specs
         self.single_default_value = single_default_value
         self.call_before_env_reset = call_before_env_reset
-        self.reset_key = None if reset_key is None else normal(reset_key)
+        self.reset_key = None if reset_key is None else normal_key(reset_key)
         if single_default_value and not callable(default_value):
             raise TypeError(
                 "TensorDictPrimer: single_default_value=True needs a default_value that can be called"
@@ -274,7 +274,7 @@ def _defaults_by_key(keys: list[NestedKey], default: Any) -> dict[NestedKey, Any
     if not isinstance(default, (Mapping, TensorDictBase)):
         return dict.fromkeys(keys, default)
     if isinstance(default, TensorDictBase):
-        by_key: dict[NestedKey, Any] = {normal(key): default.get(key) for key in default.keys(True, True)}
+        by_key: dict[NestedKey, Any] = {normal_key(key): default.get(key) for key in default.keys(True, True)}
     else:
         by_key = dict(_flat(default, ()))
     if set(by_key) != set(keys):
@@ -289,5 +289,5 @@ def _flat(values: Mapping[Any, Any], path: tuple[str, ...]) -> list[tuple[Nested
     found: list[tuple[NestedKey, Any]] = []
     for key, value in values.items():
         whole = (*path, *as_tuple(key))
-        found += _flat(value, whole) if isinstance(value, Mapping) else [(normal(whole), value)]
+        found += _flat(value, whole) if isinstance(value, Mapping) else [(normal_key(whole), value)]
     return found

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import as_tuple, normal
+from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class RecordedTimes:
     def _entry(self, place: tuple[str, ...]) -> Tensor:
         value: Tensor | None = self._tensordict.get(place, None)
         if value is None:
-            present = ", ".join(sorted(str(normal(key)) for key in self._tensordict.keys(True, True)))
-            raise KeyError(f"{normal(place)!r} is not in the recorded data (they hold {present})")
+            present = ", ".join(sorted(str(normal_key(key)) for key in self._tensordict.keys(True, True)))
+            raise KeyError(f"{normal_key(place)!r} is not in the recorded data (they hold {present})")
         return value.movedim(self._time, 0)
 
 
@@ -112,7 +112,7 @@ class RecursionTransform(GeneratedTransform[Row]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         if self._in_keys is not None:
             self._in_keys = [_of_a_moment(key) for key in self._in_keys]
-        self.done_key = normal(done_key)
+        self.done_key = normal_key(done_key)
 
     def _recur(self, recorded: RecordedTimes, key: Row) -> tuple[Tensor, ...]:
         """The outputs of one repetition, with time in front."""
@@ -179,4 +179,4 @@ class RecursionTransform(GeneratedTransform[Row]):
 
 def _of_a_moment(key: NestedKey) -> NestedKey:
     path = as_tuple(key)
-    return normal(path[1:]) if path[0] == "next" and len(path) > 1 else key
+    return normal_key(path[1:]) if path[0] == "next" and len(path) > 1 else key

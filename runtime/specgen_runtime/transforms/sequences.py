@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.transforms.keys import as_tuple, normal, normal_keys
+from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
@@ -37,7 +37,7 @@ class RandomCropTensorDict(ReplayTransform):
             raise ValueError(f"sub_seq_len is at least 1, got {sub_seq_len}")
         self.sub_seq_len = sub_seq_len
         self.sample_dim = sample_dim
-        self.mask_key = None if mask_key is None else normal(mask_key)
+        self.mask_key = None if mask_key is None else normal_key(mask_key)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         dim = self.sample_dim + tensordict.ndim if self.sample_dim < 0 else self.sample_dim
@@ -136,4 +136,4 @@ class BurnInTransform(ReplayTransform):
 
 def _without_next(key: NestedKey) -> NestedKey:
     parts = as_tuple(key)
-    return normal(parts[1:]) if parts[0] == "next" and len(parts) > 1 else key
+    return normal_key(parts[1:]) if parts[0] == "next" and len(parts) > 1 else key

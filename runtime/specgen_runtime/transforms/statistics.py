@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import as_tuple, normal
+from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.transforms.shared_statistics import Statistics
 from specgen_runtime.typing import NestedKey
 
@@ -185,7 +185,7 @@ class LearningTransform(GeneratedTransform[Row]):
                 f"{name} learns from what passes through it; `forward` applies what it has learned"
             )
         bound = self if self.parent is not None else self._bound_to(data)
-        rows = [row for row in bound.keys if key is None or normal(key) in row]
+        rows = [row for row in bound.keys if key is None or normal_key(key) in row]
         if not rows:
             raise KeyError(f"{name} does not work on {key!r}, but on {', '.join(map(repr, bound.in_keys))}")
         new = torch.ones(data.batch_size, dtype=torch.bool, device=data.device)
