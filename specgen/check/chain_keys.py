@@ -68,7 +68,7 @@ class KeyFinder:
             row: what other roles stand for, whose dimensions it may have.
         """
         shapes = shapes_of(row or {})
-        if chosen is None and role.required:
+        if chosen is None and transform.needs_keys(role):
             self.sink.add(
                 rules.KEYS_NEEDED.at(
                     arguments.span(),

@@ -84,7 +84,7 @@ class Role:
 
     @property
     def required(self) -> bool:
-        """Whether users have to pass its keys."""
+        """Whether there are no keys that it stands for without its user's word."""
         return not self.default and not self.optional and not self.varargs
 
     @property
@@ -320,6 +320,11 @@ class CheckedTransform:
     def mapped(self) -> frozenset[str]:
         """The outputs of `map`."""
         return frozenset(statement.target for statement in self.map)
+
+    def needs_keys(self, role: Role) -> bool:
+        """Whether users have to pass the keys of a role; an inverse is left out beside `in_keys`."""
+        beside = role.inverse and any(other.listed for other in self.forward)
+        return role.required and not beside
 
     def driver(self, *, inverse: bool) -> Role | None:
         """The role for each of whose keys everything is repeated; None for a transform that runs once."""

@@ -109,6 +109,8 @@ class _Planner:
         """Whether the environment's own function gives the observations: no transform shows another value."""
         if self.env.env.gymnasium is not None:
             return False
+        if any(one.cell.private and one.position is None for one in self.programs.cells):
+            return False  # a field of that name has what a transform shows; the environment's value has another one
         own = set() if self.env.observe is None else set(self.env.observe.returns)
         return {entry.key for entry in self.programs.derived} == own and self.programs.observes_unchanged
 

@@ -120,8 +120,10 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     inverse = name.endswith("_inv")
     role = next((role for role in transform.roles if role.inverse == inverse and role.listed), None)
     if name in ("in_keys", "in_keys_inv") and role is not None:
-        if role.required:
+        if transform.needs_keys(role):
             return "the keys that it works on."
+        if role.required:
+            return "the keys that it works on (default: none)."
         fitting = f", of those with {' or '.join(role.dtypes)}" if _selects(role) else ""
         return f"the keys that it works on (default: {_default(role)}{fitting})."
     if name in ("out_keys", "out_keys_inv"):

@@ -136,7 +136,7 @@ class KeyPlanner:
         """An argument of the constructor that names keys of this direction; None for any other."""
         if name == f"in_keys{self.suffix}":
             role = next(role for role in self.roles if role.listed)
-            if role.required:
+            if self.transform.needs_keys(role):
                 return Argument(name, _SEQUENCE)
             return Argument(name, _OPTIONAL, "None")
         if name == f"out_keys{self.suffix}":

@@ -31,7 +31,19 @@ BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
 DETERMINISTIC = {"CliffWalking"}
 """Environments that draw nothing: all seeds give the same."""
 
-REQUIRED: dict[str, Any] = {"loc": 0.5, "scale": 2.0, "in_keys": ["observation"]}
+REQUIRED: dict[str, Any] = {
+    "N": 2,
+    "dim": -1,
+    "dims": [-1, -2],
+    "first_dim": -2,
+    "in_keys": ["observation"],
+    "last_dim": -1,
+    "loc": 0.5,
+    "out_keys": ["other"],
+    "scale": 2.0,
+    "target_return": 1.0,
+    "w": 3,
+}
 """Values for what has no default."""
 
 
@@ -151,7 +163,8 @@ def test_losses_are_constructible(loss: type[Any]) -> None:
 
 def given(transform: type[Any]) -> dict[str, Any]:
     parameters = inspect.signature(transform).parameters.values()
-    return {p.name: REQUIRED[p.name] for p in parameters if p.default is p.empty}
+    required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    return {name: REQUIRED[name] for name in required}
 
 
 def construct(transform: type[Any], **more: object) -> Any:

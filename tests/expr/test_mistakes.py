@@ -100,6 +100,9 @@ MISTAKES = {
     "sum(th)": ["SG807 5-7 `th` is one number: there is nothing to reduce"],
     "th[0]": ["SG807 1-6 1 indices for `th`, which is float32"],
     "concat(th, v)": ["SG807 8-10 `th` is one number"],
+    "concat(A, v, axis=1)": [
+        "SG807 11-12 `A` is float32[3, 4] and `v` is float32[3]: they differ off axis 1",
+    ],
     "A @ v": ["SG807 1-6 the inner dimensions 4 and 3 differ: `A` is float32[3, 4] and `v` is float32[3]"],
     "loc + v": ["SG807 1-8 shapes do not fit: `loc` is float32[...] and `v` is float32[3]"],
     "cumsum(th)": ["SG807 8-10 `th` is one number: it has no axis"],

@@ -77,3 +77,23 @@ def test_inverse_only(generated: ModuleType) -> None:
 def test_names_of_the_base_class_are_refused_by_the_compiler() -> None:
     public = {name for name in dir(GeneratedTransform) if not name.startswith("_")}
     assert public - TRANSFORM_ATTRIBUTES == set()
+
+
+def test_inverse_keys_may_be_left_out_beside_others(generated: ModuleType) -> None:
+    one_way = TransformedEnv(Walk(3), generated.Negate(["position"], ["negative"]))
+    both_ways = TransformedEnv(Walk(3), generated.Negate(["position"], ["negative"], ["action"]))
+    for env, sign in ((one_way, 1.0), (both_ways, -1.0)):
+        check_env_specs(env)
+        root = env.reset().set("action", torch.ones(3, 3))
+        following, _, _ = walk_step(root["position"], torch.full((3, 3), sign))
+        assert torch.equal(env.step(root)["next", "negative"], -following)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_a_reward_made_of_an_observation(generated: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), generated.Cost(["position"]))
+    check_env_specs(env)
+    assert set(env.reward_keys) == {"reward", "cost"}
+    assert "cost" not in env.reset()
+    data = env.rollout(4, break_when_any_done=False)["next"]
+    assert torch.equal(data["cost"], -data["position"].sum(-1, keepdim=True))

@@ -297,7 +297,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         return tensordict
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        if not self._maps:
+        if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
         # All are read before one is written: names may be swapped.
         values = [(out_key, self._read(tensordict, in_key, tolerant)) for in_key, out_key in self._pairs()]

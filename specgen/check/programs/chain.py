@@ -43,7 +43,7 @@ class ChainPrograms:
                 state.add_flag(entry.key)
         for instance in chain.instances:
             (apply_transform if instance.transform.around is None else apply_around)(state, instance)
-        stand_still(state)
+        stand_still(state, len(chain.instances))
         self.cells = _closed(state)
         visible = {one.cell.key for one in self.cells if not one.cell.private}
         self.derived = tuple(

@@ -31,12 +31,12 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     if around.kind == "skip":
         state.skips += [_skipped(state, instance, index, row) for index, row in enumerate(instance.rows)]
     else:
-        stand_still(state)
+        stand_still(state, instance.position)
         _Loop(state, instance).apply()
 
 
-def stand_still(state: ChainState) -> None:
-    """Keep every entry of the rows that transforms so far leave out, with a reward of 0."""
+def stand_still(state: ChainState, position: int) -> None:
+    """Keep every entry of the rows that the transforms before `position` leave out, with a reward of 0."""
     if not state.skips:
         return
     step = state.bodies["next"]
@@ -48,7 +48,7 @@ def stand_still(state: ChainState) -> None:
         after = _after(state, one)
         kept = step.add(_another(step, after, "kept"), store(where(rows, one.cell.now, after), after.type))
         _replace_after(state, index, kept)
-    for name, symbol in _rewards(state).items():
+    for name, symbol in _rewards(state, position).items():
         nothing = step.add(_another(step, symbol, "nothing"), store(known(0), symbol.type))
         value = store(where(rows, nothing, symbol), symbol.type)
         state.views["next"][name] = step.add(_another(step, symbol, "kept"), value)
@@ -89,7 +89,7 @@ class _Loop:
         state, step = self.state, self.state.bodies["next"]
         self.origin = f"{state.path}.transforms[{self.instance.position}]"
         self.index = Symbol(f"{self.origin}.{NTH}", NTH, _NTH, full("int64"))
-        rewards = _rewards(state)
+        rewards = _rewards(state, self.instance.position)
         seen = {entry.dotted for row in self.instance.rows for entry in row.inputs.values()}
         wanted = {f"cell {index}": _after(state, one) for index, one in enumerate(state.cells)}
         wanted |= {
@@ -109,7 +109,7 @@ class _Loop:
             if end not in defined:
                 results.append(end)  # what the step never changes is not carried
                 continue
-            each, last = self._carry(one.cell.now, end, one.cell.name)
+            each, last = self._carry(one.cell.now, end, f"cell{index}")
             inner[one.cell.now] = read(each)
             results.append(last)
         rewarded = {name: self._carry_reward(name, after) for name in rewards}
@@ -154,17 +154,21 @@ class _Loop:
         program = Program(f"{self.state.chain.name}_repeated", inputs, tuple(body), outputs)
         return tidy(fold(cut(program, outputs)))
 
-    def _carry(self, now: Symbol, end: Symbol, name: str) -> tuple[Symbol, Symbol]:
-        """Hand on a value: what it is in an iteration, and behind the loop."""
-        each, last = self._symbol("each", name, end), self._symbol("last", name, end)
-        init = read(now) if now in self.read else self._nothing(name, end)
+    def _carry(self, now: Symbol, end: Symbol, place: str) -> tuple[Symbol, Symbol]:
+        """Hand on a value: what it is in an iteration, and behind the loop.
+
+        `place` tells it from all others: two cells may have one name, and a reward that of a cell.
+        """
+        each, last = self._symbol("each", place, end), self._symbol("last", place, end)
+        init = read(now) if now in self.read else self._nothing(place, end)
         self.carried.append(Carried(each, init, end, last))
         return each, last
 
     def _carry_reward(self, name: str, after: Mapping[str, Symbol]) -> Symbol:
         """Hand on a reward: that of the last repetition, or what is folded of all of them."""
         end = after[name]
-        each, last = self._symbol("each", name, end), self._symbol("last", name, end)
+        place = f"reward.{name}"
+        each, last = self._symbol("each", place, end), self._symbol("last", place, end)
         for index, row in enumerate(self.instance.rows):
             for role in self.instance.transform.folded:
                 if row.inputs[role.name].dotted != name:
@@ -173,9 +177,9 @@ class _Loop:
                 local.bind(row.symbols[f"fold.in.acc.{role.name}"], each)
                 local.bind(row.symbols[f"fold.in.{NTH}"], self.index)
                 value = _assigned(local, self.instance, row, "fold")[role.name]
-                end = self._symbol("folded", name, end)
+                end = self._symbol("folded", place, end)
                 self.behind += [*local.statements, Assign(end, store(value, end.type), self.origin)]
-        self.carried.append(Carried(each, self._nothing(name, end), end, last))
+        self.carried.append(Carried(each, self._nothing(place, end), end, last))
         return last
 
     def _mask(self, after: Mapping[str, Symbol]) -> Symbol:
@@ -200,28 +204,35 @@ class _Loop:
         self.carried.append(Carried(over, self._nothing("over", over), ends))
         return over
 
-    def _nothing(self, name: str, like: Symbol) -> Typed:
+    def _nothing(self, place: str, like: Symbol) -> Typed:
         """What nothing reads of the first repetition: false or 0."""
-        first = self._symbol("first", name, like)
+        first = self._symbol("first", place, like)
         self.firsts.append(Assign(first, store(known(False if like.type.dtype == "bool" else 0), first.type)))
         return read(first)
 
-    def _symbol(self, place: str, name: str, like: Symbol) -> Symbol:
+    def _symbol(self, moment: str, place: str, like: Symbol) -> Symbol:
         return Symbol(
-            f"{self.origin}.{place}.{name}", like.name, like.type, full(like.type.dtype), like.time, like.key
+            f"{self.origin}.{moment}.{place}",
+            like.name,
+            like.type,
+            full(like.type.dtype),
+            like.time,
+            like.key,
         )
 
 
 # what is known of a chain's values
 
 
-def _rewards(state: ChainState) -> dict[str, Symbol]:
+def _rewards(state: ChainState, position: int) -> dict[str, Symbol]:
+    """The rewards that reach the transform at `position`; a later one may drop them."""
+    entries = [*state.chain.env.value.reward]
+    for instance in state.chain.instances[:position]:
+        entries += (
+            entry for row in instance.rows for entry in row.outputs.values() if entry.role == "reward"
+        )
     after = state.views["next"]
-    return {
-        name: after[name]
-        for name, entry in state.chain.entries.items()
-        if entry.role == "reward" and name in after
-    }
+    return {entry.dotted: after[entry.dotted] for entry in entries if entry.dotted in after}
 
 
 def _after(state: ChainState, one: ChainCell) -> Symbol:

@@ -90,7 +90,7 @@ def _of_several(site: Site) -> Dim:
 def _appended(dims: Dims, other: Dims, axis: Axis) -> Dims | None:
     """The dimensions of two arrays one after the other; None where they differ off the axis."""
     here, there = Type("any", dims), Type("any", other)
-    if here.open != there.open:
+    if here.open != there.open or (not here.open and len(dims) != len(other)):
         return None
     place, second = place_of(dims, axis), place_of(other, axis)
     if place is None or second is None:
