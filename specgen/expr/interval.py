@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from specgen.expr.dtypes import INT_RANGES
@@ -62,6 +62,15 @@ class Interval:
         return self.below is not None and at_most(self.below, size)
 
     @property
+    def top(self) -> Dim | None:
+        """A size that no value is larger than: one with a name where one is known; None where values have no end."""
+        if self.size is not None:
+            return self.size
+        if self.below is not None:
+            return self.below - 1
+        return math.floor(self.high) if math.isfinite(self.high) and not self.nan else None
+
+    @property
     def fixed(self) -> bool:
         """Whether only one value is possible."""
         return self.low == self.high and not self.nan
@@ -91,7 +100,7 @@ class Interval:
             max(self.high, other.high),
             self.nan or other.nan,
             self.size if same else None,
-            self.below if same else None,
+            self.below if same else bound_of_all((self, other)),
         )
 
     def with_nan(self, nan: bool) -> Interval:
@@ -114,6 +123,26 @@ def full(dtype: str) -> Interval:
 def point(value: float) -> Interval:
     """The interval of one value."""
     return Interval(0, 0, True) if math.isnan(value) else Interval(value, value)
+
+
+def bound(size: Dim | None) -> Sym | None:
+    """The named size that all numbers up to `size` are less than."""
+    more = None if size is None else size + 1
+    return more if isinstance(more, Sym) else None
+
+
+def bound_of_all(values: Iterable[Interval]) -> Sym | None:
+    """A named size that all values of all intervals are less than, where one is known."""
+    values = tuple(values)
+    for each in values:
+        if isinstance(each.top, Sym):
+            # Numbers are less than `n` from its smallest on: for `n - 1`, which can be 0, that is `n`.
+            missing = max(0, *(one.high - each.top.low for one in values if not isinstance(one.top, Sym)), 0)
+            largest = each.top + int(missing) if math.isfinite(missing) else None
+            below = bound(largest)
+            if below is not None and all(one.less_than(below) for one in values):
+                return below
+    return None
 
 
 def of_values(low: float, high: float, nan: bool = False) -> Interval:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import product
 
 from specgen.expr.builtins.record import IntervalRule
 from specgen.expr.dtypes import FLOAT_RANGES, INT_RANGES, is_int
-from specgen.expr.interval import ANYTHING, BOOLS, Interval, full, loose, monotone, of_values
-from specgen.expr.sizes import Dim, Sym, limits, quotient
+from specgen.expr.interval import (
+    ANYTHING,
+    BOOLS,
+    Interval,
+    bound,
+    bound_of_all,
+    full,
+    loose,
+    monotone,
+    of_values,
+)
+from specgen.expr.sizes import Dim, Sym, at_most, divided, limits, quotient
 from specgen.expr.types import Typed
 
 Ranges = tuple[Interval, ...]
@@ -44,7 +55,8 @@ def add(args: Ranges, node: Typed) -> Interval:
     if (size := _of_sizes(a, b, operator.add)) is not None:
         return size
     clash = (a.high == math.inf and b.low == -math.inf) or (a.low == -math.inf and b.high == math.inf)
-    return of_values(a.low + b.low, a.high + b.high, _nan(args) or clash)
+    values = of_values(a.low + b.low, a.high + b.high, _nan(args) or clash)
+    return _up_to(values, _of_tops(a, b, operator.add))
 
 
 def negate(args: Ranges, node: Typed) -> Interval:
@@ -58,7 +70,27 @@ def subtract(args: Ranges, node: Typed) -> Interval:
     """`a - b`; zero where both are the same expression."""
     if len(node.args) == 2 and _alike(*node.args):
         return Interval(0, 0, args[0].nan or not args[0].bounded)
-    return add((args[0], negate((args[1],), node)), node)
+    a, b = args
+    values = add((a, negate((b,), node)), node)
+    if values.size is not None or not is_int(node.type.dtype):
+        return values
+    if a.size is not None and b.top is not None:
+        values = replace(values, low=max(values.low, limits(a.size - b.top)[0]))
+    if math.isfinite(b.low) and isinstance(a.top, Sym):
+        values = _up_to(values, a.top - int(b.low))
+    return values
+
+
+def _of_tops(a: Interval, b: Interval, combined: Callable[[Dim, Dim], Dim]) -> Dim | None:
+    """What the largest values of two intervals give together, where one of them has a name."""
+    named = isinstance(a.top, Sym) or isinstance(b.top, Sym)
+    return combined(a.top, b.top) if named and a.top is not None and b.top is not None else None
+
+
+def _up_to(values: Interval, top: Dim | None) -> Interval:
+    """The values, which are at most `top`."""
+    below = bound(top)
+    return values if below is None else replace(values, below=below)
 
 
 def _of_sizes(a: Interval, b: Interval, combined: Callable[[Dim, Dim], Dim | None]) -> Interval | None:
@@ -91,7 +123,8 @@ def multiply(args: Ranges, node: Typed) -> Interval:
         return size
     clash = (a.contains(0) and not b.bounded) or (b.contains(0) and not a.bounded)
     ends = [0 if 0 in (x, y) else x * y for x, y in product((a.low, a.high), (b.low, b.high))]
-    return of_values(min(ends), max(ends), _nan(args) or clash)
+    values = of_values(min(ends), max(ends), _nan(args) or clash)
+    return _up_to(values, _of_tops(a, b, operator.mul) if min(a.low, b.low) >= 0 else None)
 
 
 def divide(args: Ranges, node: Typed) -> Interval:
@@ -116,8 +149,18 @@ def floor_divide(args: Ranges, node: Typed) -> Interval:
         return size
     if a.bounded and b.bounded and is_int(node.type.dtype):
         ends = [x // y for x, y in product((a.low, a.high), (b.low, b.high))]
-        return Interval(min(ends), max(ends))
+        return _up_to(Interval(min(ends), max(ends)), _top_of_quotient(a, b))
     return monotone(_floor, loose(divide(args, node), node.type.dtype))
+
+
+def _top_of_quotient(a: Interval, b: Interval) -> Dim | None:
+    """What no value of `a // b` is larger than, from the named size that `a` has or is less than."""
+    if not isinstance(a.top, Sym) or a.low < 0 or b.low < 1:
+        return None
+    exact = divided(a.top, int(b.low))
+    if exact is not None:
+        return exact
+    return a.top - 1 if a.low >= 1 and b.low >= 2 else a.top
 
 
 def remainder(args: Ranges, node: Typed) -> Interval:
@@ -127,10 +170,12 @@ def remainder(args: Ranges, node: Typed) -> Interval:
         return full(node.type.dtype)
     nan = _nan(args) or not a.bounded
     if a.low >= 0 and a.high < b.low:
-        return a.with_nan(nan)
+        return replace(a, nan=nan)
     last = 1 if is_int(node.type.dtype) else 0
     if last and b.size is not None:
         return Interval.indices(b.size)
+    if a.low >= 0 and b.low > 0:
+        return _up_to(Interval(0, b.high - last, nan), a.top)
     return Interval(0, b.high - last, nan) if b.low > 0 else Interval(b.low + last, 0, nan)
 
 
@@ -162,6 +207,8 @@ def _whole_power(a: Interval, exponent: int, nan: bool, node: Typed) -> Interval
 def absolute(args: Ranges, node: Typed) -> Interval:
     """`abs(a)`."""
     (a,) = args
+    if a.low >= 0:
+        return a
     low = 0 if a.contains(0) else min(abs(a.low), abs(a.high))
     return Interval(low, max(abs(a.low), abs(a.high)), a.nan)
 
@@ -174,23 +221,17 @@ def sign(args: Ranges, node: Typed) -> Interval:
 
 def minimum(args: Ranges, node: Typed) -> Interval:
     """The smallest of the operands."""
-    below = next((one for a in args if (one := _bound(a)) is not None), None)
+    below: Sym | None = None
+    for one in (bound(a.top) for a in args if isinstance(a.top, Sym)):
+        if one is not None and (below is None or at_most(one, below)):
+            below = one
     return Interval(min(a.low for a in args), min(a.high for a in args), _nan(args), below=below)
-
-
-def _bound(a: Interval) -> Sym | None:
-    """A named size that all values are less than."""
-    if a.size is None:
-        return a.below
-    more = a.size + 1
-    return more if isinstance(more, Sym) else None
 
 
 def maximum(args: Ranges, node: Typed) -> Interval:
     """The largest of the operands."""
-    bounds = (_bound(a) for a in args)
-    below = next((one for one in bounds if one is not None and all(a.less_than(one) for a in args)), None)
-    return Interval(max(a.low for a in args), max(a.high for a in args), _nan(args), below=below)
+    highest = max(a.high for a in args)
+    return Interval(max(a.low for a in args), highest, _nan(args), below=bound_of_all(args))
 
 
 def clamp(args: Ranges, node: Typed) -> Interval:

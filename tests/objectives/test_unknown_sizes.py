@@ -27,6 +27,11 @@ losses:
     metrics: {{given_on_average: "float32(given) + float32(action)"}}
 """
 
+
+def at(v: Tensor, index: Tensor) -> Tensor:
+    return v.gather(-1, index[:, None])[:, 0]
+
+
 RIGHT: dict[str, Any] = {
     "sum(v) / size(v)": lambda v, a, g: v.mean(-1),
     "logsumexp(v) - log(float32(size(v)))": lambda v, a, g: (
@@ -54,6 +59,13 @@ RIGHT: dict[str, Any] = {
     "sum(flip(concat(v, zeros(size(v) + 1))) * arange(2 * size(v) + 1))": lambda v, a, g: (
         v * torch.arange(2 * v.shape[-1], v.shape[-1], -1)
     ).sum(-1),
+    "v[max(argmax(v) - 1, 0)]": lambda v, a, g: at(v, (v.argmax(-1) - 1).clamp(min=0)),
+    "v[where(given > 0, action, 0)]": lambda v, a, g: at(v, torch.where(g > 0, a, 0)),
+    "v[size(v) - 1 - argmin(v)]": lambda v, a, g: at(v, v.shape[-1] - 1 - v.argmin(-1)),
+    "v[(argmax(v) + action) // 2]": lambda v, a, g: at(v, (v.argmax(-1) + a) // 2),
+    "v[min(action + 1, size(v) - 1)] + v[abs(action)] + v[action % 2] + v[1 * action + 0]": lambda v, a, g: (
+        at(v, (a + 1).clamp(max=v.shape[-1] - 1)) + 2 * at(v, a) + at(v, a % 2)
+    ),
     "where(size(v) > 4, v[0], v[1])": lambda v, a, g: v[:, 0 if v.shape[-1] > 4 else 1],
 }
 
@@ -107,3 +119,24 @@ def test_equal_names_are_one_size() -> None:
     assert "`v` is float32[n] and `given` is float32[m]" in said
     _, said, _ = compile_texts({"sized": schema.replace("[m]", "[n]").format("v[0]")}, "sized_loss")
     assert "error[" not in said
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "argmax(v) + 1",
+        "max(argmax(v), 1)",
+        "size(v) - argmin(v)",
+        "size(v) - 2 - argmin(v)",
+        "argmax(v) + action",
+        "2 * action",
+        "argmax(v) // 2 + 1",
+        "(action + 1) % 3",
+        "where(given > 0, action, 1)",
+        "min(argmax(v) + 1, size(v))",
+    ],
+)
+def test_an_index_that_can_lie_outside_is_refused(index: str) -> None:
+    files, said, _ = compile_texts({"sized.yaml": SCHEMA.format(f"v[{index}]")}, "sized")
+    assert not files
+    assert "SG808" in said
