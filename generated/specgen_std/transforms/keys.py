@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7ff918d08af716804bce60a7d25e5cabce3567c2cca1b428790c7cedf671925b
+# specgen: sha256=9a535085cb86f957ef6e7de07f8a1ce8cd7b83079b9d76a11834baed845701a8
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class Stack(GeneratedTransform[StackKeys]):
             ValueError: if `dim` is not <= -1.
         """
         super().__init__(in_keys=in_keys)
-        self.out_key = normal(out_key)
+        self.out_key = normal_key(out_key)
         if not dim <= -1:
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim

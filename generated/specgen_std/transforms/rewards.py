@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4992a103da0f6040375608590ebc0f88c471649859f06d3f78e8c60793879984
+# specgen: sha256=5c87446938ef5e9c9e4d0cea23b0b7404b34d7da96225e4861b2fcc947679ac9
 """Rewards of another size."""
 
 from __future__ import annotations
