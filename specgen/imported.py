@@ -44,6 +44,7 @@ _RUNTIME_TRANSFORMS = {
     "arguments": ("as_float_tensor", "as_ints"),
     "around": ("RepeatTransform", "SkipTransform"),
     "reset_steps": ("ResetStepsTransform",),
+    "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, named, using
+from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import tuple_text
 from specgen.literals import literal
 from specgen.plan.model import Argument, Field, RecordPlan
@@ -87,21 +88,23 @@ class KeyPlanner:
                 return using(f"[{made}]" if role is lead else f"[{made}] * len({lead.name})", *made.uses)
             case _:
                 key = f"self.{role.keyword}"
-                uses = ["torch", *(["INPUTS"] if role.inverse else [])]
+                dtypes = _dtypes(role)
+                uses = [*dtypes.uses, *(["INPUTS"] if role.inverse else [])]
                 if role.beside is not None:
                     keys = f"[sibling(key, {key}) for key in {role.beside}]"
                     uses.append("sibling")
                 else:
                     keys = f"[{key}]" if role is lead else f"[{key}] * len({lead.name})"
                 groups = ", INPUTS" if role.inverse else ""
-                return using(f"self._checked(env, {keys}, {_dtypes(role)}{groups})", *uses)
+                return using(f"self._checked(env, {keys}, {dtypes}{groups})", *uses)
 
     def _select(self, role: Role, given: str) -> Code:
         """The keys that a role stands for; `given` are those that its user chose."""
         default = tuple_text(key_literal(entry) for entry in role.default) if role.default else "()"
         groups = ", INPUTS" if role.inverse else ""
-        text = f"self._select(env, {given}, {default}, {_dtypes(role)}{groups})"
-        return using(text, "torch", *(["INPUTS"] if role.inverse else []))
+        dtypes = _dtypes(role)
+        text = f"self._select(env, {given}, {default}, {dtypes}{groups})"
+        return using(text, *dtypes.uses, *(["INPUTS"] if role.inverse else []))
 
     def _output(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
         if output.each is None:
@@ -187,8 +190,12 @@ def _key(name: str, *, leaf: bool) -> Code:
     return using(f"normal_key({name})", "normal_key")
 
 
-def _dtypes(role: Role) -> str:
-    return tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes)
+def _dtypes(role: Role) -> Code:
+    """The dtypes of a role as a tuple."""
+    if is_abstract(role.pattern):
+        name = f"{role.pattern.upper()}_DTYPES"
+        return using(name, name)
+    return using(tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes), "torch")
 
 
 _KEYS = using("list[NestedKey]", "NestedKey")

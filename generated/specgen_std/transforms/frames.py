@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4020a319b6404eb7938f788868c8fbe38a56f855fb8f753ba4e36b7540403cc1
+# specgen: sha256=1a811b9422e98417288e0d236a9a0c76c868b598f9eebd470bac25c0bd5bd4ae
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -106,21 +107,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
         self.padding_value = padding_value
 
     def _bind(self, env: EnvBase | None) -> list[CatFramesKeys]:
-        frame = self._select(
-            env,
-            self._in_keys,
-            ("pixels",),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        frame = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         stacked = self._named(self._out_keys, frame, "out_keys")
         return [CatFramesKeys(*keys) for keys in zip(frame, stacked, strict=True)]
 
@@ -228,12 +215,7 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
         self.T = T
 
     def _bind(self, env: EnvBase | None) -> list[TimeMaxPoolKeys]:
-        x = self._select(
-            env,
-            self._in_keys,
-            ("observation",),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        x = self._select(env, self._in_keys, ("observation",), NUMBER_DTYPES)
         window = [self._hidden(key, "window") for key in x]
         pooled = self._named(self._out_keys, x, "out_keys")
         return [TimeMaxPoolKeys(*keys) for keys in zip(x, window, pooled, strict=True)]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e748e8b276abbdae198aaeb2744c18210a5c9f616eb21637f67d215037efe2de
+# specgen: sha256=9b162511db1c51950feee09c977517d821e0ca4213d7b832b54b5aff8b41c891
 """Images."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -80,12 +81,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         self.dtype = dtype
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:
-        image = self._select(
-            env,
-            self._in_keys,
-            ("pixels",),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        image = self._select(env, self._in_keys, ("pixels",), NUMBER_DTYPES)
         tensor = self._named(self._out_keys, image, "out_keys")
         return [ToTensorImageKeys(*keys) for keys in zip(image, tensor, strict=True)]
 
@@ -174,21 +170,7 @@ class CenterCrop(GeneratedTransform[CenterCropKeys]):
             self._writes = (*self._writes, "square")
 
     def _bind(self, env: EnvBase | None) -> list[CenterCropKeys]:
-        image = self._select(
-            env,
-            self._in_keys,
-            ("pixels",),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        image = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         cropped = self._named(self._out_keys, image, "out_keys")
         square = self._named(self._out_keys, image, "out_keys")
         return [CenterCropKeys(*keys) for keys in zip(image, cropped, square, strict=True)]
@@ -298,21 +280,7 @@ class Crop(GeneratedTransform[CropKeys]):
             self._writes = (*self._writes, "square")
 
     def _bind(self, env: EnvBase | None) -> list[CropKeys]:
-        image = self._select(
-            env,
-            self._in_keys,
-            ("pixels",),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        image = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         cropped = self._named(self._out_keys, image, "out_keys")
         square = self._named(self._out_keys, image, "out_keys")
         return [CropKeys(*keys) for keys in zip(image, cropped, square, strict=True)]
@@ -380,12 +348,7 @@ class GrayScale(GeneratedTransform[GrayScaleKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
 
     def _bind(self, env: EnvBase | None) -> list[GrayScaleKeys]:
-        image = self._select(
-            env,
-            self._in_keys,
-            ("pixels",),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        image = self._select(env, self._in_keys, ("pixels",), NUMBER_DTYPES)
         gray = self._named(self._out_keys, image, "out_keys")
         return [GrayScaleKeys(*keys) for keys in zip(image, gray, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9a535085cb86f957ef6e7de07f8a1ce8cd7b83079b9d76a11834baed845701a8
+# specgen: sha256=413e6859d036f716877bde85a10b4a08e4b15c2180fa05888c12b69bebc13cb9
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key
@@ -47,23 +48,7 @@ class ExcludeTransform(GeneratedTransform[ExcludeTransformKeys]):
         super().__init__(in_keys=list(excluded_keys))
 
     def _bind(self, env: EnvBase | None) -> list[ExcludeTransformKeys]:
-        excluded_keys = [
-            self._select(
-                env,
-                self._in_keys,
-                (),
-                (
-                    torch.bool,
-                    torch.uint8,
-                    torch.int8,
-                    torch.int16,
-                    torch.int32,
-                    torch.int64,
-                    torch.float32,
-                    torch.float64,
-                ),
-            )
-        ]
+        excluded_keys = [self._select(env, self._in_keys, (), ANY_DTYPES)]
         return [ExcludeTransformKeys(key) for key in excluded_keys]
 
 
@@ -92,42 +77,9 @@ class SelectTransform(GeneratedTransform[SelectTransformKeys]):
         super().__init__(in_keys=list(selected_keys))
 
     def _bind(self, env: EnvBase | None) -> list[SelectTransformKeys]:
-        selected_keys = [
-            self._select(
-                env,
-                self._in_keys,
-                (),
-                (
-                    torch.bool,
-                    torch.uint8,
-                    torch.int8,
-                    torch.int16,
-                    torch.int32,
-                    torch.int64,
-                    torch.float32,
-                    torch.float64,
-                ),
-            )
-        ]
+        selected_keys = [self._select(env, self._in_keys, (), ANY_DTYPES)]
         others = [
-            self._without(
-                self._select(
-                    env,
-                    None,
-                    ("env.observation",),
-                    (
-                        torch.bool,
-                        torch.uint8,
-                        torch.int8,
-                        torch.int16,
-                        torch.int32,
-                        torch.int64,
-                        torch.float32,
-                        torch.float64,
-                    ),
-                ),
-                selected_keys,
-            )
+            self._without(self._select(env, None, ("env.observation",), ANY_DTYPES), selected_keys)
         ] * len(selected_keys)
         return [SelectTransformKeys(*keys) for keys in zip(selected_keys, others, strict=True)]
 
@@ -183,21 +135,7 @@ class RenameTransform(GeneratedTransform[RenameTransformKeys]):
             self._drops = (*self._drops, "entry")
 
     def _bind(self, env: EnvBase | None) -> list[RenameTransformKeys]:
-        entry = self._select(
-            env,
-            self._in_keys,
-            (),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         renamed = self._named(self._out_keys, entry, "out_keys")
         return [RenameTransformKeys(*keys) for keys in zip(entry, renamed, strict=True)]
 
@@ -265,22 +203,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
             self._drops = (*self._drops, "entries")
 
     def _bind(self, env: EnvBase | None) -> list[CatTensorsKeys]:
-        entries = [
-            self._select(
-                env,
-                self._in_keys,
-                ("env.observation",),
-                (
-                    torch.uint8,
-                    torch.int8,
-                    torch.int16,
-                    torch.int32,
-                    torch.int64,
-                    torch.float32,
-                    torch.float64,
-                ),
-            )
-        ]
+        entries = [self._select(env, self._in_keys, ("env.observation",), NUMBER_DTYPES)]
         vector = [self.out_key] * len(entries)
         return [CatTensorsKeys(*keys) for keys in zip(entries, vector, strict=True)]
 
@@ -354,22 +277,7 @@ class Stack(GeneratedTransform[StackKeys]):
             self._drops = (*self._drops, "entries")
 
     def _bind(self, env: EnvBase | None) -> list[StackKeys]:
-        entries = [
-            self._select(
-                env,
-                self._in_keys,
-                (),
-                (
-                    torch.uint8,
-                    torch.int8,
-                    torch.int16,
-                    torch.int32,
-                    torch.int64,
-                    torch.float32,
-                    torch.float64,
-                ),
-            )
-        ]
+        entries = [self._select(env, self._in_keys, (), NUMBER_DTYPES)]
         stacked = [self.out_key] * len(entries)
         return [StackKeys(*keys) for keys in zip(entries, stacked, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a3e0118eaa88754670cbd9e4f38622dfa9421fdbfb91980051f4955120d2f32a
+# specgen: sha256=6aa347530990a0d88acf4160c713e123d64a2cc3a5f5178ba5d9661869a10c6b
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-import torch
-from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.arguments import as_float_tensor
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import ArrayLike, NestedKey
+from torch import Tensor
 
 __all__ = ["ObservationNorm", "ObservationNormKeys"]
 
@@ -77,7 +77,7 @@ class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
         self.standard_normal = standard_normal
 
     def _bind(self, env: EnvBase | None) -> list[ObservationNormKeys]:
-        observation = self._select(env, self._in_keys, (), (torch.float32, torch.float64))
+        observation = self._select(env, self._in_keys, (), FLOAT_DTYPES)
         normed = self._named(self._out_keys, observation, "out_keys")
         return [ObservationNormKeys(*keys) for keys in zip(observation, normed, strict=True)]
 

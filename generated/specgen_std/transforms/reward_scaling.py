@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3d7455358b141b9d59ea8fa2e0df222e65d3e93cbffc5e1f91f07fb90ee99816
+# specgen: sha256=e1761e5d047fc358fea01928ddc31dd4a5b7bee70e36c994f72326d4ca1a81b7
 """Affine transforms of rewards."""
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-import torch
-from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.arguments import as_float_tensor
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import ArrayLike, NestedKey
+from torch import Tensor
 
 __all__ = ["RewardScaling", "RewardScalingKeys"]
 
@@ -82,7 +82,7 @@ class RewardScaling(GeneratedTransform[RewardScalingKeys]):
         self.standard_normal = standard_normal
 
     def _bind(self, env: EnvBase | None) -> list[RewardScalingKeys]:
-        reward = self._select(env, self._in_keys, ("reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("reward",), FLOAT_DTYPES)
         scaled = self._named(self._out_keys, reward, "out_keys")
         return [RewardScalingKeys(*keys) for keys in zip(reward, scaled, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8f9059870fecbb3337bf3769d670c937534020a867cfede3ec2828cfea4b8187
+# specgen: sha256=5864c130e41fa4126e548e9fb8770a30e21814cd7f893b3fbee2199dcb24b1c9
 """Returns of the episodes so far."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import rename_leaf
 from specgen_runtime.transforms.like import unbounded_like
@@ -79,7 +80,7 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
 
     def _bind(self, env: EnvBase | None) -> list[RewardSumKeys]:
-        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         total = self._named(self._out_keys, [rename_leaf(key, "episode_{}") for key in reward], "out_keys")
         return [RewardSumKeys(*keys) for keys in zip(reward, total, strict=True)]
 

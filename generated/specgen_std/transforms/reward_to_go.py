@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6caff039e09ecd14011c0121fa7976c95d1c6937e85f59a508697df08fc8109b
+# specgen: sha256=e340be0092a0afe50f71cbd7055394d1e1b8651397db48f26cb93589e13e960b
 """Returns of recorded episodes."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.recursion import RecordedTimes, RecursionTransform
 from specgen_runtime.typing import NestedKey
 
@@ -81,7 +82,7 @@ class Reward2GoTransform(RecursionTransform[Reward2GoTransformKeys]):
         self.gamma = gamma
 
     def _bind(self, env: EnvBase | None) -> list[Reward2GoTransformKeys]:
-        reward = self._select(env, self._in_keys, ("reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("reward",), FLOAT_DTYPES)
         reward_to_go = self._named(self._out_keys, reward, "out_keys")
         return [Reward2GoTransformKeys(*keys) for keys in zip(reward, reward_to_go, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5c87446938ef5e9c9e4d0cea23b0b7404b34d7da96225e4861b2fcc947679ac9
+# specgen: sha256=d5e03120a3552916ee0a41b25cfef4aa052d8bb1eda9d4c4a5d19de5e5833e42
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_float_tensor
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key, rename_leaf
@@ -80,7 +81,7 @@ class RewardClipping(GeneratedTransform[RewardClippingKeys]):
         self.clamp_max = clamp_max
 
     def _bind(self, env: EnvBase | None) -> list[RewardClippingKeys]:
-        reward = self._select(env, self._in_keys, ("reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("reward",), FLOAT_DTYPES)
         clipped = self._named(self._out_keys, reward, "out_keys")
         return [RewardClippingKeys(*keys) for keys in zip(reward, clipped, strict=True)]
 
@@ -131,12 +132,7 @@ class BinarizeReward(GeneratedTransform[BinarizeRewardKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
 
     def _bind(self, env: EnvBase | None) -> list[BinarizeRewardKeys]:
-        reward = self._select(
-            env,
-            self._in_keys,
-            ("reward",),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        reward = self._select(env, self._in_keys, ("reward",), NUMBER_DTYPES)
         binary = self._named(self._out_keys, reward, "out_keys")
         return [BinarizeRewardKeys(*keys) for keys in zip(reward, binary, strict=True)]
 
@@ -195,12 +191,7 @@ class SignTransform(GeneratedTransform[SignTransformKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
 
     def _bind(self, env: EnvBase | None) -> list[SignTransformKeys]:
-        value = self._select(
-            env,
-            self._in_keys,
-            ("reward",),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        value = self._select(env, self._in_keys, ("reward",), NUMBER_DTYPES)
         signed = self._named(self._out_keys, value, "out_keys")
         return [SignTransformKeys(*keys) for keys in zip(value, signed, strict=True)]
 
@@ -339,7 +330,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
         self.mode = mode
 
     def _bind(self, env: EnvBase | None) -> list[TargetReturnKeys]:
-        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         target = self._named(
             self._out_keys, [rename_leaf(key, "target_return") for key in reward], "out_keys"
         )
@@ -416,7 +407,7 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
         self.register_buffer("weights", as_float_tensor(weights, "weights"))
 
     def _bind(self, env: EnvBase | None) -> list[LineariseRewardsKeys]:
-        rewards = self._select(env, self._in_keys, (), (torch.float32, torch.float64))
+        rewards = self._select(env, self._in_keys, (), FLOAT_DTYPES)
         reward = self._named(self._out_keys, rewards, "out_keys")
         return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, strict=True)]
 
@@ -476,12 +467,7 @@ class ClipTransform(GeneratedTransform[ClipTransformKeys]):
         self.high = high
 
     def _bind(self, env: EnvBase | None) -> list[ClipTransformKeys]:
-        value = self._select(
-            env,
-            self._in_keys,
-            (),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        value = self._select(env, self._in_keys, (), NUMBER_DTYPES)
         clipped = self._named(self._out_keys, value, "out_keys")
         return [ClipTransformKeys(*keys) for keys in zip(value, clipped, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8c004adb0436c023e8c82c8fc520770a52ab776aa9628775106377ca05aa9cd2
+# specgen: sha256=7b742b11b80e94c99f64e2ff7eaa2248ff95a9df52d1f804edadb46312050e91
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-import torch
-from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.arguments import as_ints
+from specgen_runtime.transforms.dtypes import ANY_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import NestedKey
+from torch import Tensor
 
 __all__ = [
     "FlattenObservation", "FlattenObservationKeys", "PermuteTransform", "PermuteTransformKeys",
@@ -82,21 +82,7 @@ class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
         self.last_dim = last_dim
 
     def _bind(self, env: EnvBase | None) -> list[FlattenObservationKeys]:
-        entry = self._select(
-            env,
-            self._in_keys,
-            ("pixels",),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        entry = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         flat = self._named(self._out_keys, entry, "out_keys")
         return [FlattenObservationKeys(*keys) for keys in zip(entry, flat, strict=True)]
 
@@ -156,21 +142,7 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
         self.dim = dim
 
     def _bind(self, env: EnvBase | None) -> list[SqueezeTransformKeys]:
-        entry = self._select(
-            env,
-            self._in_keys,
-            (),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         squeezed = self._named(self._out_keys, entry, "out_keys")
         return [SqueezeTransformKeys(*keys) for keys in zip(entry, squeezed, strict=True)]
 
@@ -230,21 +202,7 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
         self.dim = dim
 
     def _bind(self, env: EnvBase | None) -> list[UnsqueezeTransformKeys]:
-        entry = self._select(
-            env,
-            self._in_keys,
-            (),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         unsqueezed = self._named(self._out_keys, entry, "out_keys")
         return [UnsqueezeTransformKeys(*keys) for keys in zip(entry, unsqueezed, strict=True)]
 
@@ -304,21 +262,7 @@ class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
         self.dims = as_ints(dims, "dims")
 
     def _bind(self, env: EnvBase | None) -> list[PermuteTransformKeys]:
-        entry = self._select(
-            env,
-            self._in_keys,
-            (),
-            (
-                torch.bool,
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float32,
-                torch.float64,
-            ),
-        )
+        entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         permuted = self._named(self._out_keys, entry, "out_keys")
         return [PermuteTransformKeys(*keys) for keys in zip(entry, permuted, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5790605106193ea8ec3c77b01bb75865495bb7624d9042d36bc9ed00929b0c97
+# specgen: sha256=cd6b2aac109289eda84255c562247fd5b7bd52278c363117507a707da95a3aa7
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.around import RepeatTransform
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.reset_steps import ResetStepsTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -69,7 +70,7 @@ class FrameSkipTransform(RepeatTransform[FrameSkipTransformKeys]):
         self.frame_skip = frame_skip
 
     def _bind(self, env: EnvBase | None) -> list[FrameSkipTransformKeys]:
-        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         return [FrameSkipTransformKeys(key) for key in reward]
 
     def _repetitions(self) -> int:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a50c344086c0f692482895ca445aa72bd4f0430b4bded91f47158942f6e1fdae
+# specgen: sha256=b45cd176b7edc517e6718355b51948c93c452ee00e0ab7590faf51db61a36af2
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.dtypes import NUMBER_DTYPES
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform, batch_count, batch_mean
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -108,12 +109,7 @@ class VecNorm(LearningTransform[VecNormKeys]):
         self.eps = eps
 
     def _bind(self, env: EnvBase | None) -> list[VecNormKeys]:
-        x = self._select(
-            env,
-            self._in_keys,
-            ("observation", "reward"),
-            (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
-        )
+        x = self._select(env, self._in_keys, ("observation", "reward"), NUMBER_DTYPES)
         normed = self._named(self._out_keys, x, "out_keys")
         return [VecNormKeys(*keys) for keys in zip(x, normed, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cfdbf45468eab8c9ae7f5ab4961b03ec179eb993b9c67c8a916d195b5d3e5502
+# specgen: sha256=a6f43031d93938a07dca12529567049954995ff1187a5b8f6073fcea2043ae98
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.around import RepeatTransform, SkipTransform
+from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.generated import INPUTS
 from specgen_runtime.transforms.keys import leaf_name, rename_leaf, sibling
 from specgen_runtime.transforms.like import unbounded_like
@@ -92,7 +93,7 @@ class SkipFrames(RepeatTransform[SkipFramesKeys]):
         self.bright = bright
 
     def _bind(self, env: EnvBase | None) -> list[SkipFramesKeys]:
-        x = self._select(env, self._in_keys, ("position",), (torch.float32, torch.float64))
+        x = self._select(env, self._in_keys, ("position",), FLOAT_DTYPES)
         return [SkipFramesKeys(key) for key in x]
 
     def _repetitions(self) -> int:
@@ -187,7 +188,7 @@ class Collected(RepeatTransform[CollectedKeys]):
         self.count = count
 
     def _bind(self, env: EnvBase | None) -> list[CollectedKeys]:
-        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         rewards = self._named(self._out_keys, [rename_leaf(key, "{}s") for key in reward], "out_keys")
         lengths = [sibling(key, self.length_key) for key in reward]
         return [CollectedKeys(*keys) for keys in zip(reward, rewards, lengths, strict=True)]
@@ -264,7 +265,7 @@ class Freeze(SkipTransform[FreezeKeys]):
         self.far = far
 
     def _bind(self, env: EnvBase | None) -> list[FreezeKeys]:
-        x = self._select(env, self._in_keys, ("position",), (torch.float32, torch.float64))
+        x = self._select(env, self._in_keys, ("position",), FLOAT_DTYPES)
         return [FreezeKeys(key) for key in x]
 
     def _skips(self, tensordict: TensorDictBase) -> Iterator[Tensor]:
@@ -343,11 +344,11 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
         super().__init__(in_keys=in_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv)
 
     def _bind(self, env: EnvBase | None) -> list[RampKeys]:
-        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         return [RampKeys(key) for key in reward]
 
     def _bind_inv(self, env: EnvBase | None) -> list[RampInverseKeys]:
-        u = self._select(env, self._in_keys_inv, ("env.action",), (torch.float32, torch.float64), INPUTS)
+        u = self._select(env, self._in_keys_inv, ("env.action",), FLOAT_DTYPES, INPUTS)
         v = self._named(self._out_keys_inv, u, "out_keys_inv")
         return [RampInverseKeys(*keys) for keys in zip(u, v, strict=True)]
 

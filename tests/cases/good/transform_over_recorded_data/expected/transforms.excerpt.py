@@ -88,7 +88,7 @@ class Returns(RecursionTransform[ReturnsKeys]):
         self.gamma = gamma
 
     def _bind(self, env: EnvBase | None) -> list[ReturnsKeys]:
-        reward = self._select(env, self._in_keys, ("env.reward",), (torch.float32, torch.float64))
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         togo = self._named(
             self._out_keys, [rename_leaf(key, "{}_to_go") for key in reward], "out_keys", (0, 2)
         )

@@ -184,7 +184,7 @@ class Centre(LearningTransform[CentreKeys]):
         self.slow = slow
 
     def _bind(self, env: EnvBase | None) -> list[CentreKeys]:
-        x = self._select(env, self._in_keys, (), (torch.float32, torch.float64))
+        x = self._select(env, self._in_keys, (), FLOAT_DTYPES)
         y = self._named(self._out_keys, x, "out_keys")
         return [CentreKeys(*keys) for keys in zip(x, y, strict=True)]
 
