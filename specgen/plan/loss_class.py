@@ -18,9 +18,9 @@ from specgen.code import Code, using, value_code
 from specgen.expr import Typed
 from specgen.literals import formatted, listed, literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, RefusalPlan
+from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
 from specgen.plan.loss_parts import LossParts
-from specgen.plan.model import CallPlan, Line, Text
+from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.program.torch_text import print_expression
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specgen.expr.symbols import Key
-from specgen.plan.model import CallPlan, Line, Text
+from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 
 
 @dataclass(frozen=True)
@@ -15,14 +15,6 @@ class LossParamPlan:
     name: str
     annotation: Text
     default: object
-
-
-@dataclass(frozen=True)
-class RefusalPlan:
-    """A condition under which the constructor raises a ValueError, and its message, as expressions."""
-
-    condition: Text
-    message: str
 
 
 @dataclass(frozen=True)

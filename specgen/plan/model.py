@@ -93,6 +93,14 @@ class AliasPlan:
 
 
 @dataclass(frozen=True)
+class RefusalPlan:
+    """A condition under which the constructor raises a ValueError, and its message, as expressions."""
+
+    condition: Text
+    message: str
+
+
+@dataclass(frozen=True)
 class CallPlan:
     """A call of a pure function as a method writes it: its name, and an expression for each argument."""
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CallPlan, Text
+from specgen.plan.model import Argument, CallPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
-
-
-@dataclass(frozen=True)
-class LimitPlan:
-    """What must hold of an argument, and the message where it does not, as an expression."""
-
-    condition: Text
-    message: str
 
 
 @dataclass(frozen=True)
@@ -25,7 +17,7 @@ class TransformParamPlan:
         tensor: whether it is a tensor, which is kept as a buffer.
         optional: whether it may be None.
         listed: whether it may be several whole numbers.
-        limits: what must hold of it.
+        refusals: what must not hold of it.
         initial: whether it only says what buffers begin with.
     """
 
@@ -33,7 +25,7 @@ class TransformParamPlan:
     tensor: bool
     optional: bool
     listed: bool
-    limits: tuple[LimitPlan, ...]
+    refusals: tuple[RefusalPlan, ...]
     initial: bool = False
 
 

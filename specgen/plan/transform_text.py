@@ -10,19 +10,18 @@ from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
 from specgen.code import Code, needs_math, using, value_code
 from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan, Text
+from specgen.plan.model import CallPlan, RefusalPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
-from specgen.plan.transform_model import LimitPlan
 
 
-def limits(param: Parameter) -> Iterator[LimitPlan]:
-    """What must hold of a parameter."""
+def refusals(param: Parameter) -> Iterator[RefusalPlan]:
+    """What must not hold of a parameter."""
     name = param.name
     if param.kind == "enum":
         words = literal(param.choices)
-        yield LimitPlan(
-            f"{name} in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
+        yield RefusalPlan(
+            f"{name} not in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
         )
     value = f"self.{name}" if param.kind == "tensor" else name
     for sign, bound in param.range:
@@ -32,7 +31,9 @@ def limits(param: Parameter) -> Iterator[LimitPlan]:
             holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
         if param.kind == "tensor":
             holds = f"bool(({holds}).all())"
-        yield LimitPlan(using(holds, *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name))
+        yield RefusalPlan(
+            using(f"not {holds}", *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name)
+        )
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:

@@ -28,7 +28,7 @@ from specgen.plan.transform_model import (
     TransformPlan,
 )
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, limits, spec_like
+from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -192,7 +192,7 @@ class _Planner:
             param.kind == "tensor",
             param.optional,
             listed,
-            tuple(limits(param)),
+            tuple(refusals(param)),
             param.name in self.initial,
         )
 

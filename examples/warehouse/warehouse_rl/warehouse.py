@@ -863,7 +863,8 @@ if TYPE_CHECKING:
         Literal["allowed"], Bool[Tensor, "*batch 4"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `WarehouseData`."""
+    ]):
+        """The `"next"` part of `WarehouseData`."""
 
     class WarehouseData(TypedTensorDict[
         Literal["reward"],
@@ -877,7 +878,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], WarehouseNextData,
-    ]): """The tensordicts of `Warehouse`, with their keys."""
+    ]):
+        """The tensordicts of `Warehouse`, with their keys."""
 
     class WarehouseSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -886,7 +888,8 @@ if TYPE_CHECKING:
         States[Literal["pos", "slip"], Bounded, Literal["shelves"], Binary],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `Warehouse`."""
+    ):
+        """The types of the specs and keys of `Warehouse`."""
 
     class DepotNextData(TypedTensorDict[
         Never,
@@ -894,7 +897,8 @@ if TYPE_CHECKING:
         Literal["weight", "limit"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `DepotData`."""
+    ]):
+        """The `"next"` part of `DepotData`."""
 
     class DepotData(TypedTensorDict[
         Literal["reward"],
@@ -906,7 +910,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], DepotNextData,
-    ]): """The tensordicts of `Depot`, with their keys."""
+    ]):
+        """The tensordicts of `Depot`, with their keys."""
 
     class DepotSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -915,7 +920,8 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `Depot`."""
+    ):
+        """The types of the specs and keys of `Depot`."""
 
     class WarehouseTrainNextData(TypedTensorDict[
         Never,
@@ -927,7 +933,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `WarehouseTrainData`."""
+    ]):
+        """The `"next"` part of `WarehouseTrainData`."""
 
     class WarehouseTrainData(TypedTensorDict[
         Literal["reward"],
@@ -943,7 +950,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], WarehouseTrainNextData,
-    ]): """The tensordicts of `WarehouseTrain`, with their keys."""
+    ]):
+        """The tensordicts of `WarehouseTrain`, with their keys."""
 
     class WarehouseTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -960,7 +968,8 @@ if TYPE_CHECKING:
         ],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `WarehouseTrain`."""
+    ):
+        """The types of the specs and keys of `WarehouseTrain`."""
 
     class DepotTrainNextData(TypedTensorDict[
         Never,
@@ -969,7 +978,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `DepotTrainData`."""
+    ]):
+        """The `"next"` part of `DepotTrainData`."""
 
     class DepotTrainData(TypedTensorDict[
         Literal["reward"],
@@ -983,7 +993,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], DepotTrainNextData,
-    ]): """The tensordicts of `DepotTrain`, with their keys."""
+    ]):
+        """The tensordicts of `DepotTrain`, with their keys."""
 
     class DepotTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -995,7 +1006,8 @@ if TYPE_CHECKING:
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `DepotTrain`."""
+    ):
+        """The types of the specs and keys of `DepotTrain`."""
 
 else:
     WarehouseNextData = WarehouseData = DepotNextData = DepotData = WarehouseTrainNextData = TensorDict

@@ -228,7 +228,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `AcrobotTrainData`."""
+    ]):
+        """The `"next"` part of `AcrobotTrainData`."""
 
     class AcrobotTrainData(TypedTensorDict[
         Literal["reward"],
@@ -244,7 +245,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], AcrobotTrainNextData,
-    ]): """The tensordicts of `AcrobotTrain`, with their keys."""
+    ]):
+        """The tensordicts of `AcrobotTrain`, with their keys."""
 
     class AcrobotTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -260,7 +262,8 @@ if TYPE_CHECKING:
         ],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `AcrobotTrain`."""
+    ):
+        """The types of the specs and keys of `AcrobotTrain`."""
 
 else:
     AcrobotTrainNextData = AcrobotTrainData = TensorDict

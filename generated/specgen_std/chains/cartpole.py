@@ -433,7 +433,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `CartPoleTrainData`."""
+    ]):
+        """The `"next"` part of `CartPoleTrainData`."""
 
     class CartPoleTrainData(TypedTensorDict[
         Literal["reward"],
@@ -448,7 +449,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], CartPoleTrainNextData,
-    ]): """The tensordicts of `CartPoleTrain`, with their keys."""
+    ]):
+        """The tensordicts of `CartPoleTrain`, with their keys."""
 
     class CartPoleTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -464,7 +466,8 @@ if TYPE_CHECKING:
         ],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `CartPoleTrain`."""
+    ):
+        """The types of the specs and keys of `CartPoleTrain`."""
 
     class CartPoleGymTrainNextData(TypedTensorDict[
         Never,
@@ -472,7 +475,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `CartPoleGymTrainData`."""
+    ]):
+        """The `"next"` part of `CartPoleGymTrainData`."""
 
     class CartPoleGymTrainData(TypedTensorDict[
         Literal["reward"],
@@ -485,7 +489,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], CartPoleGymTrainNextData,
-    ]): """The tensordicts of `CartPoleGymTrain`, with their keys."""
+    ]):
+        """The tensordicts of `CartPoleGymTrain`, with their keys."""
 
     class CartPoleGymTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -498,7 +503,8 @@ if TYPE_CHECKING:
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `CartPoleGymTrain`."""
+    ):
+        """The types of the specs and keys of `CartPoleGymTrain`."""
 
 else:
     CartPoleTrainNextData = CartPoleTrainData = CartPoleGymTrainNextData = CartPoleGymTrainData = TensorDict

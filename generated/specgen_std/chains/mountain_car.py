@@ -355,7 +355,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `MountainCarTrainData`."""
+    ]):
+        """The `"next"` part of `MountainCarTrainData`."""
 
     class MountainCarTrainData(TypedTensorDict[
         Literal["reward"],
@@ -370,7 +371,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["action"], Int64[Tensor, "*batch"],
         Literal["next"], MountainCarTrainNextData,
-    ]): """The tensordicts of `MountainCarTrain`, with their keys."""
+    ]):
+        """The tensordicts of `MountainCarTrain`, with their keys."""
 
     class MountainCarTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -383,7 +385,8 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `MountainCarTrain`."""
+    ):
+        """The types of the specs and keys of `MountainCarTrain`."""
 
     class MountainCarContinuousTrainNextData(TypedTensorDict[
         Never,
@@ -392,7 +395,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `MountainCarContinuousTrainData`."""
+    ]):
+        """The `"next"` part of `MountainCarContinuousTrainData`."""
 
     class MountainCarContinuousTrainData(TypedTensorDict[
         Literal["reward"],
@@ -406,7 +410,8 @@ if TYPE_CHECKING:
         Literal["episode_reward", "action"]
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarContinuousTrainNextData,
-    ]): """The tensordicts of `MountainCarContinuousTrain`, with their keys."""
+    ]):
+        """The tensordicts of `MountainCarContinuousTrain`, with their keys."""
 
     class MountainCarContinuousTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -419,7 +424,8 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `MountainCarContinuousTrain`."""
+    ):
+        """The types of the specs and keys of `MountainCarContinuousTrain`."""
 
 else:
     MountainCarTrainNextData = MountainCarTrainData = MountainCarContinuousTrainNextData = TensorDict

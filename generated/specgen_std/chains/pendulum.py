@@ -350,7 +350,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `PendulumTrainData`."""
+    ]):
+        """The `"next"` part of `PendulumTrainData`."""
 
     class PendulumTrainData(TypedTensorDict[
         Literal["reward"],
@@ -363,7 +364,8 @@ if TYPE_CHECKING:
         Literal["episode_reward", "action"]
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumTrainNextData,
-    ]): """The tensordicts of `PendulumTrain`, with their keys."""
+    ]):
+        """The tensordicts of `PendulumTrain`, with their keys."""
 
     class PendulumTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -376,7 +378,8 @@ if TYPE_CHECKING:
         States[Literal["th", "episode_reward"], Unbounded, Literal["thdot", "step_count"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `PendulumTrain`."""
+    ):
+        """The types of the specs and keys of `PendulumTrain`."""
 
     class PendulumGymTrainNextData(TypedTensorDict[
         Never,
@@ -384,7 +387,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
         Literal["step_count"], Int64[Tensor, "*batch 1"],
         Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `PendulumGymTrainData`."""
+    ]):
+        """The `"next"` part of `PendulumGymTrainData`."""
 
     class PendulumGymTrainData(TypedTensorDict[
         Literal["reward"],
@@ -396,7 +400,8 @@ if TYPE_CHECKING:
         Literal["episode_reward", "action"]
         | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumGymTrainNextData,
-    ]): """The tensordicts of `PendulumGymTrain`, with their keys."""
+    ]):
+        """The tensordicts of `PendulumGymTrain`, with their keys."""
 
     class PendulumGymTrainSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -409,7 +414,8 @@ if TYPE_CHECKING:
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `PendulumGymTrain`."""
+    ):
+        """The types of the specs and keys of `PendulumGymTrain`."""
 
 else:
     PendulumTrainNextData = PendulumTrainData = PendulumGymTrainNextData = PendulumGymTrainData = TensorDict

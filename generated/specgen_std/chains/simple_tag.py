@@ -407,7 +407,8 @@ if TYPE_CHECKING:
         tuple[Literal["adversary"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 3 1"],
         tuple[Literal["agent"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["adversary", "agent"], TensorDict,
-    ]): """The `"next"` part of `SimpleTagTrainData`."""
+    ]):
+        """The `"next"` part of `SimpleTagTrainData`."""
 
     class SimpleTagTrainData(TypedTensorDict[
         Literal["observation", "position", "velocity", "episode_reward", "action", "reward"],
@@ -444,7 +445,8 @@ if TYPE_CHECKING:
         tuple[Literal["adversary"], Literal["action"]], Int64[Tensor, "*batch 3"],
         Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]], TensorDict,
         Literal["next"], SimpleTagTrainNextData,
-    ]): """The tensordicts of `SimpleTagTrain`, with their keys."""
+    ]):
+        """The tensordicts of `SimpleTagTrain`, with their keys."""
 
     class SimpleTagTrainSpecs(
         KeyTypes[NestedKey, NestedKey, NestedKey],
@@ -474,7 +476,8 @@ if TYPE_CHECKING:
             | tuple[Literal["adversary", "agent"], Literal["done", "terminated", "truncated"]], Categorical,
             Literal["adversary", "agent"], Composite,
         ],
-    ): """The types of the specs and keys of `SimpleTagTrain`."""
+    ):
+        """The types of the specs and keys of `SimpleTagTrain`."""
 
 else:
     SimpleTagTrainNextData = SimpleTagTrainData = TensorDict

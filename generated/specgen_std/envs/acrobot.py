@@ -361,7 +361,8 @@ if TYPE_CHECKING:
         Literal["theta1", "theta2", "dtheta1", "dtheta2"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `AcrobotData`."""
+    ]):
+        """The `"next"` part of `AcrobotData`."""
 
     class AcrobotData(TypedTensorDict[
         Literal["reward"],
@@ -374,7 +375,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], AcrobotNextData,
-    ]): """The tensordicts of `Acrobot`, with their keys."""
+    ]):
+        """The tensordicts of `Acrobot`, with their keys."""
 
     class AcrobotSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -383,14 +385,16 @@ if TYPE_CHECKING:
         States[Literal["theta1", "theta2", "dtheta1", "dtheta2"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `Acrobot`."""
+    ):
+        """The types of the specs and keys of `Acrobot`."""
 
     class AcrobotGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 6"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `AcrobotGymData`."""
+    ]):
+        """The `"next"` part of `AcrobotGymData`."""
 
     class AcrobotGymData(TypedTensorDict[
         Literal["reward"],
@@ -400,7 +404,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], AcrobotGymNextData,
-    ]): """The tensordicts of `AcrobotGym`, with their keys."""
+    ]):
+        """The tensordicts of `AcrobotGym`, with their keys."""
 
     class AcrobotGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -409,7 +414,8 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `AcrobotGym`."""
+    ):
+        """The types of the specs and keys of `AcrobotGym`."""
 
 else:
     AcrobotNextData = AcrobotData = AcrobotGymNextData = AcrobotGymData = TensorDict

@@ -324,7 +324,8 @@ if TYPE_CHECKING:
         Literal["x", "x_dot", "theta", "theta_dot"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `CartPoleData`."""
+    ]):
+        """The `"next"` part of `CartPoleData`."""
 
     class CartPoleData(TypedTensorDict[
         Literal["reward"],
@@ -336,7 +337,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], CartPoleNextData,
-    ]): """The tensordicts of `CartPole`, with their keys."""
+    ]):
+        """The tensordicts of `CartPole`, with their keys."""
 
     class CartPoleSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -345,14 +347,16 @@ if TYPE_CHECKING:
         States[Literal["x", "x_dot", "theta", "theta_dot"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `CartPole`."""
+    ):
+        """The types of the specs and keys of `CartPole`."""
 
     class CartPoleGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 4"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `CartPoleGymData`."""
+    ]):
+        """The `"next"` part of `CartPoleGymData`."""
 
     class CartPoleGymData(TypedTensorDict[
         Literal["reward"],
@@ -362,7 +366,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], CartPoleGymNextData,
-    ]): """The tensordicts of `CartPoleGym`, with their keys."""
+    ]):
+        """The tensordicts of `CartPoleGym`, with their keys."""
 
     class CartPoleGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -371,7 +376,8 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `CartPoleGym`."""
+    ):
+        """The types of the specs and keys of `CartPoleGym`."""
 
 else:
     CartPoleNextData = CartPoleData = CartPoleGymNextData = CartPoleGymData = TensorDict

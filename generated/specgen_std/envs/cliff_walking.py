@@ -191,7 +191,8 @@ if TYPE_CHECKING:
         Literal["observation", "cell"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `CliffWalkingData`."""
+    ]):
+        """The `"next"` part of `CliffWalkingData`."""
 
     class CliffWalkingData(TypedTensorDict[
         Literal["reward"],
@@ -201,7 +202,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], CliffWalkingNextData,
-    ]): """The tensordicts of `CliffWalking`, with their keys."""
+    ]):
+        """The tensordicts of `CliffWalking`, with their keys."""
 
     class CliffWalkingSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -210,7 +212,8 @@ if TYPE_CHECKING:
         States[Literal["cell"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `CliffWalking`."""
+    ):
+        """The types of the specs and keys of `CliffWalking`."""
 
 else:
     CliffWalkingNextData = CliffWalkingData = TensorDict

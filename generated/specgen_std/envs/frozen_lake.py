@@ -473,7 +473,8 @@ if TYPE_CHECKING:
         Literal["observation", "cell"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `FrozenLakeData`."""
+    ]):
+        """The `"next"` part of `FrozenLakeData`."""
 
     class FrozenLakeData(TypedTensorDict[
         Literal["reward"],
@@ -483,7 +484,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], FrozenLakeNextData,
-    ]): """The tensordicts of `FrozenLake`, with their keys."""
+    ]):
+        """The tensordicts of `FrozenLake`, with their keys."""
 
     class FrozenLakeSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -492,14 +494,16 @@ if TYPE_CHECKING:
         States[Literal["cell"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `FrozenLake`."""
+    ):
+        """The types of the specs and keys of `FrozenLake`."""
 
     class FrozenLake8x8NextData(TypedTensorDict[
         Never,
         Literal["observation", "cell"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `FrozenLake8x8Data`."""
+    ]):
+        """The `"next"` part of `FrozenLake8x8Data`."""
 
     class FrozenLake8x8Data(TypedTensorDict[
         Literal["reward"],
@@ -509,7 +513,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], FrozenLake8x8NextData,
-    ]): """The tensordicts of `FrozenLake8x8`, with their keys."""
+    ]):
+        """The tensordicts of `FrozenLake8x8`, with their keys."""
 
     class FrozenLake8x8Specs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -518,7 +523,8 @@ if TYPE_CHECKING:
         States[Literal["cell"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `FrozenLake8x8`."""
+    ):
+        """The types of the specs and keys of `FrozenLake8x8`."""
 
 else:
     FrozenLakeNextData = FrozenLakeData = FrozenLake8x8NextData = FrozenLake8x8Data = TensorDict

@@ -517,7 +517,8 @@ if TYPE_CHECKING:
         Literal["position", "velocity"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `MountainCarData`."""
+    ]):
+        """The `"next"` part of `MountainCarData`."""
 
     class MountainCarData(TypedTensorDict[
         Literal["reward"],
@@ -529,7 +530,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarNextData,
-    ]): """The tensordicts of `MountainCar`, with their keys."""
+    ]):
+        """The tensordicts of `MountainCar`, with their keys."""
 
     class MountainCarSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -538,7 +540,8 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `MountainCar`."""
+    ):
+        """The types of the specs and keys of `MountainCar`."""
 
     class MountainCarContinuousNextData(TypedTensorDict[
         Never,
@@ -546,7 +549,8 @@ if TYPE_CHECKING:
         Literal["position", "velocity"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `MountainCarContinuousData`."""
+    ]):
+        """The `"next"` part of `MountainCarContinuousData`."""
 
     class MountainCarContinuousData(TypedTensorDict[
         Literal["reward"],
@@ -557,7 +561,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarContinuousNextData,
-    ]): """The tensordicts of `MountainCarContinuous`, with their keys."""
+    ]):
+        """The tensordicts of `MountainCarContinuous`, with their keys."""
 
     class MountainCarContinuousSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -566,14 +571,16 @@ if TYPE_CHECKING:
         States[Literal["position", "velocity"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `MountainCarContinuous`."""
+    ):
+        """The types of the specs and keys of `MountainCarContinuous`."""
 
     class MountainCarGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 2"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `MountainCarGymData`."""
+    ]):
+        """The `"next"` part of `MountainCarGymData`."""
 
     class MountainCarGymData(TypedTensorDict[
         Literal["reward"],
@@ -583,7 +590,8 @@ if TYPE_CHECKING:
         Literal["action"], Int64[Tensor, "*batch"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarGymNextData,
-    ]): """The tensordicts of `MountainCarGym`, with their keys."""
+    ]):
+        """The tensordicts of `MountainCarGym`, with their keys."""
 
     class MountainCarGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -592,14 +600,16 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `MountainCarGym`."""
+    ):
+        """The types of the specs and keys of `MountainCarGym`."""
 
     class MountainCarContinuousGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 2"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `MountainCarContinuousGymData`."""
+    ]):
+        """The `"next"` part of `MountainCarContinuousGymData`."""
 
     class MountainCarContinuousGymData(TypedTensorDict[
         Literal["reward"],
@@ -608,7 +618,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], MountainCarContinuousGymNextData,
-    ]): """The tensordicts of `MountainCarContinuousGym`, with their keys."""
+    ]):
+        """The tensordicts of `MountainCarContinuousGym`, with their keys."""
 
     class MountainCarContinuousGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -617,7 +628,8 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `MountainCarContinuousGym`."""
+    ):
+        """The types of the specs and keys of `MountainCarContinuousGym`."""
 
 else:
     MountainCarNextData = MountainCarData = MountainCarContinuousNextData = TensorDict

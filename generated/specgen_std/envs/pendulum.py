@@ -277,7 +277,8 @@ if TYPE_CHECKING:
         Literal["th", "thdot"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `PendulumData`."""
+    ]):
+        """The `"next"` part of `PendulumData`."""
 
     class PendulumData(TypedTensorDict[
         Literal["reward"],
@@ -287,7 +288,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumNextData,
-    ]): """The tensordicts of `Pendulum`, with their keys."""
+    ]):
+        """The tensordicts of `Pendulum`, with their keys."""
 
     class PendulumSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -296,14 +298,16 @@ if TYPE_CHECKING:
         States[Literal["th"], Unbounded, Literal["thdot"], Bounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `Pendulum`."""
+    ):
+        """The types of the specs and keys of `Pendulum`."""
 
     class PendulumGymNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 3"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `PendulumGymData`."""
+    ]):
+        """The `"next"` part of `PendulumGymData`."""
 
     class PendulumGymData(TypedTensorDict[
         Literal["reward"],
@@ -312,7 +316,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], PendulumGymNextData,
-    ]): """The tensordicts of `PendulumGym`, with their keys."""
+    ]):
+        """The tensordicts of `PendulumGym`, with their keys."""
 
     class PendulumGymSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -321,7 +326,8 @@ if TYPE_CHECKING:
         NoState,
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `PendulumGym`."""
+    ):
+        """The types of the specs and keys of `PendulumGym`."""
 
 else:
     PendulumNextData = PendulumData = PendulumGymNextData = PendulumGymData = TensorDict

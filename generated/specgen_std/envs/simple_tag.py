@@ -518,7 +518,8 @@ if TYPE_CHECKING:
         tuple[Literal["adversary"], Literal["reward"]], Float32[Tensor, "*batch 3 1"],
         tuple[Literal["agent"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["adversary", "agent"], TensorDict,
-    ]): """The `"next"` part of `SimpleTagData`."""
+    ]):
+        """The `"next"` part of `SimpleTagData`."""
 
     class SimpleTagData(TypedTensorDict[
         Literal["observation", "position", "velocity", "action", "reward"],
@@ -548,7 +549,8 @@ if TYPE_CHECKING:
         tuple[Literal["next"], Literal["agent"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["adversary", "agent"] | tuple[Literal["next"], Literal["adversary", "agent"]], TensorDict,
         Literal["next"], SimpleTagNextData,
-    ]): """The tensordicts of `SimpleTag`, with their keys."""
+    ]):
+        """The tensordicts of `SimpleTag`, with their keys."""
 
     class SimpleTagSpecs(
         KeyTypes[NestedKey, NestedKey, NestedKey],
@@ -575,7 +577,8 @@ if TYPE_CHECKING:
             | tuple[Literal["adversary", "agent"], Literal["done", "terminated", "truncated"]], Categorical,
             Literal["adversary", "agent"], Composite,
         ],
-    ): """The types of the specs and keys of `SimpleTag`."""
+    ):
+        """The types of the specs and keys of `SimpleTag`."""
 
 else:
     SimpleTagNextData = SimpleTagData = TensorDict

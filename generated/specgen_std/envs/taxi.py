@@ -255,7 +255,8 @@ if TYPE_CHECKING:
         Literal["observation", "row", "column", "passenger", "destination"], Int64[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
         Literal["reward"], Float32[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `TaxiData`."""
+    ]):
+        """The `"next"` part of `TaxiData`."""
 
     class TaxiData(TypedTensorDict[
         Literal["reward"],
@@ -266,7 +267,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
         Literal["next"], TaxiNextData,
-    ]): """The tensordicts of `Taxi`, with their keys."""
+    ]):
+        """The tensordicts of `Taxi`, with their keys."""
 
     class TaxiSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -278,7 +280,8 @@ if TYPE_CHECKING:
         States[Literal["row", "column"], Bounded, Literal["passenger", "destination"], Categorical],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `Taxi`."""
+    ):
+        """The types of the specs and keys of `Taxi`."""
 
 else:
     TaxiNextData = TaxiData = TensorDict

@@ -210,7 +210,8 @@ if TYPE_CHECKING:
     class DQNLossOutput(TypedTensorDict[
         Never,
         Literal["loss"], Float[Tensor, "*batch"],
-    ]): """What `DQNLoss` returns."""
+    ]):
+        """What `DQNLoss` returns."""
 
 else:
     DQNLossOutput = TensorDict

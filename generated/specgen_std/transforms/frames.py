@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1a811b9422e98417288e0d236a9a0c76c868b598f9eebd470bac25c0bd5bd4ae
+# specgen: sha256=ced2884253d61683773ae503d9149958db2281d68ef4344e9d9ab119f8d4ffff
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
         if not dim <= -1:
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
-        if not padding in ("same", "constant"):
+        if padding not in ("same", "constant"):
             raise ValueError(f"padding is one of same, constant, got {padding}")
         self.padding = padding
         self.padding_value = padding_value

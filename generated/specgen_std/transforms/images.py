@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9b162511db1c51950feee09c977517d821e0ca4213d7b832b54b5aff8b41c891
+# specgen: sha256=9d51f271a3176fb10711b0302c3a342458733a8c6e2ccdee27dfb0da0c04ac2a
 """Images."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
             ValueError: if `dtype` is none of float32, float64.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        if not dtype in ("float32", "float64"):
+        if dtype not in ("float32", "float64"):
             raise ValueError(f"dtype is one of float32, float64, got {dtype}")
         self.dtype = dtype
 

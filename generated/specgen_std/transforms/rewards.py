@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d5e03120a3552916ee0a41b25cfef4aa052d8bb1eda9d4c4a5d19de5e5833e42
+# specgen: sha256=31b9f3197a2e7d19622f501fe5750294fbc0463954a383cdfd07e296f4e8d89a
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.target_return = target_return
-        if not mode in ("reduce", "constant"):
+        if mode not in ("reduce", "constant"):
             raise ValueError(f"mode is one of reduce, constant, got {mode}")
         self.mode = mode
 

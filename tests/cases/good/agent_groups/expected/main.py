@@ -345,7 +345,8 @@ if TYPE_CHECKING:
         tuple[Literal["hare"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1 1"],
         tuple[Literal["hare"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["hunter", "hare"], TensorDict,
-    ]): """The `"next"` part of `TagData`."""
+    ]):
+        """The `"next"` part of `TagData`."""
 
     class TagData(TypedTensorDict[
         Literal["observation", "action_mask", "x", "action", "reward"],
@@ -374,7 +375,8 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["hare"], Literal["reward"]], Float32[Tensor, "*batch 1 1"],
         Literal["hunter", "hare"] | tuple[Literal["next"], Literal["hunter", "hare"]], TensorDict,
         Literal["next"], TagNextData,
-    ]): """The tensordicts of `Tag`, with their keys."""
+    ]):
+        """The tensordicts of `Tag`, with their keys."""
 
     class TagSpecs(
         KeyTypes[NestedKey, NestedKey, NestedKey],
@@ -402,7 +404,8 @@ if TYPE_CHECKING:
             | tuple[Literal["hunter", "hare"], Literal["done", "terminated", "truncated"]], Categorical,
             Literal["hunter", "hare"], Composite,
         ],
-    ): """The types of the specs and keys of `Tag`."""
+    ):
+        """The types of the specs and keys of `Tag`."""
 
 else:
     TagNextData = TagData = TensorDict

@@ -348,7 +348,8 @@ if TYPE_CHECKING:
         Literal["observation", "reward"], Float32[Tensor, "*batch 1"],
         Literal["x"], Float32[Tensor, "*batch"],
         Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
-    ]): """The `"next"` part of `PointData`."""
+    ]):
+        """The `"next"` part of `PointData`."""
 
     class PointData(TypedTensorDict[
         Literal["reward"],
@@ -358,7 +359,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated"]
         | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
         Literal["next"], PointNextData,
-    ]): """The tensordicts of `Point`, with their keys."""
+    ]):
+        """The tensordicts of `Point`, with their keys."""
 
     class PointSpecs(
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
@@ -367,7 +369,8 @@ if TYPE_CHECKING:
         States[Literal["x"], Unbounded],
         OneReward[Literal["reward"], Unbounded],
         Dones[Literal["done", "terminated", "truncated"], Categorical],
-    ): """The types of the specs and keys of `Point`."""
+    ):
+        """The types of the specs and keys of `Point`."""
 
     class RenamedNextData(TypedTensorDict[
         Literal["episode_scaled", "scaled"],
@@ -377,7 +380,8 @@ if TYPE_CHECKING:
         Literal["done", "terminated", "truncated", "late"], Bool[Tensor, "*batch 1"],
         Literal["age"], Int64[Tensor, "*batch 1"],
         Literal["stats"], TensorDict,
-    ]): """The `"next"` part of `RenamedData`."""
+    ]):
+        """The `"next"` part of `RenamedData`."""
 
     class RenamedData(TypedTensorDict[
         Literal["episode_scaled", "reward", "scaled"],
@@ -393,7 +397,8 @@ if TYPE_CHECKING:
         Literal["age"] | tuple[Literal["next"], Literal["age"]], Int64[Tensor, "*batch 1"],
         Literal["stats"] | tuple[Literal["next"], Literal["stats"]], TensorDict,
         Literal["next"], RenamedNextData,
-    ]): """The tensordicts of `Renamed`, with their keys."""
+    ]):
+        """The tensordicts of `Renamed`, with their keys."""
 
     class RenamedSpecs(
         KeyTypes[Literal["action"], NestedKey, Literal["done"]],
@@ -414,7 +419,8 @@ if TYPE_CHECKING:
             Literal["stats"], Composite,
         ],
         Dones[Literal["done", "terminated", "truncated", "late"], Categorical],
-    ): """The types of the specs and keys of `Renamed`."""
+    ):
+        """The types of the specs and keys of `Renamed`."""
 
 else:
     PointNextData = PointData = RenamedNextData = RenamedData = TensorDict

@@ -162,6 +162,7 @@ if TYPE_CHECKING:
         | tuple[Literal["next"], Literal["screen"]]
         | tuple[Literal["next"], Literal["screen"], Literal["right"]], TensorDict,
         Literal["next"], ArcadeNextData,
-    ]): """The tensordicts of `Arcade`, with their keys."""
+    ]):
+        """The tensordicts of `Arcade`, with their keys."""
 
     # ...

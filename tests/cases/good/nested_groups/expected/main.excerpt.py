@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         tuple[Literal["agents"], Literal["action"]], Int64[Tensor, "*batch 3"],
         Literal["agents"] | tuple[Literal["next"], Literal["agents"]], TensorDict,
         Literal["next"], TeamNextData,
-    ]): """The tensordicts of `Team`, with their keys."""
+    ]):
+        """The tensordicts of `Team`, with their keys."""
 
     # ...

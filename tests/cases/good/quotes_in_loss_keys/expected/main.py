@@ -143,7 +143,8 @@ if TYPE_CHECKING:
     class PlainOutput(TypedTensorDict[
         Never,
         Literal["loss"], Float[Tensor, "*batch"],
-    ]): """What `Plain` returns."""
+    ]):
+        """What `Plain` returns."""
 
 else:
     PlainOutput = TensorDict
