@@ -74,13 +74,6 @@ class Cursor:
             self.fail(token, f"expected `{text}`{found}")
         return token
 
-    def expect_name(self) -> str:
-        """The name at hand."""
-        token = self.take()
-        if token.kind != "name":
-            self.fail(token, "expected a name")
-        return token.text
-
     def fail(self, token: Token, message: str, help: str | None = None) -> NoReturn:
         """Report a mistake at `token`."""
         size = len(self._source.text)

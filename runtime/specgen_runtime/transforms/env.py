@@ -41,8 +41,8 @@ class TransformedEnv(EnvBase[TensorDict]):
         - At a reset, everything is computed for all rows; rows that are not being reset keep their old entries.
         - A transform that raises `terminated` or `truncated` raises `done` with it, and what is raised at the root
           holds for every nested group.
-        - Where a transform carries an entry that a later one class_overrides, or the base environment reads a state entry
-          that a transform class_overrides, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
+        - Where a transform carries an entry that a later one rewrites, or the base environment reads a state entry
+          that a transform rewrites, the unrewritten value is kept below an entry ``"_carry"`` beside it: never does
           what is shown to the policy feed back into what is carried.
         - Specs are transformed once; `empty_cache` forgets them. Other public attributes are those of `base_env`.
 
@@ -179,9 +179,8 @@ class TransformedEnv(EnvBase[TensorDict]):
         stages = self._stages()
         for copy, original in zip(before, chain, strict=False):
             if isinstance(copy, BoundTransform) and isinstance(original, BoundTransform):
-                copy._adopt(
-                    original
-                )  # keys were bound here; nobody asks for them, and so for the parent, again
+                # Its keys were bound here; nobody asks for them, and so for the parent, again.
+                copy._adopt(original)
         view._known_stages = stages.until(before)
         return view
 

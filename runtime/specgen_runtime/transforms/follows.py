@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.specs import Unbounded
-from specgen_runtime.transforms.like import bounded_like, box_of, boxed, flag_like, unbounded_like
+from specgen_runtime.transforms.like import bounded_like, box_of, boxed, flag_like, limits, unbounded_like
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -183,12 +183,7 @@ def _within(value: Tensor, how: Follows) -> TensorSpec:
     spec = Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
     if value.dtype == torch.bool:
         return flag_like(spec)
-    ends = (-torch.inf, torch.inf) if value.is_floating_point() else _limits(value.dtype)
-    if how.low > ends[0] or how.high < ends[1]:
+    least, most = limits(value.dtype)
+    if how.low > least or how.high < most:
         return bounded_like(spec, how.low, how.high)
     return unbounded_like(spec)
-
-
-def _limits(dtype: torch.dtype) -> tuple[int, int]:
-    info = torch.iinfo(dtype)
-    return info.min, info.max

@@ -28,7 +28,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
     specs it adds; its `_reset`, `_step` or `_apply_transform` unpack, call a function, and pack.
 
-    Carries live in the tensordict, under their own key. If a later transform of the same environment class_overrides
+    Carries live in the tensordict, under their own key. If a later transform of the same environment rewrites
     that key, `TransformedEnv` gives the carry a private place as well (below ``"_carry"``), which only this
     transform reads.
 

@@ -39,6 +39,12 @@ def normal_key(key: object) -> NestedKey:
     return parts[0] if len(parts) == 1 else parts
 
 
+def without_next(key: object) -> NestedKey:
+    """A key as it is within its moment: the rest of one that begins with ``"next"``, others as they are."""
+    parts = as_tuple(key)
+    return normal_key(parts[1:] if parts[0] == "next" and len(parts) > 1 else parts)
+
+
 def normal_keys(keys: object) -> list[NestedKey]:
     """The normal forms of one key or of a sequence of keys.
 

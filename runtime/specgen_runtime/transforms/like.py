@@ -6,10 +6,20 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.specs import Bounded, Categorical, TensorSpec, Unbounded
+from specgen_runtime.specs.arguments import integer_range
 from specgen_runtime.specs.boxes import ContinuousBox
 from specgen_runtime.specs.classes.spec import ClassSpec
 
-__all__ = ["bounded_like", "box_of", "boxed", "cast_like", "flag_like", "shaped_like", "unbounded_like"]
+__all__ = [
+    "bounded_like",
+    "box_of",
+    "boxed",
+    "cast_like",
+    "flag_like",
+    "limits",
+    "shaped_like",
+    "unbounded_like",
+]
 
 
 def unbounded_like(spec: TensorSpec, dtype: torch.dtype | None = None) -> TensorSpec:
@@ -20,9 +30,8 @@ def unbounded_like(spec: TensorSpec, dtype: torch.dtype | None = None) -> Tensor
 def bounded_like(spec: TensorSpec, low: float, high: float, dtype: torch.dtype | None = None) -> TensorSpec:
     """Values in ``[low, high]`` of the shape and device of `spec`; an infinite bound is the dtype's limit."""
     dtype = _dtype(spec) if dtype is None else dtype
-    if not dtype.is_floating_point:
-        info = torch.iinfo(dtype)
-        low, high = max(low, info.min), min(high, info.max)
+    least, most = limits(dtype)
+    low, high = max(low, least), min(high, most)
     return Bounded(low=low, high=high, shape=spec.shape, dtype=dtype, device=spec.device)
 
 
@@ -49,14 +58,9 @@ def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:
     dtype = _dtype(spec)
     if isinstance(spec, Bounded) and isinstance(spec.space, ContinuousBox):
         return spec.space.low.expand(spec.shape), spec.space.high.expand(spec.shape)
-    low: float = 0
-    high: float = 1
+    low, high = (0, 1) if isinstance(spec, ClassSpec) else limits(dtype)
     if isinstance(spec, Categorical) and dtype != torch.bool:
         high = spec.n - 1
-    elif not isinstance(spec, ClassSpec) and dtype.is_floating_point:
-        low, high = -torch.inf, torch.inf
-    elif not isinstance(spec, ClassSpec) and dtype != torch.bool:
-        low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
     blank = torch.zeros(spec.shape, dtype=dtype, device=spec.device)
     return torch.full_like(blank, low), torch.full_like(blank, high)
 
@@ -71,11 +75,16 @@ def boxed(low: Tensor, high: Tensor) -> TensorSpec:
         high = high.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
         free = bool((low.isinf() & high.isinf()).all())
     else:
-        info = torch.iinfo(dtype)
-        free = bool(((low == info.min) & (high == info.max)).all())
+        least, most = limits(dtype)
+        free = bool(((low == least) & (high == most)).all())
     if free:
         return Unbounded(shape=shape, dtype=dtype, device=low.device)
     return Bounded(low=low, high=high, shape=shape, dtype=dtype, device=low.device)
+
+
+def limits(dtype: torch.dtype) -> tuple[float, float]:
+    """The least and the largest value of a dtype; infinite ones of floats."""
+    return (-torch.inf, torch.inf) if dtype.is_floating_point else integer_range(dtype)
 
 
 def _dtype(spec: TensorSpec) -> torch.dtype:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import leaf_name
-from specgen_runtime.transforms.keys import as_tuple, is_private, normal_key
+from specgen_runtime.transforms.keys import as_tuple, is_private, without_next
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def moment_keys(tensordict: TensorDictBase) -> dict[NestedKey, torch.dtype]:
     """The entries of a moment with their dtypes: those at the root, and those under ``"next"`` without it."""
     found: dict[NestedKey, torch.dtype] = {}
     for key, value in tensordict.items(True, True):
-        path = as_tuple(key)
-        found.setdefault(normal_key(path[1:] if path[0] == "next" and len(path) > 1 else path), value.dtype)
+        found.setdefault(without_next(key), value.dtype)
     return found
 
 

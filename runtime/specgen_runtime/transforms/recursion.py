@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import as_tuple, normal_key
+from specgen_runtime.transforms.keys import as_tuple, normal_key, without_next
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class RecursionTransform(GeneratedTransform[Row]):
     ) -> None:
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         if self._in_keys is not None:
-            self._in_keys = [_of_a_moment(key) for key in self._in_keys]
+            self._in_keys = [without_next(key) for key in self._in_keys]
         self.done_key = normal_key(done_key)
 
     def _recur(self, recorded: RecordedTimes, key: Row) -> tuple[Tensor, ...]:
@@ -175,8 +175,3 @@ class RecursionTransform(GeneratedTransform[Row]):
         raise ValueError(
             f"{type(self).__name__} needs whole episodes, so it can't be part of an environment: call it on recorded data"
         )
-
-
-def _of_a_moment(key: NestedKey) -> NestedKey:
-    path = as_tuple(key)
-    return normal_key(path[1:]) if path[0] == "next" and len(path) > 1 else key

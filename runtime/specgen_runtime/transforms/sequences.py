@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys
+from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, without_next
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
@@ -96,7 +96,7 @@ class BurnInTransform(ReplayTransform):
             out_keys = [
                 key for module in listed for key in normal_keys(module.out_keys) if as_tuple(key)[0] == "next"
             ]
-        states = dict.fromkeys(_without_next(key) for key in normal_keys(out_keys))
+        states = dict.fromkeys(without_next(key) for key in normal_keys(out_keys))
         super().__init__(in_keys=list(in_keys), out_keys=list(states))
         self.modules_list = nn.ModuleList(listed)
         self.burn_in = burn_in
@@ -132,8 +132,3 @@ class BurnInTransform(ReplayTransform):
         return (
             f"{type(self).__name__}(burn_in={self.burn_in}, in_keys={self.in_keys}, out_keys={self.out_keys})"
         )
-
-
-def _without_next(key: NestedKey) -> NestedKey:
-    parts = as_tuple(key)
-    return normal_key(parts[1:]) if parts[0] == "next" and len(parts) > 1 else key
