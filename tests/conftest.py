@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -38,10 +39,19 @@ def _start_method(method: Literal["fork", "spawn"]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
-    """A Ray cluster of two processors, one for all tests: it takes seconds to start."""
+def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A Ray cluster of two processors, one for all tests of a worker: it takes seconds to start."""
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    shared = tmp_path_factory.getbasetemp().parent  # of all workers of this run
+    with FileLock(shared / "ray.lock"):  # two that start at once may choose the same ports
+        for last in (False, False, True):
+            try:
+                ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+                break
+            except Exception:  # whatever did not come up in time on a busy machine
+                ray.shutdown()
+                if last:
+                    raise
     yield
     ray.shutdown()
 

@@ -18,16 +18,8 @@ from tests.envs.batched.test_results import cartpole, same
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
-
-
 @pytest.fixture
-def make(cluster: None) -> Iterator[Any]:
+def make(ray_cluster: None) -> Iterator[Any]:
     """Makes environments, which are closed after the test. An actor takes seconds to start: make few."""
     made: list[RayEnv[Any]] = []
 
