@@ -13,7 +13,7 @@ from specgen.expr.relayout import relayout
 from specgen.expr.types import At
 from specgen.program.program import Assign, Input
 from specgen.program.program import Statement as ProgramStatement
-from specgen.program.walk import read, store
+from specgen.program.walk import known, read, store
 
 
 class Body:
@@ -108,6 +108,12 @@ class Body:
             symbol = self.symbol(node.site.name, node.type, node.interval)
             self.draws.append(Input(symbol, "draw", draw=node.site))
             return replace(read(symbol), start=node.start, end=node.end)
+        if node.op == "where" and isinstance(node.args[0].static, bool):
+            other = 2 if node.args[0].static else 1
+            if node.args[other].draws:  # what is not taken draws nothing
+                nothing = known(False if node.type.dtype == "bool" else 0)
+                args = tuple(nothing if at == other else arg for at, arg in enumerate(node.args))
+                node = replace(node, args=args)
         items = tuple(At(self._read(item.index)) if isinstance(item, At) else item for item in node.items)
         made = replace(node, args=tuple(map(self._read, node.args)), items=items)
         if node.function is None or not node.function.prefix:
