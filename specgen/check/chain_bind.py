@@ -33,6 +33,7 @@ class Binder:
         state: the keys at the present position; each transform changes them.
         spans: where each transform stands.
         keys: finds the keys that roles stand for.
+        drawing: a transform so far that draws at each step; None where there is none.
     """
 
     file: SchemaFile
@@ -41,6 +42,7 @@ class Binder:
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
     keys: KeyFinder = field(init=False)
+    drawing: str | None = None
 
     def __post_init__(self) -> None:
         self.keys = KeyFinder(self.state, self.sink)
@@ -50,8 +52,10 @@ class Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        if not can_step(transform, self.state.env, span, self.sink):
+        if not can_step(transform, self.state.env, self.drawing, span, self.sink):
             return None
+        if any(statement.draws for statement in (*transform.step, *transform.inverse)):
+            self.drawing = transform.name
         before = self._faults()
         if any(output.policy for output in transform.outputs):
             message = f"`{transform.name}` keeps a state of the policy, which a chain can't yet"

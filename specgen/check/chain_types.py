@@ -111,10 +111,11 @@ class _Typing:
             return None
         found = Sink()
         expr = self._expression(phase, statement)
-        typed = infer(expr, scope, statement.source, found)
-        if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
-            typed = infer(any_of(expr), scope, statement.source, found)
         bare = statement.target.removeprefix("next.")
+        drawn = f"draw_{identifier(bare)}"
+        typed = infer(expr, scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
+        if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
+            typed = infer(any_of(expr), scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
         if typed is not None and bare in self.pending and phase in ("reset", "map"):
             target = self.outputs[bare] = self._settle(bare, typed, phase)

@@ -9,6 +9,7 @@ from itertools import groupby
 from specgen.check.model import Entry, dotted, entry_name
 from specgen.code import Code
 from specgen.expr import DrawSite
+from specgen.expr.dtypes import is_abstract
 from specgen.plan.docs import items_doc
 from specgen.plan.interface import Call, Passed
 from specgen.plan.model import Argument, FunctionPlan, Line
@@ -127,4 +128,5 @@ def _draw_doc(site: DrawSite) -> str:
         "normal": "standard normal",
         "randint": f"uniform in {site.low}..{(site.high or 1) - 1}",
     }
-    return f"{site.dtype} {shape_text('*batch', site.dims)}, {kind[site.kind]}."
+    dtype = f"{site.dtype}s" if is_abstract(site.dtype) else site.dtype
+    return f"{dtype} {shape_text('*batch', (*site.dims, 1) if site.col else site.dims)}, {kind[site.kind]}."

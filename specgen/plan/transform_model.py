@@ -92,6 +92,7 @@ class PhasePlan:
         source: the tensordict that `map` reads from, where that is another.
         needed: the fields of the row without which `map` passes a repetition over.
         learns: the method that says which rows are new, for a transform that learns.
+        drawn: what is read and drawn before the calls: names with expressions.
     """
 
     target: str
@@ -102,6 +103,7 @@ class PhasePlan:
     source: str | None = None
     needed: tuple[str, ...] = ()
     learns: str | None = None
+    drawn: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class TensorMapPlan:
 
     Attributes:
         value: the name of the argument.
+        drawn: what is drawn first: names with expressions.
         call: what the method returns.
         spec: the call that makes the mapped spec; None where the base class finds it.
     """
@@ -117,6 +120,7 @@ class TensorMapPlan:
     value: str
     call: CallPlan
     spec: CallPlan | None
+    drawn: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True)

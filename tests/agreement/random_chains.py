@@ -329,5 +329,20 @@ class _Chain:
         """One or two observations; none of a group, whose dimension comes first, and no column."""
         return [key for key in self._some(group) if not key.parent and not key.column]
 
+    def _noise(self) -> dict[str, Any]:
+        found = self._some("observation")
+        arguments: dict[str, Any] = {"std": 0.5, "in_keys": [key.name for key in found]}
+        arguments |= {"walks": False} if self.random.random() < 0.5 else {}
+        counts = self.random.random() < 0.5
+        arguments |= {"most": self.random.randint(1, 3)} if counts else {}
+        for key in found:
+            for pattern, dtype in [("noisy_{}", key.dtype), *([("count_{}", "int64")] if counts else [])]:
+                name = key.parent + pattern.format(key.name.split(".")[-1])
+                self.keys[name] = Key(name, "observation", dtype, key.column)
+        return arguments
+
+    def _jitter(self) -> dict[str, Any]:
+        return {"width": self.random.choice([0.25, 0.5])}
+
     def _push(self) -> dict[str, Any]:
         return {"gain": self.random.choice([0.5, 2.0])}

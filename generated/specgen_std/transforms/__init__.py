@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4e0ad09ccdd8ad10498942b03a32bceef6cc50bc070b1c736ba803b8ab7a8bca
+# specgen: sha256=89235f9515623b3d79370c4bf9d09487e3e6bbf20c9004203402f858085a693a
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -31,6 +31,7 @@ from .shapes import (
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
+from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
@@ -40,12 +41,12 @@ __all__ = [
     "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
     "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
-    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
-    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
-    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm",
-    "VecNormKeys",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RandomTruncationTransform",
+    "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
+    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
+    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

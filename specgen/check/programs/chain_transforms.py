@@ -73,6 +73,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
                     wish=f"{entry.name}_{identifier(statement.target)}",
                 )
             body.statements += local.statements
+            body.draws += local.draws
             current[entry.dotted] = local.bound(role)
     return current
 
@@ -148,6 +149,7 @@ def _run(
             local.assign(statement, origin=origin)
             continue
         if made.role == "reward" and moment != "next":
+            local.typed(statement)  # nobody gets it, but what it draws is drawn
             continue
         wish = made.name if moment != "next" or made.role == "reward" else f"next_{made.name}"
         symbol = local.assign(
