@@ -31,6 +31,7 @@ from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
+from specgen.plan.transform_networks import network_docs, networks_record
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -68,6 +69,7 @@ class _Planner:
         items: list[Item] = []
         if as_env.consts:
             items.append(consts_record(as_env))
+        items += networks_record(chain)
         items += step_records(
             chain.name,
             self.root,
@@ -92,6 +94,7 @@ class _Planner:
             observations=self.programs.derived,
             rewards=tuple(rewards.values()),
             params=env.params,
+            networks=tuple(network_docs(chain)),
             extra={
                 field.key: self._extra(one)
                 for field, one in zip(self.root, self.programs.cells, strict=True)
@@ -165,6 +168,7 @@ class _Planner:
             "env_consts": named(f"{env.name}Consts"),
             "constants": named(f"{env.name}Constants"),
             "consts": named(f"{self.chain.name}Consts"),
+            "networks": named(f"{self.chain.name}Networks"),
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)

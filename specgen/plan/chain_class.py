@@ -12,6 +12,7 @@ from specgen.plan.gym_env import gym_plan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.python_env import python_plan
+from specgen.plan.transform_networks import chain_networks
 
 
 def chain_class(
@@ -60,4 +61,5 @@ def chain_class(
         parent=parent,
         env_class=None if gym is None and python is None else named(env.name),
         methods=lift,
+        networks=chain_networks(chain),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specgen.code import Code
 from specgen.expr.symbols import Key
-from specgen.plan.model import CallPlan, FunctionPlan, Text
+from specgen.plan.model import CalledNetworkPlan, CallPlan, FunctionPlan, Text
 from specgen.plan.spec_text import CompositeCode, SpecCode
 
 
@@ -167,6 +167,7 @@ class EnvironmentPlan:
         parent: the template of the environment that a chain is around.
         env_class: the class of that environment, where its specs tell what is behind the chain.
         methods: further methods.
+        networks: those that the transforms of a chain call.
     """
 
     template: str
@@ -192,6 +193,7 @@ class EnvironmentPlan:
     parent: str | None = None
     env_class: Code | None = None
     methods: tuple[FunctionPlan, ...] = ()
+    networks: tuple[CalledNetworkPlan, ...] = ()
 
     @property
     def data(self) -> str:

@@ -22,6 +22,7 @@ RECORD_DOCS = {
     "env_consts": "constant tables of the environment.",
     "consts": "constant tables of the environment.",
     "constants": "what is computed of constant tables alone.",
+    "networks": "networks of the constructor.",
 }
 
 

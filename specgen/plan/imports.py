@@ -126,6 +126,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.groups:
         yield "ClassVar"
+    if plan.networks:
+        yield from ("nn", "row_network")
     if plan.gym is not None:
         yield "GeneratedGymEnv"
     elif plan.python is not None:

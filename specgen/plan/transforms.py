@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.conditions import Condition
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
+from specgen.expr.sizes import Rest
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
@@ -18,6 +18,7 @@ from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
+from specgen.plan.transform_groups import FieldGroups
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
@@ -27,6 +28,7 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
 
@@ -46,11 +48,13 @@ class _Planner:
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
+        self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step or transform.reset)
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
+        self.groups = FieldGroups(transform, () if self.around is None else self.around.groups)
 
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
@@ -82,8 +86,8 @@ class _Planner:
             init_doc=transform_init_doc(transform),
             rows=tuple(rows),
             reads=tuple(role.name for role in transform.forward if role.listed or role.varargs),
-            groups=tuple(self._always()),
-            grown=tuple(self._grown()),
+            groups=tuple(self.groups.always()),
+            grown=tuple(self.groups.grown()),
             follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             sequential=self.sequential,
@@ -105,6 +109,7 @@ class _Planner:
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
             around=self.around,
+            networks=plan_networks(transform),
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -120,6 +125,8 @@ class _Planner:
             found = None if directed is None else directed.argument(name)
             if found is not None:
                 return found
+        if name in self.networks:
+            return Argument(name, using("nn.Module", "nn"))
         param = self.transform.param(name)
         annotation = param_annotation(param)
         if param.optional:
@@ -142,48 +149,6 @@ class _Planner:
         for name in self.transform.signature:
             if name in KEY_LISTS or name == "done_key":
                 yield name, name
-
-    def _groups(self) -> Iterator[tuple[str, list[str]]]:
-        """What the base class has to know of the fields of a record."""
-        outputs = [output for output in self.transform.outputs if not output.inverse]
-        folded = [role.name for role in self.transform.folded]
-        yield "_writes", [*folded, *(output.name for output in outputs if not output.hidden)]
-        recalls = self.transform.recalls
-        yield "_recalls", [name for name in recalls if name in self.outputs]
-        yield "_recalls_inputs", [name for name in recalls if name in self.roles]
-        yield "_carries", [output.name for output in outputs if output.carry]
-        yield "_flags", [output.name for output in outputs if output.flag]
-        yield "_rewards", [output.name for output in outputs if output.reward]
-        yield "_policy", [output.name for output in outputs if output.policy]
-        yield "_drops", [drop.role for drop in self.transform.drops]
-        yield from () if self.around is None else self.around.groups
-
-    def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-        """The groups with the fields that always exist, and whether the constructor adds some."""
-        for attribute, names in self._groups():
-            always = tuple(name for name in names if self._when(attribute, name) is None)
-            if always:
-                yield attribute, len(always) < len(names), always
-
-    def _grown(self) -> Iterator[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]]:
-        """The fields that exist under a condition, by it."""
-        whens = dict.fromkeys(
-            when
-            for attribute, names in self._groups()
-            for name in names
-            if (when := self._when(attribute, name)) is not None
-        )
-        for when in whens:
-            added = [
-                (attribute, tuple(name for name in names if self._when(attribute, name) == when))
-                for attribute, names in self._groups()
-            ]
-            yield when.python, tuple((attribute, names) for attribute, names in added if names)
-
-    def _when(self, attribute: str, name: str) -> Condition | None:
-        if attribute == "_drops":
-            return next(drop.when for drop in self.transform.drops if drop.role == name)
-        return self.outputs[name].when if name in self.outputs else None
 
     def _param(self, param: Parameter) -> TransformParamPlan:
         listed = param.kind in ("ints", "int_or_ints")
@@ -213,7 +178,10 @@ class _Planner:
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple((o.name, spec_like(o, self._followed(o))) for o in outputs),
+                    tuple(
+                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        for o in outputs
+                    ),
                 )
                 for condition, outputs in by_condition(declared)
             ),
@@ -221,6 +189,8 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
+        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+            return None
         return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
@@ -268,8 +238,13 @@ class _Planner:
         return TensorMapPlan(value, CallPlan(function.name, args), spec)
 
     def _param_text(self, name: str, like: str) -> str:
+        if name in self.networks:
+            return self._network_text(name)
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
+
+    def _network_text(self, name: str) -> str:
+        return f"self._networks[{literal(name)}]"
 
     # ------------------------------------------------------------------ phases
 
@@ -326,6 +301,9 @@ class _Planner:
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
+                    continue
+                if read in self.networks:
+                    passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(f"self._rank(key.{counted.name})")

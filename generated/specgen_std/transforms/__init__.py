@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4e0ad09ccdd8ad10498942b03a32bceef6cc50bc070b1c736ba803b8ab7a8bca
+# specgen: sha256=e4f55b8d601369c87f78ed89942d1216119945ee41dfc6730a19a631c4c47bb3
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -16,6 +16,7 @@ from .keys import (
     CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
     SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
+from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
@@ -40,12 +41,12 @@ __all__ = [
     "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
     "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
-    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
-    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
-    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm",
-    "VecNormKeys",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "RenameTransform", "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
+    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
+    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys",
+    "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys",
+    "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool",
+    "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
+    "VecNorm", "VecNormKeys",
 ]
