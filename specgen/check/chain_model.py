@@ -41,6 +41,7 @@ class Instance:
     Attributes:
         path: its declaration path, `chains.C.transforms[1]`.
         position: its index in the chain.
+        entries: every entry as it arrives there, by dotted key.
         params: the value of every parameter; ``None`` where an optional one is not given.
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
@@ -50,6 +51,7 @@ class Instance:
     path: str
     position: int
     transform: CheckedTransform
+    entries: Mapping[str, Entry]
     params: Mapping[str, Any]
     rows: tuple[Row, ...]
     inverse_rows: tuple[Row, ...] = ()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
 from specgen.code import Code, needs_math, using, value_code
+from specgen.expr.sizes import Dim, Rest
 from specgen.literals import formatted, literal
 from specgen.plan.model import CallPlan, RefusalPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
@@ -44,12 +46,30 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list
     return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
 
 
-def spec_like(output: Output, like: str | None) -> CallPlan:
-    """The spec of an output, made from that of the input `like`."""
+def has_own_dims(output: Output) -> bool:
+    """Whether the declaration says all dimensions of an output."""
+    return output.dims is not None and not any(isinstance(size, Rest) for size in output.dims)
+
+
+def dims_text(dims: Iterable[Dim | Rest], size: Callable[[str], str]) -> str:
+    """Dimensions as a tuple; `size` is the text of a size that has a name."""
+    texts = [re.sub(r"[^\W\d]\w*", lambda name: size(name.group()), str(one)) for one in dims]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def spec_like(output: Output, like: str | None, size: Callable[[str], str] = str) -> CallPlan:
+    """The spec of an output, made from that of the input `like` where the declaration does not say its dimensions.
+
+    Args:
+        output: the output.
+        like: the text of the input's spec.
+        size: the text of a size that has a name.
+    """
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
-    given: Text = like or "self._row_spec()"
-    if output.dims is not None and all(isinstance(size, int) for size in output.dims):
-        given = using(f"shaped_like({given}, {literal(output.dims)})", "shaped_like")
+    given: Text = like or "self._row_spec(())"
+    if has_own_dims(output):
+        assert output.dims is not None
+        given = f"self._row_spec({dims_text((*output.dims, *([1] if output.reward else [])), size)})"
     if output.dtype == "bool":
         return CallPlan("flag_like", (given,))
     if output.interval is not None:

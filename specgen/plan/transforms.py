@@ -29,7 +29,14 @@ from specgen.plan.transform_model import (
     TransformPlan,
 )
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import (
+    by_condition,
+    dtype_code,
+    follows_code,
+    has_own_dims,
+    refusals,
+    spec_like,
+)
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -173,7 +180,7 @@ class _Planner:
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple((o.name, spec_like(o, self._followed(o))) for o in outputs),
+                    tuple((o.name, spec_like(o, self._followed(o), self._named_size)) for o in outputs),
                 )
                 for condition, outputs in by_condition(declared)
             ),
@@ -181,6 +188,8 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
+        if has_own_dims(output):
+            return None
         return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:

@@ -76,8 +76,10 @@ def symbols_read(expr: Typed) -> list[Symbol]:
 
 
 def _add_symbols_read(expr: Typed, found: list[Symbol]) -> None:
-    if expr.symbol is not None and reads_symbol(expr):
-        found.append(expr.symbol)
+    if expr.op == "name":
+        if expr.symbol is not None and expr.static is None:
+            found.append(expr.symbol)
+        return
     found += expr.captured
     for part in expr.parts:
         _add_symbols_read(part, found)
@@ -202,9 +204,10 @@ def rewritten(
     """
     match statement:
         case Assign():
-            return replace(
-                statement, value=substituted(statement.value, substitution), target=renamed(statement.target)
-            )
+            value, target = substituted(statement.value, substitution), renamed(statement.target)
+            if value is statement.value and target is statement.target:
+                return statement
+            return Assign(target, value, statement.origin)
         case Call():
             callee = statement.callee
             if callee.receiver is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.draws import DrawingTransform
@@ -79,7 +80,9 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
 
     def _absent(self) -> tuple[str, ...]:
         """The outputs that do not exist, for the parameters that this transform was given."""
-        return tuple(name for name in (*self._follows, *self._optional) if name not in self._shown_and_hidden())
+        return tuple(
+            name for name in (*self._follows, *self._optional) if name not in self._shown_and_hidden()
+        )
 
     @from_given_specs
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
@@ -191,6 +194,11 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
 
     def _derives_done(self) -> bool:
         return bool(self._flags)
+
+    def _row_spec(self, dims: Sequence[int]) -> TensorSpec:
+        """The spec of a tensor of some dimensions for each row."""
+        rows, place = self._rows()
+        return Unbounded(shape=(*rows, *dims), device=place)
 
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""

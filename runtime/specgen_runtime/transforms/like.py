@@ -17,7 +17,6 @@ __all__ = [
     "cast_like",
     "flag_like",
     "limits",
-    "shaped_like",
     "unbounded_like",
 ]
 
@@ -46,11 +45,6 @@ def cast_like(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
         return unbounded_like(spec, dtype)
     low, high = box_of(spec)
     return boxed(low.to(dtype), high.to(dtype))
-
-
-def shaped_like(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """A single number for each row of `spec`'s, of its device and dtype, with the feature dimensions `shape`."""
-    return Unbounded(shape=(*spec.shape, *shape), dtype=spec.dtype, device=spec.device)
 
 
 def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:

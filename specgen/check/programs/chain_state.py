@@ -128,3 +128,13 @@ class ChainState:
         self.see(dotted(key), reset=first, now=now)
         cell = Cell("_".join(key), now, first, first, key)
         self.cells.append(ChainCell(cell, self.chain.entries[dotted(key)]))
+
+    def after(self, one: ChainCell) -> Symbol:
+        """The value of a cell after the step; a flag that nobody raises is false."""
+        if one.entry.role != "done":
+            return one.cell.next
+        view, name = self.views["next"], one.entry.dotted
+        if name not in view:
+            symbol = self.flag(one.entry.key, "step.never", "next")
+            view[name] = self.bodies["next"].add(symbol, store(known(False), symbol.type))
+        return view[name]

@@ -64,7 +64,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
             local = Body(f"{body.path}.{place}")
             bind_parameters(state, local, instance)
             for name, written in row.outputs.items():
-                _bind(local, row, "inverse", name, current[written.dotted])
+                bind_name(local, row, "inverse", name, current[written.dotted])
             for statement in instance.statements("inverse", row):
                 local.assign(
                     statement,
@@ -122,15 +122,15 @@ def _run(
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
         if phase == "step":
-            _bind(local, row, phase, name, cells.get(name) or before["now"].get(seen))
+            bind_name(local, row, phase, name, cells.get(name) or before["now"].get(seen))
             # A flag is as it is so far: another key of the same transform may have raised it.
             after = (state.views if entry.role == "done" else before)["next"].get(seen)
             raised = known(False) if after is None and entry.role == "done" else after
-            _bind(local, row, phase, f"next.{name}", raised)
+            bind_name(local, row, phase, f"next.{name}", raised)
         elif name in row.inputs:
-            _bind(local, row, phase, name, before[moment].get(seen))
+            bind_name(local, row, phase, name, before[moment].get(seen))
         elif phase == "map" and name not in mapped:
-            _bind(local, row, phase, name, state.views[moment].get(seen))
+            bind_name(local, row, phase, name, state.views[moment].get(seen))
     # A reset gives no reward: what a map makes of one is not there, either.
     lacking = {
         name.partition(".")[0]
@@ -171,7 +171,7 @@ def _run(
     return flags
 
 
-def _bind(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:
+def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:
     """Let a name of a transform stand for a value of its position."""
     symbol = row.symbols.get(f"{phase}.in.{name}")
     if symbol is not None and value is not None:
