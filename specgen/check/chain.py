@@ -139,10 +139,11 @@ def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
         message = f"`{transform.name}` computes something of recorded data only"
         help = "leave it out of the chain, and call it on rollouts"
         return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
-    if transform.buffers:
+    first = next(iter(transform.forward), None)
+    if transform.buffers and (first is None or first.form == "all"):
         return schema_rules.NOT_AVAILABLE.at(
             span,
-            f"`{transform.name}` learns, which is not available in chains yet",
+            f"`{transform.name}` learns, and of no single key, which chains can't do yet",
             help=f"put it around the chain: TransformedEnv(…, {transform.name}(…))",
         )
     return None

@@ -125,6 +125,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.groups:
         yield "ClassVar"
+    if plan.learners:
+        yield "LearningChain"
     if plan.gym is not None:
         yield "GeneratedGymEnv"
     elif plan.python is not None:
@@ -142,7 +144,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
     if plan.recursion is not None:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
-        yield from ("BufferSpec", "Mapping", "Tensor", "TensorDictBase")
+        yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
     if plan.follows or plan.maps:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):

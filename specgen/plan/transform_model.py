@@ -131,7 +131,6 @@ class LearnsPlan:
         buffers: the calls that declare its buffers.
         when_called: whether it learns by `init_stats` and `learn` only.
         reads: the fields of a record that an update needs.
-        fetched: what is read first: names with expressions.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
     """
@@ -139,7 +138,6 @@ class LearnsPlan:
     buffers: tuple[CallPlan, ...]
     when_called: bool
     reads: tuple[str, ...]
-    fetched: tuple[tuple[str, str], ...]
     call: CallPlan
     single: bool
 
