@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from specgen.check.conditions import Condition
-from specgen.check.model import Parameter
 from specgen.check.transform_model import Output
-from specgen.code import Code, needs_math, using, value_code
-from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan, RefusalPlan, Text
+from specgen.code import Code, needs_math, using
+from specgen.literals import literal
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
-
-
-def refusals(param: Parameter) -> Iterator[RefusalPlan]:
-    """What must not hold of a parameter."""
-    name = param.name
-    if param.kind == "enum":
-        words = literal(param.choices)
-        yield RefusalPlan(
-            f"{name} not in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
-        )
-    value = f"self.{name}" if param.kind == "tensor" else name
-    for sign, bound in param.range:
-        limit = value_code(bound)
-        holds = f"{value} {sign} {limit}"
-        if param.kind in ("ints", "int_or_ints"):
-            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
-        if param.kind == "tensor":
-            holds = f"bool(({holds}).all())"
-        yield RefusalPlan(
-            using(f"not {holds}", *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name)
-        )
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:

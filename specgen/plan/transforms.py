@@ -12,6 +12,7 @@ from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
@@ -29,7 +30,7 @@ from specgen.plan.transform_model import (
     TransformPlan,
 )
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import by_condition, dtype_code, follows_code, spec_like
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
