@@ -125,6 +125,10 @@ IMPORTABLE: dict[str, Import] = {
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    **{
+        name: Import("specgen_runtime.row_networks", name)
+        for name in ("NetworkRows", "RowNetwork", "row_network")
+    },
     "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
     "TYPE_CHECKING": Import("typing", "TYPE_CHECKING"),
     "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),

@@ -64,7 +64,10 @@ class Binder:
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
             return None
         path = f"{'.'.join(self.path)}.transforms[{position}]"
-        instance = Instance(path, position, transform, dict(self.state.entries), arguments.params, ())
+        entries = dict(self.state.entries)
+        instance = Instance(
+            path, position, transform, entries, arguments.params, (), networks=arguments.networks
+        )
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)
         inverse_rows = self._inverse_rows(instance, arguments, span)

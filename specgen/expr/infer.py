@@ -58,7 +58,6 @@ def infer(
             `in_range` around it, which raises for what is.
         for_any_key: Whether the expression is a transform's, which is also compiled for keys and parameters that
             nobody knows: it draws the same numbers in both.
-
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
     typed = inferrer.visit(expr)

@@ -28,7 +28,9 @@ def learned_record(chain: CheckedChain) -> RecordPlan | None:
     )
     if not fields:
         return None
-    return RecordPlan(f"{chain.name}Learned", (f"What the transforms of `{chain.name}` have learned.",), fields)
+    return RecordPlan(
+        f"{chain.name}Learned", (f"What the transforms of `{chain.name}` have learned.",), fields
+    )
 
 
 def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
@@ -78,7 +80,8 @@ def _entries(entries: Iterable[Entry]) -> Code:
 
 def _dict(tree: dict[str, Any]) -> str:
     texts = (
-        f"{literal(name)}: {_dict(value) if isinstance(value, dict) else value}" for name, value in tree.items()
+        f"{literal(name)}: {_dict(value) if isinstance(value, dict) else value}"
+        for name, value in tree.items()
     )
     return f"{{{', '.join(texts)}}}"
 

@@ -49,7 +49,9 @@ def plan_learning(transform: CheckedTransform, function: PhaseFunction | None) -
     roles = [role.name for role in transform.forward]
     reads = tuple(identifier(name) for name in function.reads if name in roles)
     # What an update reads of a moment stands together, in the order of `reads`.
-    args = dict.fromkeys("*values" if name in roles else _argument(transform, name) for name in function.reads)
+    args = dict.fromkeys(
+        "*values" if name in roles else _argument(transform, name) for name in function.reads
+    )
     return LearnsPlan(
         tuple(_declared(buffer) for buffer in transform.buffers),
         transform.learns_when_called,

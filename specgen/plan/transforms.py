@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
+from specgen.expr.sizes import Rest
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
@@ -29,6 +30,7 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import by_condition, dtype_code, follows_code, spec_like
 
@@ -48,6 +50,7 @@ class _Planner:
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
+        self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step or transform.reset)
         self.around = plan_around(transform)
@@ -108,6 +111,7 @@ class _Planner:
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
             around=self.around,
+            networks=plan_networks(transform),
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -123,6 +127,8 @@ class _Planner:
             found = None if directed is None else directed.argument(name)
             if found is not None:
                 return found
+        if name in self.networks:
+            return Argument(name, using("nn.Module", "nn"))
         param = self.transform.param(name)
         annotation = param_annotation(param)
         if param.optional:
@@ -174,7 +180,10 @@ class _Planner:
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple((o.name, spec_like(o, self._followed(o))) for o in outputs),
+                    tuple(
+                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        for o in outputs
+                    ),
                 )
                 for condition, outputs in by_condition(declared)
             ),
@@ -182,6 +191,8 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
+        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+            return None
         return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
@@ -238,8 +249,13 @@ class _Planner:
         return TensorMapPlan(value, CallPlan(function.name, args), spec, tuple(drawn))
 
     def _param_text(self, name: str, like: str) -> str:
+        if name in self.networks:
+            return self._network_text(name)
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
+
+    def _network_text(self, name: str) -> str:
+        return f"self._networks[{literal(name)}]"
 
     # ------------------------------------------------------------------ phases
 
@@ -308,6 +324,9 @@ class _Planner:
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
+                    continue
+                if read in self.networks:
+                    passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(f"self._rank(key.{counted.name})")

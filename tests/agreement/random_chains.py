@@ -14,7 +14,15 @@ from specgen_runtime.typing import NestedKey
 
 from tests.agreement.own_transforms import OWN, OWN_NAMES
 
-LIBRARY = ("DoubleToFloat", "InitTracker", "ObservationNorm", "RewardScaling", "RewardSum", "StepCounter", "VecNorm")
+LIBRARY = (
+    "DoubleToFloat",
+    "InitTracker",
+    "ObservationNorm",
+    "RewardScaling",
+    "RewardSum",
+    "StepCounter",
+    "VecNorm",
+)
 
 
 @dataclass

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Self, TypeVar
 
-import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
