@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.transform_model import Output, Role
@@ -78,3 +78,24 @@ def key_literal(entry: str) -> str:
     if entry.startswith("env.") or "." not in entry:
         return literal(entry)
     return literal(tuple(entry.split(".")))
+
+
+def policy_states(outputs: Iterable[Output]) -> Iterator[tuple[str | None, str]]:
+    """Lines of a step that leave what the policy wrote, each with the condition of its output."""
+    for output in outputs:
+        if output.policy:
+            yield _when(output), f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
+
+
+def unassigned_flags(
+    outputs: Iterable[Output], target: str, assigned: set[str]
+) -> Iterator[tuple[str | None, str]]:
+    """Lines that write the done flags that no statement assigns, each with the condition of its output."""
+    for output in outputs:
+        if output.flag and output.name not in assigned:
+            value = f"self._flag({target}, key.{output.name})"
+            yield _when(output), f"self._write({target}, key.{output.name}, {value})"
+
+
+def _when(output: Output) -> str | None:
+    return None if output.when is None else output.when.python
