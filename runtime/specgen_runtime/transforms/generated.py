@@ -349,6 +349,8 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        if self.parent is None and self._data is None:
+            return self._bound_to(next_tensordict)._call(next_tensordict)
         return self._dropped(super()._call(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
