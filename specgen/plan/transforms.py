@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
-from specgen.expr.sizes import Rest
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
@@ -31,7 +30,14 @@ from specgen.plan.transform_model import (
 )
 from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import (
+    by_condition,
+    dtype_code,
+    follows_code,
+    has_own_dims,
+    refusals,
+    spec_like,
+)
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -180,7 +186,10 @@ class _Planner:
                 (
                     None if condition is None else condition.python,
                     tuple(
-                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        (
+                            o.name,
+                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                        )
                         for o in outputs
                     ),
                 )
@@ -190,7 +199,7 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
-        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+        if has_own_dims(output):
             return None
         return output.each if output.like is None or output.each is not None else output.like
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -213,9 +213,10 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     def _derives_done(self) -> bool:
         return bool(self._flags)
 
-    def _row_spec(self, key: NestedKey) -> TensorSpec:
-        """One number for each row of the batch that an entry has."""
-        return Unbounded(shape=self._lead(key), device=None if self.parent is None else self.parent.device)
+    def _row_spec(self, key: NestedKey, dims: Sequence[int] = ()) -> TensorSpec:
+        """The spec of an entry of some dimensions, for each row of the batch that it has."""
+        device = None if self.parent is None else self.parent.device
+        return Unbounded(shape=(*self._lead(key), *dims), device=device)
 
     def _lead(self, key: NestedKey) -> torch.Size:
         """The batch size of an entry: that of its nest, where there is one."""
