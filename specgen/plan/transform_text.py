@@ -49,7 +49,9 @@ def spec_like(output: Output, like: str | None) -> CallPlan:
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
     given: Text = like or "self._row_spec()"
     if output.dims is not None and all(isinstance(size, int) for size in output.dims):
-        given = using(f"shaped_like({given}, {literal(output.dims)})", "shaped_like")
+        given = "self._row_spec()"
+        if output.dims:
+            given = using(f"shaped_like({given}, {literal(output.dims)})", "shaped_like")
     if output.dtype == "bool":
         return CallPlan("flag_like", (given,))
     if output.interval is not None:

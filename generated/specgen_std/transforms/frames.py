@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ced2884253d61683773ae503d9149958db2281d68ef4344e9d9ab119f8d4ffff
+# specgen: sha256=2ca9baf41fa85f8c3abf39e0447fc2f47254a5d15a4a48b89d93bfb339767841
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
     _recalls = ("stacked",)
     _carries = ("stacked",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+    _beside: ClassVar[Mapping[str, str]] = {"stacked": "frame"}
+    _logical = True
     _sequential = True
 
     def __init__(
@@ -193,6 +195,8 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
         "pooled": Follows("monotone"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"pooled": "x"}
+    _beside: ClassVar[Mapping[str, str]] = {"window": "x"}
+    _logical = True
     _sequential = True
 
     def __init__(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d51f271a3176fb10711b0302c3a342458733a8c6e2ccdee27dfb0da0c04ac2a
+# specgen: sha256=119a51a1f9d5abcca504998b57a626c572fc7fd839d1a20fca753f3017d18c7a
 """Images."""
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
     _writes = ("tensor",)
     _follows: ClassVar[Mapping[str, Follows]] = {"tensor": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"tensor": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W, C"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
@@ -141,6 +143,8 @@ class CenterCrop(GeneratedTransform[CenterCropKeys]):
         "square": Follows("structural"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"cropped": "image", "square": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
 
     def __init__(
         self, w: int, h: int | None = None, in_keys: Sequence[NestedKey] | None = None,
@@ -243,6 +247,8 @@ class Crop(GeneratedTransform[CropKeys]):
         "square": Follows("structural"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"cropped": "image", "square": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
 
     def __init__(
         self, w: int, h: int | None = None, top: int = 0, left: int = 0,
@@ -335,6 +341,8 @@ class GrayScale(GeneratedTransform[GrayScaleKeys]):
     _writes = ("gray",)
     _follows: ClassVar[Mapping[str, Follows]] = {"gray": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"gray": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., 3, H, W"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None

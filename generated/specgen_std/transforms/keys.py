@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=413e6859d036f716877bde85a10b4a08e4b15c2180fa05888c12b69bebc13cb9
+# specgen: sha256=54c1f2affa80a530b5eac03b47b0c7dbb4680ddea74ecdda958ccb25c3798682
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
     _reads = ("entries",)
     _writes = ("vector",)
     _follows: ClassVar[Mapping[str, Follows]] = {"vector": Follows("structural")}
+    _logical = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_key: NestedKey = "observation_vector",
@@ -211,7 +212,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
         for key in self.keys:
             if tolerant and self._lacks(tensordict, key.entries):
                 continue
-            entries = [self._require(tensordict, each) for each in key.entries]
+            entries = self._vectors(tensordict, key.entries)
             vector = cat_tensors_map(self.dim, entries)
             self._write(tensordict, key.vector, vector)
         return tensordict
@@ -251,6 +252,7 @@ class Stack(GeneratedTransform[StackKeys]):
     _reads = ("entries",)
     _writes = ("stacked",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+    _logical = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,

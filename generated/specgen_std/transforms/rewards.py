@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=31b9f3197a2e7d19622f501fe5750294fbc0463954a383cdfd07e296f4e8d89a
+# specgen: sha256=db25bd677ec772c469c16296936d6d9cdcf528b66ea05afbb3b9ddafe79171d2
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ class SuccessReward(GeneratedTransform[SuccessRewardKeys]):
 
     _writes = ("reward",)
     _rewards = ("reward",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("monotone")}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"success": ""}
 
     def __init__(
         self, success_key: NestedKey = "success", reward_key: NestedKey = "reward", scale: float = 1.0
@@ -306,6 +308,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
     _writes = ("target",)
     _recalls = ("target",)
     _carries = ("target",)
+    _beside: ClassVar[Mapping[str, str]] = {"target": "reward"}
     _sequential = True
 
     def __init__(
@@ -373,7 +376,7 @@ def linearise_rewards_map(weights: Tensor, rewards: Tensor) -> Tensor:
         rewards: floats [*batch, ..., n].
     """
     # transforms.LineariseRewards.map
-    return (rewards * weights).sum(dim=-1, keepdim=True)
+    return (rewards * weights).sum(dim=-1)
 
 
 class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
@@ -390,6 +393,8 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
     _writes = ("reward",)
     _rewards = ("reward",)
     _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
     weights: Tensor
 
     def __init__(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b742b11b80e94c99f64e2ff7eaa2248ff95a9df52d1f804edadb46312050e91
+# specgen: sha256=7ae4383174f72458c58d436ea15d0f9dffb851897c5986109416fda89ee0eca7
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
     _writes = ("flat",)
     _follows: ClassVar[Mapping[str, Follows]] = {"flat": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"flat": "entry"}
+    _logical = True
 
     def __init__(
         self, first_dim: int, last_dim: int, in_keys: Sequence[NestedKey] | None = None,
@@ -122,6 +123,7 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
     _writes = ("squeezed",)
     _follows: ClassVar[Mapping[str, Follows]] = {"squeezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"squeezed": "entry"}
+    _logical = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
@@ -182,6 +184,7 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
     _writes = ("unsqueezed",)
     _follows: ClassVar[Mapping[str, Follows]] = {"unsqueezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"unsqueezed": "entry"}
+    _logical = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
@@ -242,6 +245,7 @@ class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
     _writes = ("permuted",)
     _follows: ClassVar[Mapping[str, Follows]] = {"permuted": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"permuted": "entry"}
+    _logical = True
 
     def __init__(
         self, dims: Sequence[int], in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None

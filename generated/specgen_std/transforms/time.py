@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cd6b2aac109289eda84255c562247fd5b7bd52278c363117507a707da95a3aa7
+# specgen: sha256=2d9ee60645020dad2ea169cc2d8bbc27da5a59a2d2b5bd83284dbc8ce22a64e8
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,6 +52,7 @@ class FrameSkipTransform(RepeatTransform[FrameSkipTransformKeys]):
     _writes = ("reward",)
     _folds = ("reward",)
     _sums = ("reward",)
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "reward"}
 
     def __init__(self, frame_skip: int = 1, in_keys: Sequence[NestedKey] | None = None) -> None:
         """Take several steps with the same action as one; rewards add up, and rows that are done stay as they

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
-from specgen_runtime.transforms.follows import Follows, following_specs
+from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
+from specgen_runtime.transforms.follows import Follows, following_specs, refused_shape
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
-from specgen_runtime.transforms.offline import replay
+from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         _policy: the outputs that the policy writes under ``"next"``.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
+        _beside: other outputs, each with the input whose dimensions it has.
+        _logical: whether it depends on axes: rewards, done flags and what is made of them are read without their
+            trailing 1, and get it back.
+        _shapes: the dimensions of the inputs that can't have any, as their patterns say them.
     """
 
     _refuses_offline: bool = False
@@ -45,6 +52,9 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     _policy: tuple[str, ...] = ()
     _rewards: tuple[str, ...] = ()
     _maps: ClassVar[Mapping[str, str]] = {}
+    _beside: ClassVar[Mapping[str, str]] = {}
+    _logical: bool = False
+    _shapes: ClassVar[Mapping[str, str]] = {}
     _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
 
     # ----------------------------------------------------------------- specs
@@ -149,16 +159,21 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         """The entries that are read, and written anew under the same key."""
         return {*self.out_keys} & {*self._read_keys()}
 
-    def _read_keys(self) -> list[NestedKey]:
-        written = self._shown_and_hidden()
+    def _inputs(self) -> tuple[str, ...]:
+        """The fields of a record that this transform reads from others."""
+        outputs = {*self._shown_and_hidden(), *self._absent()}
         fields: tuple[str, ...] = getattr(self.keys[0], "_fields", ()) if self.keys else ()
-        return self._fields(
-            tuple(name for name in fields if name not in written and name not in self._absent())
-        )
+        return tuple(name for name in fields if name not in outputs)
+
+    def _read_keys(self) -> list[NestedKey]:
+        return self._fields(self._inputs())
 
     def _reward_keys(self) -> list[NestedKey]:
+        return [key for key in self._new_rewards() if key in self._added]
+
+    def _new_rewards(self) -> list[NestedKey]:
         """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
-        found = [key for key in self._fields(self._rewards) if key in self._added]
+        found = self._fields(self._rewards)
         mapped = {name: role for name, role in self._maps.items() if name in self._writes}
         env = self.parent
         rewards = self._given_rewards if env is None else env.full_reward_spec
@@ -184,6 +199,36 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
                     del specs[in_key]
                 specs[out_key] = spec
 
+    # --------------------------------------------------------------- columns
+
+    @property
+    def _columns(self) -> Columns:
+        if self._column_cache is None:
+            self._column_cache = columns_of(self) if self._logical else Columns(frozenset(), frozenset())
+        return self._column_cache
+
+    def _columns_behind(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
+        """The entries with a trailing 1 that is no dimension of theirs, from those before this transform."""
+        return columns.difference(self.out_keys) | self._column_outputs(columns)
+
+    def _column_outputs(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
+        """The outputs that have the trailing 1 of their input, or of a flag."""
+        found = set(self._fields(self._flags))
+        written = self._shown_and_hidden()
+        for row in self.keys:
+            for output, role in (*self._maps.items(), *self._beside.items()):
+                if output in written and getattr(row, role) in columns:
+                    found.add(getattr(row, output))
+        return frozenset(found)
+
+    def _apply_to(self, in_key: NestedKey, out_key: NestedKey, value: Tensor) -> Tensor:
+        read, written = self._columns
+        try:
+            made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
+        except (RuntimeError, IndexError) as error:
+            raise ValueError(refused_shape(self, {in_key: value}, error)) from error
+        return made.unsqueeze(-1) if out_key in written else made
+
     # --------------------------------------------------------------- entries
 
     def _derives_done(self) -> bool:
@@ -192,14 +237,18 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""
         blank: Tensor = self._declared[key].zero()
-        return blank
+        return blank.squeeze(-1) if key in self._columns.written else blank
+
+    def _row_spec(self) -> TensorSpec:
+        """The spec of one number for each environment."""
+        env, data = self.parent, self._data
+        shape = env.batch_size if env is not None else torch.Size() if data is None else data.batch_size
+        return Unbounded(shape=shape, device=env.device if env is not None else None)
 
     def _rank(self, key: NestedKey) -> int:
         """How many dimensions an entry has for one environment."""
         if key not in self._ranks:
-            env = self.parent
-            batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
-            self._ranks[key] = len(self._spec(key).shape) - batch
+            self._ranks[key] = len(row_shape(self, key))
         return self._ranks[key]
 
     def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
@@ -210,34 +259,48 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         """
         value = self._read(tensordict, key)
         assert value is not None  # `_read` raises when it may not be missing
-        return value
+        return value.squeeze(-1) if key in self._columns.read else value
+
+    def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
+        """Inputs that are put behind one another: single numbers as vectors of one."""
+        found = [self._require(tensordict, key) for key in keys]
+        return [
+            value if self._rank(key) else value.unsqueeze(-1) for key, value in zip(keys, found, strict=True)
+        ]
 
     def _leave_to_policy(
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
     ) -> None:
         """Write what the policy put under ``"next"`` before the step; without that the value stays."""
         written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
-        next_tensordict.set(key, self._require(tensordict, key) if written is None else written)
+        next_tensordict.set(key, self._read(tensordict, key) if written is None else written)
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an output before the step, as it was at this position in the chain."""
-        return self._require(tensordict, self._private.get(key, key))
+        value = self._read(tensordict, self._private.get(key, key))
+        assert value is not None  # `_read` raises when it may not be missing
+        return value.squeeze(-1) if key in self._columns.written else value
 
     def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an input before the step, as it was at this position in the chain."""
-        return self._require(tensordict, self._private_inputs.get(key, key))
+        value = self._read(tensordict, self._private_inputs.get(key, key))
+        assert value is not None  # `_read` raises when it may not be missing
+        return value.squeeze(-1) if key in self._columns.read else value
 
     def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """A done flag as it is so far: false where nobody has written it."""
         value: Tensor | None = tensordict.get(key, None)
-        return self._blank(key) if value is None else value
+        if value is None:
+            return self._blank(key)
+        return value.squeeze(-1) if key in self._columns.written else value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write an output."""
-        tensordict.set(key, value)
+        tensordict.set(key, value.unsqueeze(-1) if key in self._columns.written else value)
 
     def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a value that the next step recalls."""
+        value = value.unsqueeze(-1) if key in self._columns.written else value
         tensordict.set(key, value)
         if key in self._private:
             tensordict.set(self._private[key], value)
@@ -251,7 +314,8 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             return replay(self, tensordict)
         bound = self._bound_to(tensordict)
         if type(self)._apply_transform is not Transform._apply_transform:
-            super(GeneratedTransform, bound)._offline(tensordict)
+            for key in map_moments(tensordict, bound._pairs(), bound._apply_to):
+                bound._read(tensordict, key, bound._missing_tolerance)  # raises, unless it may be missing
         else:
             bound._map_offline(tensordict)
         for moment in _moments(tensordict):
@@ -265,14 +329,20 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
                 self._require(tensordict, key)  # raises, as it stands nowhere
         for moment in moments:
-            self._map(moment, tolerant=True)
+            try:
+                self._map(moment, tolerant=True)
+            except (RuntimeError, IndexError) as error:
+                if not self._follows:
+                    raise  # nothing that it computes depends on shapes
+                inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
+                raise ValueError(refused_shape(self, inputs, error)) from error
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
         twin = self.clone()
         twin.__dict__["_data"] = tensordict
         if self.parent is not None:
-            twin.__dict__["_bound"] = self.keys
+            twin.__dict__.update(_bound=self.keys, _column_cache=self._columns)
         return twin
 
     def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
@@ -300,10 +370,11 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
         # All are read before one is written: names may be swapped.
-        values = [(out_key, self._read(tensordict, in_key, tolerant)) for in_key, out_key in self._pairs()]
-        for out_key, value in values:
+        pairs = list(self._pairs())
+        values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
+        for (in_key, out_key), value in zip(pairs, values, strict=True):
             if value is not None:
-                tensordict.set(out_key, self._apply_transform(value))
+                tensordict.set(out_key, self._apply_to(in_key, out_key, value))
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:

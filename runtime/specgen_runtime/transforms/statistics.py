@@ -38,7 +38,7 @@ def batch_sum(x: Tensor, new_rows: Tensor) -> Tensor:
     Returns:
         float64 ``[*dims]``.
     """
-    mask = new_rows.reshape(*new_rows.shape, *(1,) * (x.ndim - new_rows.ndim))
+    mask = new_rows.reshape((*new_rows.shape, *(1,) * (x.ndim - new_rows.ndim)))
     counted = torch.where(mask, x.to(torch.float64), 0.0)
     return counted.reshape(-1, *x.shape[new_rows.ndim :]).sum(0)
 
