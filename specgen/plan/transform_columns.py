@@ -61,7 +61,8 @@ def _of_one_shape(transform: CheckedTransform) -> bool:
         for role in transform.forward
     ]
     written = [
-        output.each == driver.name and not _own_dims(output) for output in transform.written(inverse=False)
+        output.each == driver.name and not output.reward and not _own_dims(output)
+        for output in transform.written(inverse=False)
     ]
     return all(read) and all(written) and _free(driver)
 
@@ -88,7 +89,7 @@ def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
     if transform.recursion is not None:
         return
     for output in transform.written(inverse=False):
-        mapped = output.name in transform.mapped
+        mapped = output.name in transform.mapped and not output.reward
         if output.each is not None and not output.flag and not mapped and not _own_dims(output):
             yield output.name, output.each
     for role in transform.folded:

@@ -14,7 +14,7 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite
-    from specgen_runtime.transforms.generated import GeneratedTransform
+    from specgen_runtime.transforms.entries import EntriesTransform
 
 __all__ = ["Columns", "column_keys", "columns_of", "reward_and_done_columns", "row_shape"]
 
@@ -45,7 +45,7 @@ def reward_and_done_columns(outputs: Composite) -> frozenset[NestedKey]:
     )
 
 
-def columns_of(transform: GeneratedTransform[Any, Any]) -> Columns:
+def columns_of(transform: EntriesTransform[Any, Any]) -> Columns:
     """The columns among the entries of `transform`: in its environment, or in the data that it is given.
 
     Raises:
@@ -71,14 +71,14 @@ def columns_of(transform: GeneratedTransform[Any, Any]) -> Columns:
     return Columns(frozenset(read) | inside, written)
 
 
-def row_shape(transform: GeneratedTransform[Any, Any], key: NestedKey) -> tuple[int, ...]:
+def row_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...]:
     """The dimensions of an input of `transform` for one environment, as it reads them."""
     shape = _stored_shape(transform, key)
     assert shape is not None  # the key is bound
     return shape[:-1] if key in transform._columns.read else shape
 
 
-def _stored_shape(transform: GeneratedTransform[Any, Any], key: NestedKey) -> tuple[int, ...] | None:
+def _stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...] | None:
     """The dimensions of an input for one environment as they are stored; None where data lack it."""
     env, data = transform.parent, transform._data
     if env is None and data is not None and all(data.get(k, None) is None for k in (key, _following(key))):
@@ -91,7 +91,7 @@ def _following(key: NestedKey) -> NestedKey:
     return ("next", key) if isinstance(key, str) else ("next", *key)
 
 
-def _recorded(transform: GeneratedTransform[Any, Any]) -> frozenset[NestedKey]:
+def _recorded(transform: EntriesTransform[Any, Any]) -> frozenset[NestedKey]:
     """The columns of data that come from nowhere: what is called as rewards and done flags are."""
     data = transform._data
     if data is None:
@@ -114,7 +114,7 @@ def _ends_in_one(shape: tuple[int, ...], batch: int) -> bool:
 
 
 def _matched(
-    transform: GeneratedTransform[Any, Any],
+    transform: EntriesTransform[Any, Any],
     key: NestedKey,
     shape: tuple[int, ...],
     column: bool,

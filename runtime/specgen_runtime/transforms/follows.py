@@ -56,7 +56,8 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
         return {}
     images = _Images(transform, found)
     try:
-        return images.specs()
+        with transform._drawing_zeros():
+            return images.specs()
     except (RuntimeError, IndexError) as error:
         inputs = {key: transform._spec(key) for key in images.inputs}
         raise ValueError(refused_shape(transform, inputs, error)) from error
@@ -115,7 +116,8 @@ class _Images:
         self, specs: Mapping[NestedKey, TensorSpec], values: Mapping[NestedKey, Tensor]
     ) -> None:
         """Raise an IndexError where an axis is one of the batch's: then a single row is computed otherwise."""
-        batch = len(self.transform._row_spec().shape)
+        env, data = self.transform.parent, self.transform._data
+        batch = len(env.batch_size) if env is not None else 0 if data is None else data.ndim
         if not batch or self.transform._declared:
             return
         row = self._after_reset({key: spec.zero().flatten(0, batch - 1)[0] for key, spec in specs.items()})

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
-import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 
+from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
-from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
-from specgen_runtime.transforms.follows import Follows, following_specs, refused_shape
+from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.entries import EntriesTransform
+from specgen_runtime.transforms.follows import following_specs, refused_shape
 from specgen_runtime.transforms.given_specs import from_given_specs
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
+from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "GeneratedTransform"]
 
 
-class GeneratedTransform(BoundTransform[Row, InverseRow]):
+class GeneratedTransform(EntriesTransform[Row, InverseRow]):
     """A thin adapter between tensordicts and the pure functions that a transform was compiled to.
 
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
@@ -37,25 +36,23 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     Attributes:
         _refuses_offline: whether it works in environments only.
-        _follows: the outputs whose specs follow from what is computed, and how.
         _policy: the outputs that the policy writes under ``"next"``.
-        _rewards: the outputs that are rewards whatever they are made of.
-        _maps: the outputs of maps, each with the input whose group is its own.
-        _beside: other outputs, each with the input whose dimensions it has.
-        _logical: whether it depends on axes: rewards, done flags and what is made of them are read without their
-            trailing 1, and get it back.
-        _shapes: the dimensions of the inputs that can't have any, as their patterns say them.
+        _networks: the networks that it calls, by their keywords.
     """
 
     _refuses_offline: bool = False
-    _follows: ClassVar[Mapping[str, Follows]] = {}
     _policy: tuple[str, ...] = ()
-    _rewards: tuple[str, ...] = ()
-    _maps: ClassVar[Mapping[str, str]] = {}
-    _beside: ClassVar[Mapping[str, str]] = {}
-    _logical: bool = False
-    _shapes: ClassVar[Mapping[str, str]] = {}
-    _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
+    _networks: dict[str, RowNetwork]
+
+    def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
+        """Take a network of the constructor: a submodule, which generated code calls on rows.
+
+        Raises:
+            TypeError: it is no module.
+            ValueError: it has parameters that are not initialised.
+        """
+        known: dict[str, RowNetwork] = self.__dict__.setdefault("_networks", {})
+        known[name] = row_network(self, name, module, rows, frozen=frozen)
 
     # ----------------------------------------------------------------- specs
 
@@ -71,6 +68,13 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     def _declared(self) -> dict[NestedKey, TensorSpec]:
         if self._declared_cache is None:
             self._declared_cache = self._added_specs()
+            for row in self.keys if self._rewards else ():
+                for name in self._rewards:
+                    key, role = getattr(row, name), self._beside.get(name)
+                    if key in self._declared_cache and (
+                        role is None or getattr(row, role) not in self._columns.read
+                    ):
+                        self._declared_cache[key] = self._declared_cache[key].unsqueeze(-1)
         return self._declared_cache
 
     @property
@@ -79,14 +83,6 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         if self._added_cache is None:
             self._added_cache = {**self._declared, **following_specs(self)}
         return self._added_cache
-
-    def _shown_and_hidden(self) -> tuple[str, ...]:
-        """The fields of a record that this transform writes."""
-        return (*self._writes, *(name for name in self._carries if name not in self._writes))
-
-    def _absent(self) -> tuple[str, ...]:
-        """The outputs that do not exist, for the parameters that this transform was given."""
-        return tuple(name for name in self._follows if name not in self._shown_and_hidden())
 
     @from_given_specs
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
@@ -159,29 +155,8 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         """The entries that are read, and written anew under the same key."""
         return {*self.out_keys} & {*self._read_keys()}
 
-    def _inputs(self) -> tuple[str, ...]:
-        """The fields of a record that this transform reads from others."""
-        outputs = {*self._shown_and_hidden(), *self._absent()}
-        fields: tuple[str, ...] = getattr(self.keys[0], "_fields", ()) if self.keys else ()
-        return tuple(name for name in fields if name not in outputs)
-
-    def _read_keys(self) -> list[NestedKey]:
-        return self._fields(self._inputs())
-
     def _reward_keys(self) -> list[NestedKey]:
         return [key for key in self._new_rewards() if key in self._added]
-
-    def _new_rewards(self) -> list[NestedKey]:
-        """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
-        found = self._fields(self._rewards)
-        mapped = {name: role for name, role in self._maps.items() if name in self._writes}
-        env = self.parent
-        rewards = self._given_rewards if env is None else env.full_reward_spec
-        known = leaf_keys(rewards) if mapped and rewards is not None else ()
-        for row in self.keys:
-            found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
-            found += [key for name in self._writes if (key := getattr(row, name)) in known]
-        return list(dict.fromkeys(found))
 
     def _without_dropped(self, specs: Composite) -> Composite:
         for key in self.dropped_keys:
@@ -199,28 +174,6 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
                     del specs[in_key]
                 specs[out_key] = spec
 
-    # --------------------------------------------------------------- columns
-
-    @property
-    def _columns(self) -> Columns:
-        if self._column_cache is None:
-            self._column_cache = columns_of(self) if self._logical else Columns(frozenset(), frozenset())
-        return self._column_cache
-
-    def _columns_behind(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
-        """The entries with a trailing 1 that is no dimension of theirs, from those before this transform."""
-        return columns.difference(self.out_keys) | self._column_outputs(columns)
-
-    def _column_outputs(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
-        """The outputs that have the trailing 1 of their input, or of a flag."""
-        found = set(self._fields(self._flags))
-        written = self._shown_and_hidden()
-        for row in self.keys:
-            for output, role in (*self._maps.items(), *self._beside.items()):
-                if output in written and getattr(row, role) in columns:
-                    found.add(getattr(row, output))
-        return frozenset(found)
-
     def _apply_to(self, in_key: NestedKey, out_key: NestedKey, value: Tensor) -> Tensor:
         read, written = self._columns
         try:
@@ -234,76 +187,9 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     def _derives_done(self) -> bool:
         return bool(self._flags)
 
-    def _blank(self, key: NestedKey) -> Tensor:
-        """A tensor of the shape, dtype and device of one of the added entries."""
-        blank: Tensor = self._declared[key].zero()
-        return blank.squeeze(-1) if key in self._columns.written else blank
-
-    def _row_spec(self) -> TensorSpec:
-        """The spec of one number for each environment."""
-        env, data = self.parent, self._data
-        shape = env.batch_size if env is not None else torch.Size() if data is None else data.batch_size
-        return Unbounded(shape=shape, device=env.device if env is not None else None)
-
-    def _rank(self, key: NestedKey) -> int:
-        """How many dimensions an entry has for one environment."""
-        if key not in self._ranks:
-            self._ranks[key] = len(row_shape(self, key))
-        return self._ranks[key]
-
-    def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """An input.
-
-        Raises:
-            KeyError: if it is missing.
-        """
-        value = self._read(tensordict, key)
-        assert value is not None  # `_read` raises when it may not be missing
-        return value.squeeze(-1) if key in self._columns.read else value
-
-    def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
-        """Inputs that are put behind one another: single numbers as vectors of one."""
-        found = [self._require(tensordict, key) for key in keys]
-        return [
-            value if self._rank(key) else value.unsqueeze(-1) for key, value in zip(keys, found, strict=True)
-        ]
-
-    def _leave_to_policy(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
-    ) -> None:
-        """Write what the policy put under ``"next"`` before the step; without that the value stays."""
-        written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
-        next_tensordict.set(key, self._read(tensordict, key) if written is None else written)
-
-    def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """The value of an output before the step, as it was at this position in the chain."""
-        value = self._read(tensordict, self._private.get(key, key))
-        assert value is not None  # `_read` raises when it may not be missing
-        return value.squeeze(-1) if key in self._columns.written else value
-
-    def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """The value of an input before the step, as it was at this position in the chain."""
-        value = self._read(tensordict, self._private_inputs.get(key, key))
-        assert value is not None  # `_read` raises when it may not be missing
-        return value.squeeze(-1) if key in self._columns.read else value
-
-    def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """A done flag as it is so far: false where nobody has written it."""
-        value: Tensor | None = tensordict.get(key, None)
-        if value is None:
-            return self._blank(key)
-        return value.squeeze(-1) if key in self._columns.written else value
-
-    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write an output."""
-        tensordict.set(key, value.unsqueeze(-1) if key in self._columns.written else value)
-
-    def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write a value that the next step recalls."""
-        value = value.unsqueeze(-1) if key in self._columns.written else value
-        tensordict.set(key, value)
-        if key in self._private:
-            tensordict.set(self._private[key], value)
+    def _row_spec(self, key: NestedKey) -> TensorSpec:
+        """One number for each row of the batch that an entry has."""
+        return Unbounded(shape=self._lead(key), device=None if self.parent is None else self.parent.device)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._refuses_offline:
@@ -344,17 +230,6 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         if self.parent is not None:
             twin.__dict__.update(_bound=self.keys, _column_cache=self._columns)
         return twin
-
-    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
-        """Keep the value of an input, as it is at this position in the chain, for the next step."""
-        place = self._private_inputs.get(key)
-        if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
-            tensordict.set(place, value)
-
-    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
-        """Whether one of some entries is missing, as rewards are at a reset."""
-        flat = [each for key in keys for each in (key if isinstance(key, list) else [key])]
-        return any(tensordict.get(key, None) is None for key in flat)
 
     def _as_before(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The entries as they are now, whatever is written from here on."""
