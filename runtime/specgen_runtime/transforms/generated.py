@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
@@ -53,6 +54,7 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     _rewards: tuple[str, ...] = ()
     _maps: ClassVar[Mapping[str, str]] = {}
     _networks: dict[str, RowNetwork]
+    _known_pairs: tuple[Any, list[tuple[NestedKey, NestedKey]]] = (None, [])
     _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
@@ -338,6 +340,13 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
             remove(tensordict, key)
         return tensordict
 
+    def _pairs(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+        rows, pairs = self._known_pairs
+        if rows is not self.keys:
+            pairs = list(super()._pairs())
+            self.__dict__["_known_pairs"] = self.keys, pairs
+        return iter(pairs)
+
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
@@ -345,7 +354,7 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         values = [(out_key, self._read(tensordict, in_key, tolerant)) for in_key, out_key in self._pairs()]
         for out_key, value in values:
             if value is not None:
-                tensordict.set(out_key, self._apply_transform(value))
+                put_checked(tensordict, out_key, self._apply_transform(value))
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
