@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.gym.values import reward_tensor
+from specgen_runtime.envs.gym.values import NOT_RAISED, reward_tensor
 from specgen_runtime.envs.packing import entries_of, flat_td, put
 from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.traced import is_traced
@@ -30,7 +30,6 @@ _REPLACED = ("_advance", "_gym_step", "_next_entries", "_read", "_root_entries")
 """What a step of `_METHOD` stands for: whoever writes one of these anew means the steps, too."""
 
 _SIZE = torch.Size(())
-_NO = np.zeros(1, np.bool_)
 _FEW = 32
 """Up to so many classes, Gymnasium's action of each is kept."""
 
@@ -126,8 +125,8 @@ class GymRowSteps:
             if alike and observation.shape == self._shape
             else env._encode_all(observation).numpy(),
             np.array((reward,), np.float32) if isinstance(reward, float) else reward_tensor(reward).numpy(),
-            np.array((True,)) if terminated else _NO.copy(),
-            np.array((True,)) if truncated else _NO.copy(),
+            np.array((True,)) if terminated else NOT_RAISED.copy(),
+            np.array((True,)) if truncated else NOT_RAISED.copy(),
         )
 
     def _held(self, held: Mapping[str, Any]) -> Mapping[str, Array] | None:
