@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
@@ -44,6 +45,7 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
     _refuses_offline: bool = False
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
+    _known_pairs: tuple[Any, list[tuple[NestedKey, NestedKey]]] = (None, [])
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
         """Take a network of the constructor: a submodule, which generated code calls on rows.
@@ -256,6 +258,13 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
             remove(tensordict, key)
         return tensordict
 
+    def _pairs(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+        rows, pairs = self._known_pairs
+        if rows is not self.keys:
+            pairs = list(super()._pairs())
+            self.__dict__["_known_pairs"] = self.keys, pairs
+        return iter(pairs)
+
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
@@ -264,7 +273,7 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
         values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
         for (in_key, out_key), value in zip(pairs, values, strict=True):
             if value is not None:
-                tensordict.set(out_key, self._apply_to(in_key, out_key, value))
+                put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
