@@ -6,18 +6,17 @@ from collections.abc import Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.model import Checked, Parameter, identifier
-from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase
 from specgen.code import using, value_code
-from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
-from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
+from specgen.plan.transform_inverse import key_groups, plan_inverse
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
@@ -28,7 +27,7 @@ from specgen.plan.transform_model import (
     TransformPlan,
 )
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import by_condition, follows_code, refusals, spec_like
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -42,7 +41,9 @@ class _Planner:
         self.name = transform.name
         self.forward = KeyPlanner(transform, inverse=False)
         self.backward = KeyPlanner(transform, inverse=True) if transform.backward else None
-        self.functions = {phase: phase_functions(transform, phase) for phase in PHASES}
+        self.functions = {phase: phase_functions(transform, phase) for phase in PHASES if phase != "inverse"}
+        params = {param.name: f"self.{param.name}" for param in transform.params}
+        self.inverse = None if self.backward is None else plan_inverse(transform, self.backward.row, params)
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
@@ -55,6 +56,7 @@ class _Planner:
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
         items += [function.plan for functions in self.functions.values() for function in functions]
+        items += () if self.inverse is None else self.inverse.functions
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
         items += [] if self.update is None else [self.update.plan]
         return [*items, self._class()]
@@ -100,7 +102,7 @@ class _Planner:
             step=self._phase("step", "next_tensordict") if self.sequential else None,
             tensor_map=tensor_map,
             map=self._map() if general else None,
-            inverse=self._inverse(transform.backward[0]) if transform.inverse else None,
+            inverse=self.inverse,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
@@ -156,6 +158,7 @@ class _Planner:
         yield "_rewards", [output.name for output in outputs if output.reward]
         yield "_policy", [output.name for output in outputs if output.policy]
         yield "_drops", [drop.role for drop in self.transform.drops]
+        yield from key_groups(self.transform)
         yield from () if self.around is None else self.around.groups
 
     def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
@@ -243,19 +246,9 @@ class _Planner:
         alone = len(self.forward.roles) == 1 and reads == [driver.name] and driver.listed
         if not alone or outputs[0].each != driver.name or functions[0].when is not None:
             return None
-        return self._tensor_map(functions[0], driver.name, None)
+        return self._tensor_map(functions[0], driver.name)
 
-    def _inverse(self, role: Role) -> TensorMapPlan:
-        output = next(self.transform.outputs_of(role))
-        dtype = dtype_code(output.dtype) if output.dtype else "spec.dtype"
-        expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
-        cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
-        cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
-        made = CallPlan("cast_like", ("spec", dtype))
-        spec = made if cast and output.dtype else spec_like(output, "spec")
-        return self._tensor_map(self.functions["inverse"][0], output.name, spec)
-
-    def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan | None) -> TensorMapPlan:
+    def _tensor_map(self, function: PhaseFunction, value: str) -> TensorMapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
         args = tuple(
             value
@@ -265,7 +258,7 @@ class _Planner:
             else self._param_text(read, value)
             for read in function.reads
         )
-        return TensorMapPlan(value, CallPlan(function.name, args), spec)
+        return TensorMapPlan(value, CallPlan(function.name, args))
 
     def _param_text(self, name: str, like: str) -> str:
         param = self.transform.param(name)

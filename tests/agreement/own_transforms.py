@@ -80,7 +80,7 @@ transforms:
     doc: An inverse of the actions.
     params: {gain: 1.0}
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
-    out: {v: {each: u, name: same}}
+    out: {v: {each: u, name: same, type: like(u)}}
     inverse: {u: "clip(gain * v, -1, 1)"}
   Frames:
     doc: A carry in the place of its input, of inferred type, along a new front axis; a choice by a word.

@@ -2,9 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4e0ad09ccdd8ad10498942b03a32bceef6cc50bc070b1c736ba803b8ab7a8bca
+# specgen: sha256=497dc5d328e79ef98c9baf895a7e61f31ed660b0a70fb39a80c5967b1a0ac0d8
 """The generated transforms."""
 
+from .actions import (
+    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys, FlattenAction,
+    FlattenActionInverseKeys,
+)
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
@@ -34,18 +38,19 @@ from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
+    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
     "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformKeys", "Crop", "CropKeys", "DoubleToFloat",
     "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
-    "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
-    "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
-    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RenameTransform",
-    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
-    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
-    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm",
-    "VecNormKeys",
+    "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction", "FlattenActionInverseKeys",
+    "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
+    "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards",
+    "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform",
+    "PermuteTransformKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
+    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
+    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -9,9 +9,10 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
+from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.follows import Follows, following_specs
 from specgen_runtime.transforms.given_specs import from_given_specs
+from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "GeneratedTransform"]
 
 
-class GeneratedTransform(BoundTransform[Row, InverseRow]):
+class GeneratedTransform(InverseTransform[Row, InverseRow]):
     """A thin adapter between tensordicts and the pure functions that a transform was compiled to.
 
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
@@ -52,10 +53,6 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         """The specs of entries that this transform writes, by key, where its declaration says them."""
         return {}
-
-    def _mapped_spec_inv(self, spec: TensorSpec) -> TensorSpec:
-        """The spec of what the policy writes where the environment takes `spec`."""
-        return spec
 
     @property
     def _declared(self) -> dict[NestedKey, TensorSpec]:
@@ -173,17 +170,6 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
             remove(specs, key)
         return specs
 
-    def _map_specs_inv(self, specs: Composite) -> None:
-        if not self.keys_inv:
-            return
-        present = leaf_keys(specs)
-        for in_key, out_key in self._pairs_inv():
-            if in_key in present:
-                spec = self._mapped_spec_inv(specs[in_key])
-                if out_key != in_key:
-                    del specs[in_key]
-                specs[out_key] = spec
-
     # --------------------------------------------------------------- entries
 
     def _derives_done(self) -> bool:
@@ -193,24 +179,6 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
         """A tensor of the shape, dtype and device of one of the added entries."""
         blank: Tensor = self._declared[key].zero()
         return blank
-
-    def _rank(self, key: NestedKey) -> int:
-        """How many dimensions an entry has for one environment."""
-        if key not in self._ranks:
-            env = self.parent
-            batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
-            self._ranks[key] = len(self._spec(key).shape) - batch
-        return self._ranks[key]
-
-    def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """An input.
-
-        Raises:
-            KeyError: if it is missing.
-        """
-        value = self._read(tensordict, key)
-        assert value is not None  # `_read` raises when it may not be missing
-        return value
 
     def _leave_to_policy(
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey

@@ -180,6 +180,8 @@ def _unflattened_like(site: Site, x: Typed, axis: Axis, sizes: Typed) -> Typed |
                 site.fail(rules.SHAPE_MISMATCH, message)
                 return None
             dims = (*x.type.dims[:place], *made, *x.type.dims[place + 1 :])
+            if all(isinstance(one, int) for one in made):
+                return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, sizes=made)
     return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, sizes=sizes)
 
 
@@ -223,7 +225,8 @@ def _show_dims(node: Typed, printer: Printer) -> Printed:
     if isinstance(last, int) or last.static is not None:
         end = int(axis_text(last, dims, printer)) + 1
         return Printed(f"{shape}[{start}:{end or ''}]")
-    return Printed(f"{shape}[{start} : ({axis_text(last, dims, printer)}) + 1 or None]")
+    end = axis_text(last, dims, printer)
+    return Printed(f"{shape}[{start} : {end if end.isidentifier() else f'({end})'} + 1 or None]")
 
 
 def _dims_reference(np: Any, x: Any, first: int, last: int, **_: Any) -> Any:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a6f43031d93938a07dca12529567049954995ff1187a5b8f6073fcea2043ae98
+# specgen: sha256=39897633c80dec0e889a0e2648ce8e02def17e92a26e6b4551f7a3c6065f7b02
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specgen_runtime.transforms.around import RepeatTransform, SkipTransform
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.generated import INPUTS
 from specgen_runtime.transforms.keys import leaf_name, rename_leaf, sibling
-from specgen_runtime.transforms.like import unbounded_like
+from specgen_runtime.transforms.like import bounded_like, unbounded_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
@@ -302,7 +302,7 @@ def ramp_action(v: Tensor, nth: int) -> Tensor:
     """`u` of a repetition, as the environment takes it.
 
     Args:
-        v: floats [*batch, ...].
+        v: float32 [*batch, ...].
         nth: the number of the repetition, from 0.
     """
     # transforms.Ramp.around
@@ -322,11 +322,13 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
         `u`, floats [*batch, ...]
 
     Reads, in its place:
-        `v`, of the same dtype
+        `v`, float32 in [-1, 1]
     """
 
     _reads = ("reward",)
     _writes = ("reward",)
+    _gives = ("u",)
+    _takes = ("v",)
     _folds = ("reward",)
     _sums = ("reward",)
 
@@ -351,6 +353,12 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
         u = self._select(env, self._in_keys_inv, ("env.action",), FLOAT_DTYPES, INPUTS)
         v = self._named(self._out_keys_inv, u, "out_keys_inv")
         return [RampInverseKeys(*keys) for keys in zip(u, v, strict=True)]
+
+    def _outer_specs(self, key: RampInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        u = self._spec(key.u, INPUTS)
+        specs[key.v] = bounded_like(u, -1, 1, torch.float32)
+        return specs
 
     def _repetitions(self) -> int:
         return 3
