@@ -50,6 +50,22 @@ class CompiledFile:
     interface: Interface | None
 
 
+def read_files(
+    sources: Mapping[str, str | PythonSchema], files: dict[str, SchemaFile], into: dict[str, Outline]
+) -> None:
+    """Parse and load files.
+
+    Args:
+        sources: path of each file and its text.
+        files: takes the declarations of those that have the right form.
+        into: takes the outlines, one after the other.
+    """
+    for path, source in sources.items():
+        into[path], file = read_file(path, source)
+        if file is not None:
+            files[path] = file
+
+
 def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFile | None]:
     """Parse and load a file.
 

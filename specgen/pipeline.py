@@ -44,12 +44,14 @@ class Memo(Protocol):
 class Workers(Protocol):
     """Compiles many files at once."""
 
-    def prepare(self, count: int) -> None:
-        """Be told how many files there will be at least, while there is still something else to do."""
+    def read_files(
+        self, sources: Mapping[str, Source], files: dict[str, SchemaFile], into: dict[str, Outline]
+    ) -> None:
+        """As the function of that name does."""
         ...
 
     def compile_files(
-        self, jobs: Sequence[Job], interfaces: dict[str, Interface]
+        self, jobs: Sequence[Job], interfaces: dict[str, Interface], files: dict[str, SchemaFile]
     ) -> dict[str, CompiledFile] | None:
         """As the function of that name does; None when the files are better compiled one after the other."""
         ...
@@ -154,38 +156,6 @@ class Memory:
         self._known[kind, key] = value
 
 
-def read_outlines(
-    sources: Mapping[str, Source],
-    contents: Mapping[str, str],
-    memo: Memo,
-    prepare: Callable[[int], None] | None,
-    files: dict[str, SchemaFile],
-    into: dict[str, Outline],
-) -> None:
-    """The outline of every file.
-
-    Args:
-        sources: path of each file and its text.
-        contents: a digest of each.
-        memo: what is known of them.
-        prepare: told how many are not known.
-        files: takes the declarations of those that are read here.
-        into: takes the outlines, one after the other.
-    """
-    outlines: dict[str, Outline | None] = {path: memo.get("outline", contents[path]) for path in sources}
-    if prepare is not None:
-        prepare(sum(outline is None for outline in outlines.values()))
-    for path, known in outlines.items():
-        if known is None:
-            from specgen.compile_file import read_file
-
-            known, file = read_file(path, sources[path])
-            memo.put("outline", contents[path], known)
-            if file is not None:
-                files[path] = file
-        into[path] = known
-
-
 class _Compilation:
     """One run of the compiler; what was found when something breaks is still there."""
 
@@ -217,8 +187,7 @@ class _Compilation:
     def run(self) -> Compiled:
         check_files(self.own, self.config, self.project)
         contents = {path: content_of(path, source) for path, source in self.sources.items()}
-        prepare = self.workers.prepare if self.workers is not None else None
-        read_outlines(self.sources, contents, self.memo, prepare, self.files, self.outlines)
+        self._read(contents)
         self.linked = Linked(
             self.sources, contents, self.outlines, self.own, self.config, self.records, self.project
         )
@@ -233,6 +202,26 @@ class _Compilation:
         if any(item.severity == "error" for item in found) or not self.linked.complete:
             return Compiled(diagnostics=settled(found))
         return Compiled(self._gather(), found)
+
+    def _read(self, contents: Mapping[str, str]) -> None:
+        """The outline of every file, of which `contents` has a digest."""
+        known: dict[str, Outline | None] = {
+            path: self.memo.get("outline", content) for path, content in contents.items()
+        }
+        new = {path: self.sources[path] for path, outline in known.items() if outline is None}
+        read: dict[str, Outline] = {}
+        try:
+            if new and self.workers is not None:
+                self.workers.read_files(new, self.files, read)
+            elif new:
+                from specgen.compile_file import read_files
+
+                read_files(new, self.files, read)
+        finally:
+            found = {path: outline or read.get(path) for path, outline in known.items()}
+            self.outlines |= {path: outline for path, outline in found.items() if outline is not None}
+        for path, outline in read.items():
+            self.memo.put("outline", contents[path], outline)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -262,7 +251,7 @@ class _Compilation:
                     else:
                         interfaces[target] = interface
         jobs = [self.linked.job(path) for path in order if path in todo]
-        fresh = self.workers.compile_files(jobs, interfaces) if self.workers is not None else None
+        fresh = self.workers.compile_files(jobs, interfaces, self.files) if self.workers is not None else None
         if fresh is None:
             from specgen.compile_file import compile_files
 

@@ -110,7 +110,7 @@ class InverseBinder:
                 found = self.keys.inputs(
                     transform, role, [key], keyword if given else None, arguments, known, row
                 )
-                row.update({role.name: entry for entry in found})
+                row |= dict(zip((role.name,), found, strict=False))
         return rows
 
     def _refused(self, entry: Entry) -> bool:
@@ -161,9 +161,8 @@ class InverseBinder:
         if sizes is None:
             return None
         before = len(self.sink)
-        numbers = sizes | {
-            name: value for name, value in self.instance.params.items() if isinstance(value, int)
-        }
+        params = self.instance.params.items()
+        numbers = {**{name: value for name, value in params if isinstance(value, int)}, **sizes}
         tables = dict(bound_tables(self.instance, self.transform.backward, row.inputs))
         scope = base_scope(self.instance) | _sizes_scope(sizes) | _tables_scope(self.instance, tables)
         likes: dict[str, Statement] = {}

@@ -133,8 +133,8 @@ def _moved(taken: SpecType, type_: Type, moved: _Places, free: SpecType) -> Spec
     if taken.kind != "bounded" and taken.kind not in _COUNTED:
         return free
     low, high = _ends(taken)
-    pairs = [_nested([one[place] for place in moved.order], moved.shape) for one in (low, high)]
-    return SpecType("bounded", type_.dtype, type_.dims, *pairs)
+    least, most = (_nested([one[place] for place in moved.order], moved.shape) for one in (low, high))
+    return SpecType("bounded", type_.dtype, type_.dims, least, most)
 
 
 def _moved_classes(taken: SpecType, moved: _Places) -> SpecType:
@@ -192,17 +192,19 @@ def _between(
     low, high = _ends(taken)
     if any(math.isinf(end) for end in (*low, *high)) or type_.dims != taken.type().shape:
         return None
-    found: tuple[list[float], list[float]] = [], []
+    found: list[list[float]] = [[], []]
     for place, ends in enumerate(zip(low, high, strict=True)):
         index = _index(place, type_.shape)
         out = [end if outwards is None else _value(outwards, end, constants, index) for end in ends]
-        back = [None if end is None else _value(inwards, end, constants, index) for end in out]
-        if None in out or None in back or not all(map(_close, sorted(back), ends)):  # type: ignore[type-var]
+        known = sorted(end for end in out if end is not None)
+        back = [_value(inwards, end, constants, index) for end in known]
+        fitting = sorted(end for end in back if end is not None)
+        if len(fitting) < len(ends) or not all(map(_close, fitting, ends)):
             return None
-        for side, end in zip(found, sorted(out), strict=True):  # type: ignore[type-var]
-            side.append(int(end) if is_int(type_.dtype) else end)  # type: ignore[arg-type]
-    pairs = [_nested(side, type_.shape) for side in found]
-    return SpecType("bounded", type_.dtype, type_.dims, *pairs)
+        for side, end in zip(found, known, strict=True):
+            side.append(int(end) if is_int(type_.dtype) else end)
+    least, most = (_nested(side, type_.shape) for side in found)
+    return SpecType("bounded", type_.dtype, type_.dims, least, most)
 
 
 def _index(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:

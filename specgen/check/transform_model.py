@@ -196,6 +196,26 @@ class CheckedBuffer:
 
 
 @dataclass(frozen=True)
+class CalledNetwork:
+    """A network of the constructor, which expressions call.
+
+    Attributes:
+        name: its keyword.
+        reads: the roles whose types its arguments have.
+        dtype: of what it returns.
+        dims: the dimensions of what it returns for one row; sizes that no role has are its own.
+        frozen: whether it stays as it is.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    dtype: str
+    dims: Dims
+    frozen: bool
+    doc: str
+
+
+@dataclass(frozen=True)
 class Around:
     """How a transform steps the environment before it.
 
@@ -254,6 +274,7 @@ class CheckedTransform:
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
         outer: the expressions whose type what the policy writes has, one for each such output.
+        networks: what its expressions call.
         buffers: what it learns.
         update: the new values of its buffers.
         learns_when_called: whether it learns by `init_stats` and `learn` only.
@@ -281,6 +302,7 @@ class CheckedTransform:
     learns_when_called: bool = False
     refuses_offline: bool = False
     outer: tuple[Statement, ...] = ()
+    networks: tuple[CalledNetwork, ...] = ()
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

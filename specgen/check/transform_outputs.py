@@ -224,7 +224,8 @@ class Outputs:
                 )
             )
             return fallback, None
-        if role is not None and spec.shape == () and role.dims != () and not inverse:
+        plain = role is not None and spec.shape == () and role.dims != ()
+        if plain and not inverse and out.group != "reward":
             self.sink.add(
                 rules.WRONG_TYPE.at(
                     self.file.span(*here, "type"),

@@ -18,9 +18,11 @@ from specgen.check.transform_around import (
     recalled_by_around,
 )
 from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
+from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
+from specgen.check.transform_networks import check_networks, declared_where_called
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_roles import check_roles
@@ -48,7 +50,7 @@ __all__ = ["CheckedTransform", "check_transform"]
 
 _RESERVED = ("moves", "masks", "python")
 
-_UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
+_UNDRAWN = "a map gives the same for the same moment, offline too: draw under `reset` or `step`"
 
 _ORDER: tuple[Phase, ...] = ("reset", "map", "step", "inverse")
 """Phases in the order in which they are checked: the types of outputs follow from the first two."""
@@ -98,7 +100,8 @@ class _Checker:
         self.buffers = check_buffers(
             self.file, self.path, self.transform, roles, params, self.names, self.sink
         )
-        self.symbols |= self.buffers.symbols
+        self.networks = check_networks(self.file, self.path, self.transform, roles, self.names, self.sink)
+        self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
         if self.sink.has_errors:
             return None
@@ -124,6 +127,7 @@ class _Checker:
         check_static(params, sections, self.sink)
         check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
+        declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
             self.file, self.path, roles, fixed, self.buffers, self.names, self.sink
         )
@@ -138,7 +142,10 @@ class _Checker:
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
-        signature = check_signature(self.file, self.path, self.transform, params, roles, outputs, self.sink)
+        named = [network.name for network in self.networks.checked]
+        signature = check_signature(
+            self.file, self.path, self.transform, params, roles, outputs, named, self.sink
+        )
         if not self.sink.has_errors:
             everything |= around_sections(around)
             lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
@@ -148,7 +155,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=with_images(outputs, sections, self.buffers.scope),
+            outputs=with_images(outputs, sections, {*self.buffers.scope, *self.networks.functions}),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -172,6 +179,7 @@ class _Checker:
             update=sections["update"].statements,
             learns_when_called=self.transform.learns == "when_called",
             refuses_offline=self.transform.offline is False,
+            networks=self.networks.checked,
         )
 
     def _sizes(self, roles: Iterable[Role]) -> dict[str, Binding]:
@@ -266,21 +274,27 @@ class _Checker:
         if phase in ("reset", "map"):
             pending = {o.name for o in outputs if not o.inverse and not o.declared and o.inferred is None}
             broken = pending_reads(self.file, (*self.path, phase), pending, self.sink)
-        return check_section(
+        result = check_section(
             Section(
                 self.file,
                 (*self.path, phase),
                 scope,
-                BATCH_ELSEWHERE,
+                BATCH_ELSEWHERE | (self.networks.elsewhere if inverse else self.networks.functions),
                 self.names,
                 expected,
                 broken=broken,
-                undrawn=_UNDRAWN,
+                undrawn=_UNDRAWN if phase == "map" else "",
+                for_any_key=True,
             ),
             targets,
             self._wrong_targets(phase, roles, outputs),
             self.sink,
         )
+        keys = [*(role.name for role in roles), *(output.name for output in outputs)]
+        bindings = [scope.get(f"{prefix}{name}") for name in keys for prefix in ("", "next.")]
+        given = [binding.symbol for binding in bindings if binding is not None and binding.symbol is not None]
+        check_draws(result.statements, given, self.sink)
+        return result
 
     def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:
         wrong = {"next.done": "`done` follows from `terminated` and `truncated`", "done": "`done` is derived"}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -22,6 +21,7 @@ from specgen.emit.layout import (
 )
 from specgen.imported import IMPORTABLE, Import
 from specgen.literals import comment, docstring, literal
+from specgen.plan.docs import filled_lines
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.items import Item, ModulePlan, TypingPlan
 from specgen.plan.loss_model import LossPlan
@@ -91,6 +91,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        auto_reload=False,
     )
     environment.filters |= {
         "by_section": _by_section,
@@ -106,7 +107,7 @@ def _environment() -> Environment:
         "rstrip": str.rstrip,
         "subscripted": subscripted,
         "unpacked": _unpacked,
-        "wrapped": partial(textwrap.wrap, width=100, break_long_words=False, break_on_hyphens=False),
+        "wrapped": filled_lines,
     }
     return environment
 

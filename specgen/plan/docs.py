@@ -43,7 +43,7 @@ def init_doc(interface: EnvInterface) -> tuple[str, ...]:
     """What the environment is in a sentence, and the keywords of its constructor."""
     env = interface.env
     stateful = env.python is not None and env.python.stateful
-    lines = ["Args:", *items_doc(map(param_doc, env.params))]
+    lines = ["Args:", *items_doc(interface.networks), *items_doc(map(param_doc, env.params))]
     if env.gymnasium is None and not stateful:
         lines.append("    batch_size: how many instances run side by side, any shape.")
     lines.append("    device: where the tensors live.")
@@ -127,11 +127,18 @@ def _sentences(text: str) -> tuple[str, str]:
 
 def hanging(text: str) -> list[str]:
     """An item of an `Args:` section."""
+    return filled_lines(text, "    ", "        ")
+
+
+def filled_lines(text: str, first: str = "", further: str = "") -> list[str]:
+    """A text in lines that begin with `first`, and from the second on with `further`; words stay whole."""
+    if text and len(first) + len(text) <= WIDTH and text.isprintable() and text.strip() == text:
+        return [first + text]  # what `textwrap` takes a hundred times as long to find out
     return textwrap.wrap(
         text,
         WIDTH,
-        initial_indent="    ",
-        subsequent_indent="        ",
+        initial_indent=first,
+        subsequent_indent=further,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from specgen.check.model import identifier
 from specgen.check.transform_images import image_of
@@ -12,6 +12,7 @@ from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.model import CallPlan, Text
+from specgen.plan.transform_draws import TransformDraw, phase_draws
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_model import InversePlan, OuterSpecsPlan, TensorMapPlan
 from specgen.plan.transform_text import by_condition, dtype_code, spec_like
@@ -64,10 +65,15 @@ class _Planner:
         if function is None:  # each repetition of a step has an action of its own
             return InversePlan(specs, functions)
         functions += (function.plan,)
-        alone = self._alone(function)
+        draws = list(phase_draws(self.transform, "inverse", [function], self._named_size))
+        alone = self._alone(function, draws)
         if alone is not None:
             return InversePlan(specs, functions, alone)
-        fetched, call = self._call(function)
+        fetched, call = self._call(function, {draw.name: draw.name for draw in draws})
+        known = {name for names, _ in fetched for name in names.split(", ")}
+        likes = [draw.like for draw in draws if draw.like is not None and identifier(draw.like) not in known]
+        fetched += tuple((identifier(name), self._shape_of(name)) for name in dict.fromkeys(likes))
+        fetched += tuple((draw.name, draw.text) for draw in draws)
         stores = tuple(
             f"self._write(tensordict, key.{write}, {identifier(write)})" for write in function.writes
         )
@@ -77,36 +83,49 @@ class _Planner:
         results = tuple(map(identifier, function.writes))
         return InversePlan(specs, functions, None, needed, fetched, results, call, stores)
 
-    def _alone(self, function: PhaseFunction) -> TensorMapPlan | None:
+    def _shape_of(self, name: str) -> str:
+        return f"self._inner(key.{name})" if name in self.roles else self._taken(self.outputs[name])
+
+    def _named_size(self, name: str) -> str:
+        if name in self.params:
+            return self.params[name]
+        role, axis = self.transform.sizes[name]
+        return f"self._inner(key.{role.name}).shape[{axis}]"
+
+    def _alone(self, function: PhaseFunction, draws: Sequence[TransformDraw]) -> TensorMapPlan | None:
         """A map of what the policy wrote to what the environment is given, which can be called with any tensor."""
         if len(self.roles) != 1 or len(self.outputs) != 1:
             return None
         (output,) = self.outputs.values()
-        if output.when is not None or not {*function.reads} <= {output.name, *self.params}:
+        given = {output.name, *(draw.name for draw in draws)}
+        if output.when is not None or not {*function.reads} <= given | self.params.keys():
+            return None
+        if any(draw.like not in (None, output.name) for draw in draws):
             return None
         args = tuple(
-            read if read == output.name else self._param(read, f"{output.name}.dtype")
-            for read in function.reads
+            read if read in given else self._param(read, f"{output.name}.dtype") for read in function.reads
         )
-        return TensorMapPlan(output.name, CallPlan(function.name, args))
+        drawn = tuple((draw.name, draw.text) for draw in draws)
+        return TensorMapPlan(output.name, CallPlan(function.name, args), drawn)
 
-    def _param(self, name: str, dtype: str) -> str:
+    def _param(self, name: str, dtype: str, given: frozenset[str] = frozenset()) -> str:
         text = self.params[name]
         param = self.transform.param(name)
         if param.kind != "tensor":
             return text
-        return f"in_dtype({text}, {dtype})" if param.optional else f"{text}.to({dtype})"
+        absent = param.optional and name not in given
+        return f"in_dtype({text}, {dtype})" if absent else f"{text}.to({dtype})"
 
     def _call(
         self, function: PhaseFunction, given: Mapping[str, str] | None = None
-    ) -> tuple[tuple[tuple[str, str], ...], CallPlan]:
+    ) -> tuple[tuple[tuple[str, Text], ...], CallPlan]:
         """What is read before a call, and the call.
 
         Args:
             function: what is called.
             given: what is at hand by name.
         """
-        fetched: dict[str, str] = {}
+        fetched: dict[str, Text] = {}
         passed: list[str] = []
         inner = next(iter(self.roles))
         for read in function.reads:
@@ -125,7 +144,8 @@ class _Planner:
             elif (counted := ranked(self.transform, read)) is not None:
                 passed.append(f"self._rank(key.{counted.name}, INPUTS)")
             elif read in self.params:
-                passed.append(self._param(read, f"self._inner(key.{inner}).dtype"))
+                known = frozenset[str]() if function.when is None else function.when.given
+                passed.append(self._param(read, f"self._inner(key.{inner}).dtype", known))
             elif read in self.roles:
                 passed.append(f"self._inner(key.{read})")
             else:
@@ -139,7 +159,7 @@ class _Planner:
         text = f"taken, key.{output.name}"
         if output.when is None:
             return f"self._require({text})"
-        return f"self._taken({text}, {output.when.python})"
+        return f"self._written_by_policy({text}, {output.when.python})"
 
     # ------------------------------------------------------------------- specs
 
@@ -165,8 +185,13 @@ class _Planner:
             pairs = {name: self.bounds[name] for name in function.reads if name in self.bounds}
             given |= {name: f"self._bounds(key.{one.name})[{place}]" for name, (one, place) in pairs.items()}
             _, call = self._call(function, given)
-            text = f"lambda {role.name}: {call.function}({', '.join(map(str, call.args))})"
-            args.append(using(text, *(use for arg in call.args if isinstance(arg, Code) for use in arg.uses)))
+            uses = [use for arg in call.args if isinstance(arg, Code) for use in arg.uses]
+            passed = [str(arg) for arg in call.args]
+            text = f"lambda {role.name}: {call.function}({', '.join(passed)})"
+            if passed.index(role.name) == len(passed) - 1:
+                text = f"partial({', '.join([call.function, *passed[:-1]])})"
+                uses.append("partial")
+            args.append(using(text, *uses))
         if output.dtype is not None:
             dtype = dtype_code(output.dtype)
             args.append(using(f"dtype={dtype}", *dtype.uses))

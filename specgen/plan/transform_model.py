@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CallPlan, FunctionPlan, RefusalPlan, Text
+from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, FunctionPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
 
 
@@ -92,6 +92,7 @@ class PhasePlan:
         source: the tensordict that `map` reads from, where that is another.
         needed: the fields of the row without which `map` passes a repetition over.
         learns: the method that says which rows are new, for a transform that learns.
+        drawn: what is read and drawn before the calls: names with expressions.
     """
 
     target: str
@@ -102,6 +103,7 @@ class PhasePlan:
     source: str | None = None
     needed: tuple[str, ...] = ()
     learns: str | None = None
+    drawn: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,13 @@ class TensorMapPlan:
 
     Attributes:
         value: the name of the argument.
+        drawn: what is drawn first: names with expressions.
         call: what the method returns.
     """
 
     value: str
     call: CallPlan
+    drawn: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class InversePlan:
     functions: tuple[FunctionPlan, ...]
     alone: TensorMapPlan | None = None
     needed: str = ""
-    fetched: tuple[tuple[str, str], ...] = ()
+    fetched: tuple[tuple[str, Text], ...] = ()
     results: tuple[str, ...] = ()
     call: CallPlan | None = None
     stores: tuple[str, ...] = ()
@@ -165,7 +169,6 @@ class LearnsPlan:
         buffers: the calls that declare its buffers.
         when_called: whether it learns by `init_stats` and `learn` only.
         reads: the fields of a record that an update needs.
-        fetched: what is read first: names with expressions.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
     """
@@ -173,7 +176,6 @@ class LearnsPlan:
     buffers: tuple[CallPlan, ...]
     when_called: bool
     reads: tuple[str, ...]
-    fetched: tuple[tuple[str, str], ...]
     call: CallPlan
     single: bool
 
@@ -219,6 +221,7 @@ class TransformPlan:
         keys: those of them that the base class takes, each with the expression that it is given.
         names: keywords that name keys, each with what is kept.
         params: its parameters.
+        networks: those that it calls.
         bindings: how keys are found, forwards and backwards.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
@@ -261,6 +264,7 @@ class TransformPlan:
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
     learns: LearnsPlan | None = None
+    networks: tuple[CalledNetworkPlan, ...] = ()
 
     @property
     def base(self) -> str:

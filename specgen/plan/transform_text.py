@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.model import Parameter
-from specgen.check.transform_model import Output
+from specgen.check.transform_model import Output, Role
 from specgen.code import Code, needs_math, using, value_code
+from specgen.expr.sizes import Rest
 from specgen.literals import formatted, literal
 from specgen.plan.model import CallPlan, RefusalPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
@@ -44,12 +45,20 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list
     return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
 
 
-def spec_like(output: Output, like: str | None) -> CallPlan:
-    """The spec of an output, made from that of the input `like`."""
+def spec_like(output: Output, like: str | None, role: Role | None = None) -> CallPlan:
+    """The spec of an output, made from that of the input `like`, of the role that the output follows."""
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
-    given: Text = like or "self._row_spec()"
-    if output.dims is not None and all(isinstance(size, int) for size in output.dims):
-        given = using(f"shaped_like({given}, {literal(output.dims)})", "shaped_like")
+    rows = f"self._row_spec(key.{output.name})"
+    given: Text = like or rows
+    if output.dims is not None:
+        own = tuple(size for size in output.dims if not isinstance(size, Rest))
+        cut = 0 if role is None else sum(not isinstance(size, Rest) for size in role.dims)
+        if like is not None and len(own) < len(output.dims):
+            given = using(f"shaped_like({like}, {literal(own)}, {cut})", "shaped_like")
+        elif own:
+            given = using(f"shaped_like({rows}, {literal(own)})", "shaped_like")
+        else:
+            given = rows
     if output.dtype == "bool":
         return CallPlan("flag_like", (given,))
     if output.interval is not None:

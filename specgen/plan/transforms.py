@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from specgen.check.conditions import Condition
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase
 from specgen.code import using, value_code
+from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
@@ -15,8 +15,10 @@ from specgen.plan.per_env import param_annotation
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
+from specgen.plan.transform_draws import phase_draws
+from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
-from specgen.plan.transform_inverse import key_groups, plan_inverse
+from specgen.plan.transform_inverse import plan_inverse
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
@@ -26,6 +28,7 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import by_condition, follows_code, refusals, spec_like
 
@@ -41,12 +44,16 @@ class _Planner:
         self.name = transform.name
         self.forward = KeyPlanner(transform, inverse=False)
         self.backward = KeyPlanner(transform, inverse=True) if transform.backward else None
-        self.functions = {phase: phase_functions(transform, phase) for phase in PHASES if phase != "inverse"}
+        phases: list[Phase] = [phase for phase in PHASES if phase != "inverse"]
+        self.functions: dict[Phase, list[PhaseFunction]] = {
+            phase: phase_functions(transform, phase) for phase in phases
+        }
         params = {param.name: f"self.{param.name}" for param in transform.params}
         self.inverse = None if self.backward is None else plan_inverse(transform, self.backward.row, params)
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
+        self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step or transform.reset)
         self.around = plan_around(transform)
@@ -78,14 +85,15 @@ class _Planner:
         tensor_map = self._tensor_map_of()
         general = bool(transform.map) and tensor_map is None
         added = self._added_specs()
+        around = () if self.around is None else self.around.groups
         return TransformPlan(
             name=self.name,
             doc=transform_doc(transform),
             init_doc=transform_init_doc(transform),
             rows=tuple(rows),
             reads=tuple(role.name for role in transform.forward if role.listed or role.varargs),
-            groups=tuple(self._always()),
-            grown=tuple(self._grown()),
+            groups=tuple(always_fields(transform, around)),
+            grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             sequential=self.sequential,
@@ -107,6 +115,7 @@ class _Planner:
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
             around=self.around,
+            networks=plan_networks(transform),
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -122,6 +131,8 @@ class _Planner:
             found = None if directed is None else directed.argument(name)
             if found is not None:
                 return found
+        if name in self.networks:
+            return Argument(name, using("nn.Module", "nn"))
         param = self.transform.param(name)
         annotation = param_annotation(param)
         if param.optional:
@@ -144,49 +155,6 @@ class _Planner:
         for name in self.transform.signature:
             if name in KEY_LISTS or name == "done_key":
                 yield name, name
-
-    def _groups(self) -> Iterator[tuple[str, list[str]]]:
-        """What the base class has to know of the fields of a record."""
-        outputs = [output for output in self.transform.outputs if not output.inverse]
-        folded = [role.name for role in self.transform.folded]
-        yield "_writes", [*folded, *(output.name for output in outputs if not output.hidden)]
-        recalls = self.transform.recalls
-        yield "_recalls", [name for name in recalls if name in self.outputs]
-        yield "_recalls_inputs", [name for name in recalls if name in self.roles]
-        yield "_carries", [output.name for output in outputs if output.carry]
-        yield "_flags", [output.name for output in outputs if output.flag]
-        yield "_rewards", [output.name for output in outputs if output.reward]
-        yield "_policy", [output.name for output in outputs if output.policy]
-        yield "_drops", [drop.role for drop in self.transform.drops]
-        yield from key_groups(self.transform)
-        yield from () if self.around is None else self.around.groups
-
-    def _always(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-        """The groups with the fields that always exist, and whether the constructor adds some."""
-        for attribute, names in self._groups():
-            always = tuple(name for name in names if self._when(attribute, name) is None)
-            if always:
-                yield attribute, len(always) < len(names), always
-
-    def _grown(self) -> Iterator[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]]:
-        """The fields that exist under a condition, by it."""
-        whens = dict.fromkeys(
-            when
-            for attribute, names in self._groups()
-            for name in names
-            if (when := self._when(attribute, name)) is not None
-        )
-        for when in whens:
-            added = [
-                (attribute, tuple(name for name in names if self._when(attribute, name) == when))
-                for attribute, names in self._groups()
-            ]
-            yield when.python, tuple((attribute, names) for attribute, names in added if names)
-
-    def _when(self, attribute: str, name: str) -> Condition | None:
-        if attribute == "_drops":
-            return next(drop.when for drop in self.transform.drops if drop.role == name)
-        return self.outputs[name].when if name in self.outputs else None
 
     def _param(self, param: Parameter) -> TransformParamPlan:
         listed = param.kind in ("ints", "int_or_ints")
@@ -216,7 +184,10 @@ class _Planner:
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple((o.name, spec_like(o, self._followed(o))) for o in outputs),
+                    tuple(
+                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        for o in outputs
+                    ),
                 )
                 for condition, outputs in by_condition(declared)
             ),
@@ -224,6 +195,8 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
+        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+            return None
         return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
@@ -261,8 +234,13 @@ class _Planner:
         return TensorMapPlan(value, CallPlan(function.name, args))
 
     def _param_text(self, name: str, like: str) -> str:
+        if name in self.networks:
+            return self._network_text(name)
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
+
+    def _network_text(self, name: str) -> str:
+        return f"self._networks[{literal(name)}]"
 
     # ------------------------------------------------------------------ phases
 
@@ -295,21 +273,33 @@ class _Planner:
             end = f"self._dropped({end})"
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
+        at_hand: dict[str, Text] = {}
+        drawn: list[tuple[str, Text]] = []
+        for draw in phase_draws(self.transform, phase, self.functions[phase], self._named_size):
+            if draw.like is not None and draw.like not in at_hand:
+                at_hand[draw.like] = self._fetch(draw.like, phase, target, set())[0]
+                drawn.append((identifier(draw.like), at_hand[draw.like]))
+            drawn.append((draw.name, draw.text))
         return PhasePlan(
             target,
-            tuple(self._blocks(phase, target, target)),
+            tuple(self._blocks(phase, target, target, at_hand)),
             tuple(self._unassigned_flags(target, written))
             if phase == "reset"
             else tuple(self._policy_states()),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
+            drawn=tuple(drawn),
         )
 
-    def _blocks(self, phase: Phase, target: str, source: str) -> Iterator[PhaseBlock]:
+    def _blocks(
+        self, phase: Phase, target: str, source: str, drawn: Iterable[str] = ()
+    ) -> Iterator[PhaseBlock]:
+        """The calls of a phase; what `drawn` names has been read for the shape of a draw."""
         functions = self.functions[phase]
         written = {write for function in functions for write in function.writes}
-        at_hand: set[str] = set()
+        at_hand = set(drawn)
+        names = {*self.roles, *self.outputs, *self.buffers}
         for function in functions:
             fetched: list[tuple[str, str]] = []
             passed: list[str] = []
@@ -320,11 +310,17 @@ class _Planner:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
                     continue
+                if read in self.networks:
+                    passed.append(self._network_text(read))
+                    continue
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(f"self._rank(key.{counted.name})")
                     continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")
+                    continue
+                if read.removeprefix("next.") not in names:
+                    passed.append(read)  # it has been drawn
                     continue
                 text, named = self._fetch(read, phase, source, written)
                 passed.append(identifier(read) if named else text)
@@ -366,6 +362,10 @@ class _Planner:
         role, axis = self.transform.sizes[name]
         found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
         return f"{identifier(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+
+    def _named_size(self, name: str) -> str:
+        """What gives a size that has a name, for the shape of a draw."""
+        return self._size(name, ()) if name in self.transform.sizes else f"self.{name}"
 
     def _param_of(self, name: str) -> Parameter | None:
         return next((param for param in self.transform.params if param.name == name), None)

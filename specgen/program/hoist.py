@@ -85,6 +85,8 @@ class _Constants:
             elif _is_constant(statement.value, fixed):
                 self.made.setdefault(statement.target, statement)
                 fixed.add(statement.target)
+            elif fixed.isdisjoint(symbols_read(statement.value)):
+                body.append(statement)
             else:
                 body.append(replace(statement, value=self._rest(statement.value, statement, fixed)))
         return tuple(body)

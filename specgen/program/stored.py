@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from specgen.expr import Symbol, Type, Typed
@@ -12,7 +13,6 @@ from specgen.program.cut import in_order
 from specgen.program.program import DONE_FLAGS, Assign, Program, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import (
-    defined,
     read,
     reads,
     reads_symbol,
@@ -128,7 +128,7 @@ def witnessed(program: Program) -> Program:
     placeless = {one.target for one in program.body if isinstance(one, Assign) and _wants_device(one.value)}
     if not wanting and not placeless:
         return program
-    makers = defined(program.body)
+    flow = [(reads(one), targets(one)) for one in program.body]
     seen = [one.symbol for one in program.inputs]
     seen += [target for one in program.body for target in targets(one) if target not in wanting | placeless]
     seen = [symbol for symbol in seen if not symbol.type.python and not symbol.type.open]
@@ -138,7 +138,8 @@ def witnessed(program: Program) -> Program:
     for statement in program.body:
         if isinstance(statement, Assign) and statement.target in wanting | placeless:
             target, value = statement.target, statement.value
-            known = [symbol for symbol in seen if symbol not in makers or not _needs(symbol, target, makers)]
+            behind = _computed_from(target, flow)
+            known = [symbol for symbol in seen if symbol not in behind]
             if target in wanting and (like := _witness(target, value.type, known, program)) is not None:
                 statement = replace(statement, value=replace(value, args=(*value.args, read(like))))
             elif target in placeless and known:
@@ -173,17 +174,15 @@ def _reads(value: Typed, level: str) -> bool:
     return any(symbol.type.level == level for symbol in symbols_read(value))
 
 
-def _needs(symbol: Symbol, other: Symbol, makers: Mapping[Symbol, Statement]) -> bool:
-    """Whether a value is computed from another, through however many statements."""
-    pending, seen = [symbol], {symbol}
-    while pending:
-        found = pending.pop()
-        if found == other:
-            return True
-        new = [one for one in reads(makers[found]) if one not in seen] if found in makers else []
-        pending += new
-        seen.update(new)
-    return False
+def _computed_from(
+    symbol: Symbol, flow: Iterable[tuple[Sequence[Symbol], Sequence[Symbol]]]
+) -> AbstractSet[Symbol]:
+    """A value and those computed from it; `flow` has what each statement reads and defines, in order."""
+    found = {symbol}
+    for read_here, defined_here in flow:
+        if not found.isdisjoint(read_here):
+            found.update(defined_here)
+    return found
 
 
 def _stored_rank(symbol: Symbol) -> int:

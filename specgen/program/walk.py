@@ -76,8 +76,10 @@ def symbols_read(expr: Typed) -> list[Symbol]:
 
 
 def _add_symbols_read(expr: Typed, found: list[Symbol]) -> None:
-    if expr.symbol is not None and reads_symbol(expr):
-        found.append(expr.symbol)
+    if expr.op == "name":
+        if expr.symbol is not None and expr.static is None:
+            found.append(expr.symbol)
+        return
     found += expr.captured
     for part in expr.parts:
         _add_symbols_read(part, found)
@@ -143,6 +145,8 @@ def rebuilt(
 
 def with_parts(expr: Typed, change: Callable[[Typed], Typed]) -> Typed:
     """`expr` with each operand and computed index changed; itself where none is, so that trees are shared."""
+    if not (expr.args or expr.items or expr.options):
+        return expr
     args = tuple([change(arg) for arg in expr.args])
     items = expr.items
     if items:
@@ -202,9 +206,10 @@ def rewritten(
     """
     match statement:
         case Assign():
-            return replace(
-                statement, value=substituted(statement.value, substitution), target=renamed(statement.target)
-            )
+            value, target = substituted(statement.value, substitution), renamed(statement.target)
+            if value is statement.value and target is statement.target:
+                return statement
+            return Assign(target, value, statement.origin)
         case Call():
             callee = statement.callee
             if callee.receiver is not None:

@@ -238,6 +238,8 @@ class Composer:
         return True
 
     def _refuse_decoration(self, event: Any) -> None:
+        if event.tag is None and event.anchor is None:
+            return
         at = self._offset(event.start_mark)
         line = self._source.position(at)[0]
         if event.tag is not None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=497dc5d328e79ef98c9baf895a7e61f31ed660b0a70fb39a80c5967b1a0ac0d8
+# specgen: sha256=36ca40af185035f880f4ed73ee417bbb4e039c746f52d3dacd6f92bc95c18a59
 """The generated transforms."""
 
 from .actions import (
@@ -20,6 +20,7 @@ from .keys import (
     CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
     SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
+from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
@@ -35,6 +36,7 @@ from .shapes import (
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
+from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
@@ -46,7 +48,8 @@ __all__ = [
     "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
     "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards",
     "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform",
-    "PermuteTransformKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
+    "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform",
+    "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
     "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
     "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
     "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",

@@ -2,12 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9b3e32da7c5808d6c1fb14603b24f57a82c8413833a7f80425d010d8fc1b6350
+# specgen: sha256=450c2b54a9b177d8ae888692132f290833a75ea4b663a9db8bef17b10f81b6f2
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -57,7 +58,7 @@ def flatten_action_inverse(first_dim: int, last_dim: int, action: Tensor, flat: 
         flat: any dtype [*batch, ...].
     """
     # transforms.FlattenAction.inverse
-    return flat.unflatten(last_dim, action.shape[first_dim : last_dim + 1 or None])
+    return torch.unflatten(flat, last_dim, action.shape[first_dim : last_dim + 1 or None])
 
 
 class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInverseKeys]):
@@ -118,7 +119,7 @@ class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInver
             key.action,
             key.flat,
             "structural",
-            lambda action: flatten_action_outer_flat(self.first_dim, self.last_dim, action),
+            partial(flatten_action_outer_flat, self.first_dim, self.last_dim),
         )
         return specs
 
@@ -203,8 +204,8 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
 
     _gives = ("action",)
     invertible = True
-    loc: Tensor
-    scale: Tensor
+    loc: Tensor | None
+    scale: Tensor | None
 
     def __init__(
         self, in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
@@ -226,7 +227,7 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
         super().__init__(in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv)
         self.register_buffer("loc", None if loc is None else as_float_tensor(loc, "loc"))
         self.register_buffer("scale", None if scale is None else as_float_tensor(scale, "scale"))
-        if scale is not None and not bool((self.scale > 0).all()):
+        if self.scale is not None and not bool((self.scale > 0).all()):
             raise ValueError(f"scale must be > 0, got {scale}")
         self.standard_normal = standard_normal
         if self.loc is not None and self.scale is not None:
@@ -253,11 +254,13 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
             if tolerant and self._lacks(taken, *self._fields(self._takes, [key])):
                 continue
             action_low, action_high = self._bounds(key.action)
-            scaled = self._taken(taken, key.scaled, self.loc is not None and self.scale is not None)
-            centred = self._taken(
+            scaled = self._written_by_policy(
+                taken, key.scaled, self.loc is not None and self.scale is not None
+            )
+            centred = self._written_by_policy(
                 taken, key.centred, self.loc is None and self.scale is None and self.standard_normal
             )
-            shifted = self._taken(
+            shifted = self._written_by_policy(
                 taken, key.shifted, self.loc is None and self.scale is None and not self.standard_normal
             )
             action = action_scaling_inverse(
@@ -275,10 +278,10 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
                 key.action,
                 key.scaled,
                 "monotone",
-                lambda action: action_scaling_outer_scaled(
-                    in_dtype(self.loc, self._inner(key.action).dtype),
-                    in_dtype(self.scale, self._inner(key.action).dtype),
-                    action,
+                partial(
+                    action_scaling_outer_scaled,
+                    self.loc.to(self._inner(key.action).dtype),
+                    self.scale.to(self._inner(key.action).dtype),
                 ),
             )
         if self.loc is None and self.scale is None and not self.standard_normal:
@@ -286,8 +289,8 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
                 key.action,
                 key.shifted,
                 "monotone",
-                lambda action: action_scaling_outer_shifted(
-                    self._bounds(key.action)[0], self._bounds(key.action)[1], action
+                partial(
+                    action_scaling_outer_shifted, self._bounds(key.action)[0], self._bounds(key.action)[1]
                 ),
             )
         if self.loc is None and self.scale is None and self.standard_normal:
@@ -295,8 +298,8 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
                 key.action,
                 key.centred,
                 "monotone",
-                lambda action: action_scaling_outer_centred(
-                    self._bounds(key.action)[0], self._bounds(key.action)[1], action
+                partial(
+                    action_scaling_outer_centred, self._bounds(key.action)[0], self._bounds(key.action)[1]
                 ),
             )
         return specs
@@ -391,8 +394,8 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             if tolerant and self._lacks(taken, *self._fields(self._takes, [key])):
                 continue
             action_low, action_high = self._bounds(key.action)
-            choice = self._taken(taken, key.choice, self.categorical)
-            bits = self._taken(taken, key.bits, not self.categorical)
+            choice = self._written_by_policy(taken, key.choice, self.categorical)
+            bits = self._written_by_policy(taken, key.bits, not self.categorical)
             action = action_discretizer_inverse(
                 self.num_intervals, self.sampling, self.categorical, action_low, action_high,
                 self._classes(key, key.bits), self._inner(key.action), choice, bits,

@@ -59,8 +59,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
         _drops: the inputs of a record that nobody sees behind this transform.
-        _gives: the fields of an inverse record that make up `in_keys_inv`.
-        _takes: the fields of an inverse record that make up `out_keys_inv`.
+        _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
@@ -107,7 +106,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         return []
 
     def _bind_inv(self, env: EnvBase | None) -> list[InverseRow]:
-        """The keys of each repetition of the inverse, as `_bind` gives those of the way out."""
+        """As `_bind`, of the inverse."""
         return []
 
     @property
@@ -279,9 +278,13 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
                 )
         return keys
 
-    def _hidden(self, key: NestedKey, name: str) -> NestedKey:
-        """Where something that is not shown is kept for `key`."""
-        return hidden_key(key, f"t{self._place()}", name)
+    def _hidden(self, key: NestedKey | None, name: str) -> NestedKey:
+        """Where something that is not shown is kept for `key`, or for all of them."""
+        return (
+            private_key(name, f"t{self._place()}")
+            if key is None
+            else hidden_key(key, f"t{self._place()}", name)
+        )
 
     def _place(self) -> int:
         """The index of this transform in its chain, counted on from the environments that it is wrapped around."""

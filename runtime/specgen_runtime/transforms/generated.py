@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 
+from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
+from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.follows import Follows, following_specs
@@ -36,17 +39,31 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     Attributes:
         _refuses_offline: whether it works in environments only.
         _follows: the outputs whose specs follow from what is computed, and how.
+        _optional: the outputs with specs of their own that some parameters leave out, where specs follow of others.
         _policy: the outputs that the policy writes under ``"next"``.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
+        _networks: the networks that it calls, by their keywords.
     """
 
     _refuses_offline: bool = False
     _follows: ClassVar[Mapping[str, Follows]] = {}
+    _optional: tuple[str, ...] = ()
     _policy: tuple[str, ...] = ()
     _rewards: tuple[str, ...] = ()
     _maps: ClassVar[Mapping[str, str]] = {}
+    _networks: dict[str, RowNetwork]
     _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
+
+    def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
+        """Take a network of the constructor: a submodule, which generated code calls on rows.
+
+        Raises:
+            TypeError: it is no module.
+            ValueError: it has parameters that are not initialised.
+        """
+        known: dict[str, RowNetwork] = self.__dict__.setdefault("_networks", {})
+        known[name] = row_network(self, name, module, rows, frozen=frozen)
 
     # ----------------------------------------------------------------- specs
 
@@ -65,6 +82,10 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """The specs of all entries that this transform writes."""
         if self._added_cache is None:
             self._added_cache = {**self._declared, **following_specs(self)}
+            for key in self._fields(self._rewards):
+                spec = self._added_cache.get(key)
+                if spec is not None and len(spec.shape) == len(self._lead(key)):
+                    self._added_cache[key] = spec.unsqueeze(-1)
         return self._added_cache
 
     def _shown_and_hidden(self) -> tuple[str, ...]:
@@ -73,7 +94,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
 
     def _absent(self) -> tuple[str, ...]:
         """The outputs that do not exist, for the parameters that this transform was given."""
-        return tuple(name for name in self._follows if name not in self._shown_and_hidden())
+        return tuple(
+            name for name in (*self._follows, *self._optional) if name not in self._shown_and_hidden()
+        )
 
     @from_given_specs
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
@@ -175,6 +198,20 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def _derives_done(self) -> bool:
         return bool(self._flags)
 
+    def _row_spec(self, key: NestedKey) -> TensorSpec:
+        """One number for each row of the batch that an entry has."""
+        return Unbounded(shape=self._lead(key), device=None if self.parent is None else self.parent.device)
+
+    def _lead(self, key: NestedKey) -> torch.Size:
+        """The batch size of an entry: that of its nest, where there is one."""
+        source: Any = self._data if self._given is None else self._given
+        if (env := self.parent) is not None:
+            source = env.full_observation_spec
+        path = as_tuple(key)[:-1]
+        nest = None if source is None or not path else source.get(path, None)
+        found: torch.Size = torch.Size() if source is None else (source if nest is None else nest).batch_size
+        return found
+
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""
         blank: Tensor = self._declared[key].zero()
@@ -201,7 +238,11 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return self._blank(key) if value is None else value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write an output."""
+        """Write an output; a reward has a trailing 1."""
+        if self._rewards and key in self._fields(self._rewards):
+            nest = tensordict.get(as_tuple(key)[:-1], None) if isinstance(key, tuple) else tensordict
+            if value.ndim == (tensordict if nest is None else nest).ndim:
+                value = value.unsqueeze(-1)
         tensordict.set(key, value)
 
     def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:

@@ -10,7 +10,8 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, BoundTransform, InverseRow, Row
+from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, InverseRow, Row
+from specgen_runtime.transforms.draws import DrawingTransform
 from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import TensorMap, followed, is_bounded
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["InverseTransform"]
 
 
-class InverseTransform(BoundTransform[Row, InverseRow]):
+class InverseTransform(DrawingTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
@@ -94,7 +95,8 @@ class InverseTransform(BoundTransform[Row, InverseRow]):
         outer = TensorDict({}, [])
         for key, spec in taken.items():
             outer.set(key, spec.zero())
-        made = self._inwards(outer)
+        with self._drawing_zeros():
+            made = self._inwards(outer)
         for key in keys:
             value, spec = self._require(made, key), self._spec(key, INPUTS)
             if (value.shape, value.dtype) != (spec.shape, spec.dtype):
@@ -114,7 +116,8 @@ class InverseTransform(BoundTransform[Row, InverseRow]):
         """The spec of what the policy writes under `outer`, from that of what the environment takes; see `followed`."""
 
         def inwards(value: Tensor) -> Tensor:
-            return self._require(self._inwards(TensorDict({}, []).set(outer, value)), inner)
+            with self._drawing_zeros():
+                return self._require(self._inwards(TensorDict({}, []).set(outer, value)), inner)
 
         try:
             return followed(
@@ -167,7 +170,7 @@ class InverseTransform(BoundTransform[Row, InverseRow]):
         """The entries as the policy wrote them, whatever is written from here on."""
         return tensordict.copy() if len(self.keys_inv) > 1 or len(self._gives) > 1 else tensordict
 
-    def _taken(self, tensordict: TensorDictBase, key: NestedKey, exists: bool) -> Tensor:
+    def _written_by_policy(self, tensordict: TensorDictBase, key: NestedKey, exists: bool) -> Tensor:
         """What the policy wrote; nothing reads it where it does not exist."""
         return self._require(tensordict, key) if exists else torch.empty(0)
 

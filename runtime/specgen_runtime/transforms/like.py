@@ -39,9 +39,10 @@ def flag_like(spec: TensorSpec) -> TensorSpec:
     return Categorical(2, shape=spec.shape, dtype=torch.bool, device=spec.device)
 
 
-def shaped_like(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """A single number for each row of `spec`'s, of its device and dtype, with the feature dimensions `shape`."""
-    return Unbounded(shape=(*spec.shape, *shape), dtype=spec.dtype, device=spec.device)
+def shaped_like(spec: TensorSpec, shape: tuple[int, ...], instead: int = 0) -> TensorSpec:
+    """Any value of the dtype and device of `spec`, with the dimensions `shape` behind its own, or `instead` of the last."""
+    lead = spec.shape[: len(spec.shape) - instead]
+    return Unbounded(shape=(*lead, *shape), dtype=spec.dtype, device=spec.device)
 
 
 def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:

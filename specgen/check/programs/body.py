@@ -10,10 +10,9 @@ from specgen.check.model import Statement, identifier
 from specgen.expr import ANYTHING, Interval, Symbol, Type, Typed
 from specgen.expr import store as stored_interval
 from specgen.expr.relayout import relayout
-from specgen.expr.types import At
 from specgen.program.program import Assign, Input
 from specgen.program.program import Statement as ProgramStatement
-from specgen.program.walk import read, store
+from specgen.program.walk import known, read, store, with_parts
 
 
 class Body:
@@ -102,14 +101,19 @@ class Body:
         """`node` over the values of this program, with its draws as inputs."""
         if node.op == "name":
             found = None if node.symbol is None or node.static is not None else self._values.get(node.symbol)
-            return node if found is None else replace(found, start=node.start, end=node.end)
+            return node if found is None else found
         if node.op == "site":
             assert node.site is not None
             symbol = self.symbol(node.site.name, node.type, node.interval)
             self.draws.append(Input(symbol, "draw", draw=node.site))
             return replace(read(symbol), start=node.start, end=node.end)
-        items = tuple(At(self._read(item.index)) if isinstance(item, At) else item for item in node.items)
-        made = replace(node, args=tuple(map(self._read, node.args)), items=items)
+        if node.op == "where" and isinstance(node.args[0].static, bool):
+            other = 2 if node.args[0].static else 1
+            if node.args[other].draws:  # what is not taken draws nothing
+                nothing = known(False if node.type.dtype == "bool" else 0)
+                args = tuple(nothing if at == other else arg for at, arg in enumerate(node.args))
+                node = replace(node, args=args)
+        made = with_parts(node, self._read)
         if node.function is None or not node.function.prefix:
             return made
         captured = [symbol for record in node.function.prefix for symbol in self.records[record]]

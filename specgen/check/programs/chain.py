@@ -17,7 +17,6 @@ from specgen.expr.symbols import Key
 from specgen.program.cut import cut
 from specgen.program.names import underscored
 from specgen.program.program import Cell, Component, Input, Output, Program
-from specgen.program.walk import known, store
 
 
 class ChainPrograms:
@@ -44,7 +43,7 @@ class ChainPrograms:
                 state.add_flag(entry.key)
         for instance in chain.instances:
             (apply_transform if instance.transform.around is None else apply_around)(state, instance)
-        stand_still(state, len(chain.instances))
+        stand_still(state, chain.entries)
         self.cells = self._written = _closed(state)
         visible = {one.cell.key for one in self.cells if not one.cell.private}
         self.derived = tuple(
@@ -125,10 +124,7 @@ def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
     name = entry.dotted
     now, after = state.views["now"], state.views["next"]
     if entry.role == "done":
-        if name not in after:
-            symbol = state.flag(entry.key, "step.never", "next")
-            after[name] = state.bodies["next"].add(symbol, store(known(False), symbol.type))
-        return replace(one, cell=replace(cell, next=after[name]))
+        return replace(one, cell=replace(cell, next=state.after(one)))
     if one.hidden:
         return replace(one, cell=_private(cell, _unused(state.chain, _hidden_name(one)), entry.key))
     if one.position is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from specgen.check.chain_around import repetitions
-from specgen.check.chain_model import Instance, Row
+from specgen.check.chain_model import Instance
+from specgen.check.model import Entry
 from specgen.check.programs.body import Body
-from specgen.check.programs.chain_state import ChainCell, ChainState
-from specgen.check.programs.chain_transforms import bind_parameters
+from specgen.check.programs.chain_state import ChainState
+from specgen.check.programs.chain_transforms import bind_name, bind_parameters
 from specgen.check.programs.env import either
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Phase
@@ -29,14 +30,17 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     around = instance.transform.around
     assert around is not None
     if around.kind == "skip":
-        state.skips += [_skipped(state, instance, index, row) for index, row in enumerate(instance.rows)]
+        state.skips += [_skipped(state, instance, index) for index in range(len(instance.rows))]
     else:
-        stand_still(state, instance.position)
+        stand_still(state, instance.entries)
         _Loop(state, instance).apply()
 
 
-def stand_still(state: ChainState, position: int) -> None:
-    """Keep every entry of the rows that the transforms before `position` leave out, with a reward of 0."""
+def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> None:
+    """Keep every entry of the rows that the transforms so far leave out, with a reward of 0.
+
+    `entries` are those that have come so far.
+    """
     if not state.skips:
         return
     step = state.bodies["next"]
@@ -45,158 +49,141 @@ def stand_still(state: ChainState, position: int) -> None:
     for other in others:
         rows = step.add(step.symbol("skipped", _FLAG, full("bool")), either(rows, other, _FLAG))
     for index, one in enumerate(state.cells):
-        after = _after(state, one)
+        after = state.after(one)
         kept = step.add(_another(step, after, "kept"), store(where(rows, one.cell.now, after), after.type))
         _replace_after(state, index, kept)
-    for name, symbol in _rewards(state, position).items():
+    for name, symbol in _rewards(state, entries).items():
         nothing = step.add(_another(step, symbol, "nothing"), store(known(0), symbol.type))
         value = store(where(rows, nothing, symbol), symbol.type)
         state.views["next"][name] = step.add(_another(step, symbol, "kept"), value)
     _observe_again(state, f"standing{len(step.statements)}")
 
 
-def _skipped(state: ChainState, instance: Instance, index: int, row: Row) -> Symbol:
+def _skipped(state: ChainState, instance: Instance, index: int) -> Symbol:
     """The rows that a transform leaves out, by what they were before."""
     step = state.bodies["next"]
-    local = _bound(state, instance, row, "skip", index, {})
-    value = _assigned(local, instance, row, "skip")["skip"]
-    step.statements += local.statements
+    statements, values = _part(state, instance, "skip", index)
+    step.statements += statements
     origin = f"{state.path}.transforms[{instance.position}]"
     flag = step.symbol(f"skipped{instance.position}.{index}", _FLAG, full("bool"), wish="skipped")
-    return step.add(flag, store(value, _FLAG), origin)
+    return step.add(flag, store(values["skip"], _FLAG), origin)
 
 
-@dataclass
 class _Loop:
     """The step of a chain so far as the body of a loop.
 
     Attributes:
-        state: the chain.
-        instance: the transform that repeats it.
+        program: one step, as it is printed; its outputs are the cells and rewards after it.
+        after: these, by name.
         carried: what each repetition hands on.
         firsts: what stands before the loop.
         behind: what stands in the loop, behind the step.
     """
 
-    state: ChainState
-    instance: Instance
-    carried: list[Carried] = field(default_factory=list)
-    firsts: list[Statement] = field(default_factory=list)
-    behind: list[Statement] = field(default_factory=list)
+    def __init__(self, state: ChainState, instance: Instance) -> None:
+        self.state = state
+        self.instance = instance
+        self.origin = f"{state.path}.transforms[{instance.position}]"
+        self.index = Symbol(f"{self.origin}.{NTH}", NTH, _NTH, full("int64"))
+        self.rewards = _rewards(state, instance.entries)
+        self.program = self._step()
+        self.after = {output.name: output.symbol for output in self.program.outputs}
+        self.carried: list[Carried] = []
+        self.firsts: list[Statement] = []
+        self.behind: list[Statement] = []
 
     def apply(self) -> None:
         """Put the step into the loop; what each key is afterwards is what the loop ends with."""
         state, step = self.state, self.state.bodies["next"]
-        self.origin = f"{state.path}.transforms[{self.instance.position}]"
-        self.index = Symbol(f"{self.origin}.{NTH}", NTH, _NTH, full("int64"))
-        rewards = _rewards(state, self.instance.position)
-        seen = {entry.dotted for row in self.instance.rows for entry in row.inputs.values()}
-        wanted = {f"cell {index}": _after(state, one) for index, one in enumerate(state.cells)}
-        wanted |= {
-            name: symbol for name, symbol in state.views["next"].items() if name in seen | rewards.keys()
-        }
-        before, inside = step.statements[: state.acted], step.statements[state.acted :]
-        program = self._step(
-            [*_copied(state.bodies["now"].statements, {}, self.origin, "now")], inside, wanted
-        )
-        after = {output.name: output.symbol for output in program.outputs}
-        self.read = {symbol for statement in program.body for symbol in reads(statement)}
-        defined = {target for statement in program.body for target in targets(statement)}
-        inner: dict[Symbol, Typed] = {}
-        results: list[Symbol] = []
-        for index, one in enumerate(state.cells):
-            end = after[f"cell {index}"]
-            if end not in defined:
-                results.append(end)  # what the step never changes is not carried
-                continue
-            each, last = self._carry(one.cell.now, end, f"cell{index}")
-            inner[one.cell.now] = read(each)
-            results.append(last)
-        rewarded = {name: self._carry_reward(name, after) for name in rewards}
-        mask = self._mask(after)
-        body = [*(rewritten(statement, inner.get) for statement in program.body), *self.behind]
+        inner, results = self._carry_cells()
+        rewards = {name: self._carry_reward(name) for name in self.rewards}
+        mask = self._mask()
+        body = (*(rewritten(statement, inner.get) for statement in self.program.body), *self.behind)
         indexed = any(self.index in reads(statement) for statement in body)
         region = Region(
             "repeat",
-            tuple(body),
+            body,
             tuple(self.carried),
             count=known(repetitions(self.instance)),
             mask=mask,
             index=self.index if indexed else None,
             origin=self.origin,
         )
-        step.statements = [*before, *self.firsts, region]
+        step.statements = [*step.statements[: state.acted], *self.firsts, region]
         for index, result in enumerate(results):
             _replace_after(state, index, result)
-        state.views["next"].update(rewarded)
+        state.views["next"].update(rewards)
         _observe_again(state, self.origin)
 
-    def _step(
-        self, now: Sequence[Statement], inside: Sequence[Statement], wanted: Mapping[str, Symbol]
-    ) -> Program:
-        """One step of the chain so far, as it is printed; what it reads at the root is computed of what it is given."""
-        copies = dict(
-            zip(
-                (target for one in self.state.bodies["now"].statements for target in targets(one)),
-                (target for one in now for target in targets(one)),
-                strict=True,
-            )
-        )
-        swapped = {symbol: read(copy) for symbol, copy in copies.items()}
-        body = [*now, *(rewritten(statement, swapped.get) for statement in inside)]
-        made = {target for statement in body for target in targets(statement)}
-        outputs = tuple(Output(name, copies.get(symbol, symbol), "cell") for name, symbol in wanted.items())
+    def _step(self) -> Program:
+        """One step of the chain so far; what it reads at the root is computed of what it is given."""
+        state = self.state
+        seen = {entry.dotted for row in self.instance.rows for entry in row.inputs.values()}
+        wanted = {f"cell {index}": state.after(one) for index, one in enumerate(state.cells)}
+        wanted |= {n: symbol for n, symbol in state.views["next"].items() if n in seen | self.rewards.keys()}
+        copies: dict[Symbol, Typed] = {}
+        body = _copied(state.bodies["now"].statements, copies, self.origin, "now")
+        inside = state.bodies["next"].statements[state.acted :]
+        body += [rewritten(statement, copies.get) for statement in inside]
+        ends = ((name, copies.get(symbol, read(symbol)).symbol) for name, symbol in wanted.items())
+        outputs = tuple(Output(name, symbol, "cell") for name, symbol in ends if symbol is not None)
         found = dict.fromkeys(symbol for statement in body for symbol in reads(statement))
         found |= dict.fromkeys(output.symbol for output in outputs)
-        fixed = [one for one in self.state.fixed if one.symbol in found]
+        fixed = [one for one in state.fixed if one.symbol in found]
+        made = {target for statement in body for target in targets(statement)}
         others = found.keys() - made - {one.symbol for one in fixed}
         inputs = (*fixed, *(Input(one, "data") for one in found if one in others))
-        program = Program(f"{self.state.chain.name}_repeated", inputs, tuple(body), outputs)
+        program = Program(f"{state.chain.name}_repeated", inputs, tuple(body), outputs)
         return tidy(fold(cut(program, outputs)))
 
-    def _carry(self, now: Symbol, end: Symbol, place: str) -> tuple[Symbol, Symbol]:
-        """Hand on a value: what it is in an iteration, and behind the loop.
+    def _carry_cells(self) -> tuple[dict[Symbol, Typed], list[Symbol]]:
+        """Hand on the cells: what each of them is in an iteration, and behind the loop."""
+        defined = {target for statement in self.program.body for target in targets(statement)}
+        read_before = {symbol for statement in self.program.body for symbol in reads(statement)}
+        inner: dict[Symbol, Typed] = {}
+        results: list[Symbol] = []
+        for index, one in enumerate(self.state.cells):
+            now, end, place = one.cell.now, self.after[f"cell {index}"], f"cell{index}"
+            if end not in defined:
+                results.append(end)  # what the step never changes is not carried
+                continue
+            init = read(now) if now in read_before else self._nothing(place, end)
+            inner[now] = read(each := self._symbol("each", place, end))
+            results.append(self._carry(place, each, init, end))
+        return inner, results
 
-        `place` tells it from all others: two cells may have one name, and a reward that of a cell.
-        """
-        each, last = self._symbol("each", place, end), self._symbol("last", place, end)
-        init = read(now) if now in self.read else self._nothing(place, end)
-        self.carried.append(Carried(each, init, end, last))
-        return each, last
-
-    def _carry_reward(self, name: str, after: Mapping[str, Symbol]) -> Symbol:
+    def _carry_reward(self, name: str) -> Symbol:
         """Hand on a reward: that of the last repetition, or what is folded of all of them."""
-        end = after[name]
-        place = f"reward.{name}"
-        each, last = self._symbol("each", place, end), self._symbol("last", place, end)
+        end, place = self.after[name], f"reward.{name}"
+        each, init = self._symbol("each", place, end), self._nothing(place, end)
         for index, row in enumerate(self.instance.rows):
             for role in self.instance.transform.folded:
-                if row.inputs[role.name].dotted != name:
-                    continue
-                local = _bound(self.state, self.instance, row, "fold", index, after)
-                local.bind(row.symbols[f"fold.in.acc.{role.name}"], each)
-                local.bind(row.symbols[f"fold.in.{NTH}"], self.index)
-                value = _assigned(local, self.instance, row, "fold")[role.name]
-                end = self._symbol("folded", place, end)
-                self.behind += [*local.statements, Assign(end, store(value, end.type), self.origin)]
-        self.carried.append(Carried(each, self._nothing(place, end), end, last))
+                if row.inputs[role.name].dotted == name:
+                    given = {f"acc.{role.name}": each, NTH: self.index}
+                    statements, values = _part(self.state, self.instance, "fold", index, self.after, given)
+                    end = self._symbol("folded", place, end)
+                    value = store(values[role.name], end.type)
+                    self.behind += [*statements, Assign(end, value, self.origin)]
+        return self._carry(place, each, init, end)
+
+    def _carry(self, place: str, each: Symbol, init: Typed, end: Symbol) -> Symbol:
+        """Hand on a value; what it is behind the loop."""
+        last = self._symbol("last", place, end)
+        self.carried.append(Carried(each, init, end, last))
         return last
 
-    def _mask(self, after: Mapping[str, Symbol]) -> Symbol:
+    def _mask(self) -> Symbol:
         """The rows that have stopped: those that are done, and those of which `until` says so."""
-        place = next(index for index, one in enumerate(self.state.cells) if one.entry.key == ("done",))
-        flags = [after[f"cell {place}"]]
+        cells = enumerate(self.state.cells)
+        flags = [self.after[f"cell {index}"] for index, one in cells if one.entry.key == ("done",)]
         for index, row in enumerate(self.instance.rows):
-            if not self.instance.statements("until", row):
-                continue
-            local = _bound(self.state, self.instance, row, "until", index, after)
-            local.bind(row.symbols[f"until.in.{NTH}"], self.index)
-            value = _assigned(local, self.instance, row, "until")["until"]
-            flag = Symbol(f"{self.origin}.until{index}", "stops", _FLAG, full("bool"))
-            self.behind += [*local.statements, Assign(flag, store(value, _FLAG), self.origin)]
-            flags.append(flag)
-        over = Symbol(f"{self.origin}.each.over", "over", _FLAG, full("bool"))
-        ends = over
+            if self.instance.statements("until", row):
+                given = {NTH: self.index}
+                statements, values = _part(self.state, self.instance, "until", index, self.after, given)
+                flag = Symbol(f"{self.origin}.until{index}", "stops", _FLAG, full("bool"))
+                self.behind += [*statements, Assign(flag, store(values["until"], _FLAG), self.origin)]
+                flags.append(flag)
+        over = ends = Symbol(f"{self.origin}.each.over", "over", _FLAG, full("bool"))
         for index, flag in enumerate(flags):
             joined = Symbol(f"{self.origin}.over{index}", "over", _FLAG, full("bool"))
             self.behind.append(Assign(joined, either(ends, flag, _FLAG), self.origin))
@@ -211,39 +198,18 @@ class _Loop:
         return read(first)
 
     def _symbol(self, moment: str, place: str, like: Symbol) -> Symbol:
-        return Symbol(
-            f"{self.origin}.{moment}.{place}",
-            like.name,
-            like.type,
-            full(like.type.dtype),
-            like.time,
-            like.key,
-        )
+        """A value like another one; `place` tells it from all others, of which some may have its name."""
+        path = f"{self.origin}.{moment}.{place}"
+        return Symbol(path, like.name, like.type, full(like.type.dtype), like.time, like.key)
 
 
 # what is known of a chain's values
 
 
-def _rewards(state: ChainState, position: int) -> dict[str, Symbol]:
-    """The rewards that reach the transform at `position`; a later one may drop them."""
-    entries = [*state.chain.env.value.reward]
-    for instance in state.chain.instances[:position]:
-        entries += (
-            entry for row in instance.rows for entry in row.outputs.values() if entry.role == "reward"
-        )
+def _rewards(state: ChainState, entries: Mapping[str, Entry]) -> dict[str, Symbol]:
+    """The values of those of `entries` that are rewards, after the step."""
     after = state.views["next"]
-    return {entry.dotted: after[entry.dotted] for entry in entries if entry.dotted in after}
-
-
-def _after(state: ChainState, one: ChainCell) -> Symbol:
-    """The value of a cell after the step; a flag that nobody raises is false."""
-    if one.entry.role != "done":
-        return one.cell.next
-    after, name = state.views["next"], one.entry.dotted
-    if name not in after:
-        symbol = state.flag(one.entry.key, "step.never", "next")
-        after[name] = state.bodies["next"].add(symbol, store(known(False), symbol.type))
-    return after[name]
+    return {name: after[name] for name, entry in entries.items() if entry.role == "reward"}
 
 
 def _replace_after(state: ChainState, index: int, symbol: Symbol) -> None:
@@ -257,7 +223,7 @@ def _replace_after(state: ChainState, index: int, symbol: Symbol) -> None:
 
 def _observe_again(state: ChainState, place: str) -> None:
     """Compute what is observed after the step of the values that the cells have then."""
-    known_after = {one.cell.now: read(_after(state, one)) for one in state.cells}
+    known_after = {one.cell.now: read(state.after(one)) for one in state.cells}
     step = state.bodies["next"]
     step.statements += _copied(state.bodies["now"].statements, known_after, place, "after")
     shown = {one.entry.dotted for one in state.cells}
@@ -288,30 +254,36 @@ def _another(step: Body, symbol: Symbol, place: str) -> Symbol:
     )
 
 
-def _bound(
-    state: ChainState, instance: Instance, row: Row, phase: Phase, index: int, after: Mapping[str, Symbol]
-) -> Body:
-    """A body whose names stand for the values before the step, and after a repetition."""
-    local = Body(f"{state.path}.transforms[{instance.position}].{phase}{index}")
+def _part(
+    state: ChainState,
+    instance: Instance,
+    phase: Phase,
+    index: int,
+    after: Mapping[str, Symbol] = {},
+    given: Mapping[str, Symbol] = {},
+) -> tuple[list[Statement], dict[str, Typed]]:
+    """A part of `around` in one row of its transform: its statements, and the values of its targets.
+
+    Args:
+        state: the chain; names stand for its values before the step.
+        instance: the transform.
+        phase: which part.
+        index: the number of the row.
+        after: what `next.` names stand for, by key.
+        given: what other names stand for.
+    """
+    row, path = instance.rows[index], f"{state.path}.transforms[{instance.position}].{phase}{index}"
+    local = Body(path)
     bind_parameters(state, local, instance)
     for name, entry in row.inputs.items():
-        for full_name, value in (
-            (name, state.views["now"].get(entry.dotted)),
-            (f"next.{name}", after.get(entry.dotted)),
-        ):
-            symbol = row.symbols.get(f"{phase}.in.{full_name}")
-            if symbol is not None and value is not None:
-                local.bind(symbol, value)
-    return local
-
-
-def _assigned(local: Body, instance: Instance, row: Row, phase: Phase) -> dict[str, Typed]:
-    """Add the local values of a part; the values of its targets."""
+        bind_name(local, row, phase, name, state.views["now"].get(entry.dotted))
+        bind_name(local, row, phase, f"next.{name}", after.get(entry.dotted))
+    for name, symbol in given.items():
+        bind_name(local, row, phase, name, symbol)
     values: dict[str, Typed] = {}
-    origin = f"{instance.path}"
     for statement in instance.statements(phase, row):
         if statement.target in row.inputs or statement.target == phase:
             values[statement.target] = local.typed(statement)
         else:
-            local.assign(statement, origin=origin)
-    return values
+            local.assign(statement, origin=instance.path)
+    return local.statements, values

@@ -9,9 +9,11 @@ from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
+from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
+from specgen.check.transform_networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input
@@ -29,17 +31,31 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         for output in instance.transform.outputs:
             entry = row.outputs.get(output.name)
             if entry is not None and output.name in first:
-                path = f"{state.path}.cells.{place}.{output.name}"
-                symbol = Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
-                carried.append((output.name, entry, symbol))
+                carried.append((output.name, entry, _cell_symbol(state, place, output.name, entry)))
         cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
+        read_statistics(state, instance, row, "reset", "reset")
         _run(state, instance, row, "reset", "reset", place, before, {})
+        read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
+    for row in instance.rows:
+        for moment in MOMENTS:
+            update_statistics(state, instance, row, moment)
+    shown = {}
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
+        once = _is_recorded(state, instance, row, before["now"])
         for moment in MOMENTS:
-            _run(state, instance, row, "map", moment, place, before, {})
+            if moment != "now" or not once:
+                _run(state, instance, row, "map", moment, place, before, {})
+        for name in instance.transform.mapped if once else ():
+            entry = row.outputs.get(name)
+            if entry is not None and entry.role != "reward":
+                symbol = _cell_symbol(state, place, name, entry)
+                carried.append((name, entry, symbol))
+                shown[entry.dotted] = symbol
+    state.views["now"] |= shown
+    state.recorded |= set(shown.values())
     if instance.derives_done:
         for flag in raised:
             _raise(state, flag)
@@ -49,9 +65,25 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         output = instance.transform.output(name)
         made = ChainCell(cell, entry, instance.position, output.carry, output.hidden)
         state.cells.append(made)
+    for row in instance.rows:
+        for entry in row.outputs.values():
+            if entry.role == "reward":
+                state.views["reset"].pop(entry.dotted, None)  # what had this key before is no reward
     for key in instance.dropped:
         for view in state.views.values():
             view.pop(key, None)
+
+
+def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symbol:
+    """What an output was before the step."""
+    path = f"{state.path}.cells.{place}.{name}"
+    return Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
+
+
+def _is_recorded(state: ChainState, instance: Instance, row: Row, now: Mapping[str, Symbol]) -> bool:
+    """Whether a map can't be computed again of the state: it reads statistics, or what was computed of them."""
+    read = {now.get(entry.dotted) for entry in row.inputs.values()}
+    return bool(instance.transform.buffers) or not state.recorded.isdisjoint(read)
 
 
 def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
@@ -65,7 +97,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
             bind_parameters(state, local, instance)
             _bind_tables(state, local, row)
             for name, written in row.outputs.items():
-                _bind(local, row, "inverse", name, taken[written.dotted])
+                bind_name(local, row, "inverse", name, taken[written.dotted])
             first = next(iter(row.inputs.values()))
             for statement in instance.statements("inverse", row):
                 entry = row.inputs.get(statement.target)
@@ -76,6 +108,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
                     wish=f"{(entry or first).name}_{identifier(statement.target)}",
                 )
             body.statements += local.statements
+            body.draws += local.draws
             current |= {entry.dotted: local.bound(role) for role, entry in row.inputs.items()}
     return current
 
@@ -90,7 +123,7 @@ def tables(instances: Iterable[Instance]) -> Iterator[Constant]:
                 doc = f"`{param.name}` of {instance.transform.name}"
                 yield Constant(_constant(instance, param.name), type_, value, doc)
         for row in instance.inverse_rows:
-            read = {node.symbol.path for one in row.bound["inverse"] for node in _names(one.typed)}
+            read = {path for one in row.bound["inverse"] for path in _paths_read(one.typed)}
             yield from (table for path, table in row.tables.items() if path in read)
 
 
@@ -122,20 +155,21 @@ def _run(
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
+    bind_statistics(state, local, instance, row, moment)
     mapped = instance.transform.mapped
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
         if phase == "step":
-            _bind(local, row, phase, name, cells.get(name) or before["now"].get(seen))
+            bind_name(local, row, phase, name, cells.get(name) or before["now"].get(seen))
             # A flag is as it is so far: another key of the same transform may have raised it.
             after = (state.views if entry.role == "done" else before)["next"].get(seen)
             raised = known(False) if after is None and entry.role == "done" else after
-            _bind(local, row, phase, f"next.{name}", raised)
+            bind_name(local, row, phase, f"next.{name}", raised)
         elif name in row.inputs:
-            _bind(local, row, phase, name, before[moment].get(seen))
+            bind_name(local, row, phase, name, before[moment].get(seen))
         elif phase == "map" and name not in mapped:
-            _bind(local, row, phase, name, state.views[moment].get(seen))
+            bind_name(local, row, phase, name, state.views[moment].get(seen))
     # A reset gives no reward: what a map makes of one is not there, either.
     lacking = {
         name.partition(".")[0]
@@ -154,6 +188,7 @@ def _run(
             local.assign(statement, origin=origin)
             continue
         if made.role == "reward" and moment != "next":
+            local.typed(statement)  # nobody gets it, but what it draws is drawn
             continue
         wish = made.name if moment != "next" or made.role == "reward" else f"next_{made.name}"
         symbol = local.assign(
@@ -175,7 +210,7 @@ def _run(
     return flags
 
 
-def _bind(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:
+def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:
     """Let a name of a transform stand for a value of its position."""
     symbol = row.symbols.get(f"{phase}.in.{name}")
     if symbol is not None and value is not None:
@@ -183,7 +218,11 @@ def _bind(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed |
 
 
 def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
-    """Let the parameters of a transform that are tensors stand for constants of the chain."""
+    """Let the tensors among a transform's parameters stand for constants of the chain, and its networks for the chain's."""
+    for own, keyword in instance.networks.items():
+        network = network_symbol(state.path, keyword)
+        state.networks.setdefault(keyword, Input(network, "network", "networks"))
+        body.bind(network_symbol(instance.path, own), network)
     for param in instance.transform.params:
         value = instance.params[param.name]
         if param.kind != "tensor" or value is None:
@@ -207,8 +246,8 @@ def _bind_tables(state: ChainState, body: Body, row: Row) -> None:
         body.bind(symbol, made)
 
 
-def _names(node: Typed) -> Iterator[Typed]:
-    return (one for one in node.nodes() if one.op == "name" and one.symbol is not None)
+def _paths_read(node: Typed) -> Iterator[str]:
+    return (one.symbol.path for one in node.nodes() if one.op == "name" and one.symbol is not None)
 
 
 def _raise(state: ChainState, flag: Entry) -> None:

@@ -69,10 +69,12 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         suffix = "_" + "_".join(target.removeprefix("next.") for target in targets) if named else ""
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
         name = f"{snake(transform.name)}_{phase}{suffix}"
-        whole = Program(name, inputs, tuple(body.statements), outputs)
+        whole = Program(name, (*inputs, *body.draws), tuple(body.statements), outputs)
         # What another function of this phase computes comes in as an argument.
         others = [symbol for target, symbol in made.items() if target not in targets]
-        programs.append(PhaseProgram(_in_order(cut(whole, outputs, others), inputs), tuple(targets), when))
+        programs.append(
+            PhaseProgram(_in_order(cut(whole, outputs, others), whole.inputs), tuple(targets), when)
+        )
     return programs
 
 
@@ -83,10 +85,11 @@ def output_of(transform: CheckedTransform, target: str) -> TransformOutput | Non
 
 
 def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
-    """Parameters, then values before the step, then values after it; each in the order declared."""
+    """Parameters and networks, then values before the step, then values after it; each in the order declared."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     found += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    found += [Input(transform.symbols[f"networks.{one.name}"], "network") for one in transform.networks]
     found += [Input(rank_symbol(role), "param") for role in transform.roles]
     found += [Input(transform.symbols[f"sizes.{name}"], "param") for name in transform.sizes]
     types = role_types(transform.roles)

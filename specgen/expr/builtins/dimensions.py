@@ -195,7 +195,9 @@ def _show_unflatten(node: Typed, printer: Printer) -> Printed:
             for one in cast("tuple[int | Typed, ...]", sizes)
         )
     )
-    return method(printer.logical(node.args[0]), "unflatten", node_axis(node, printer), text)
+    printer.texts.uses.add("torch")  # the method has no types
+    x = printer.logical(node.args[0]).text
+    return Printed(f"torch.unflatten({x}, {node_axis(node, printer)}, {text})")
 
 
 def _unflatten_reference(np: Any, x: Any, axis: int, sizes: Any) -> Any:
@@ -225,8 +227,8 @@ def _show_dims(node: Typed, printer: Printer) -> Printed:
     if isinstance(last, int) or last.static is not None:
         end = int(axis_text(last, dims, printer)) + 1
         return Printed(f"{shape}[{start}:{end or ''}]")
-    end = axis_text(last, dims, printer)
-    return Printed(f"{shape}[{start} : {end if end.isidentifier() else f'({end})'} + 1 or None]")
+    text = axis_text(last, dims, printer)
+    return Printed(f"{shape}[{start} : {text if text.isidentifier() else f'({text})'} + 1 or None]")
 
 
 def _dims_reference(np: Any, x: Any, first: int, last: int, **_: Any) -> Any:
