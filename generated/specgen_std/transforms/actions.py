@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=450c2b54a9b177d8ae888692132f290833a75ea4b663a9db8bef17b10f81b6f2
+# specgen: sha256=04e14545130ccfee74959d3951501eb092621f33550b93825ef35898b31316e5
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -186,8 +186,11 @@ def action_scaling_inverse(
     """
     # transforms.ActionScaling.inverse
     width = action_high - action_low
-    between = action_low + (centred + 1) / 2 * width if standard_normal else action_low + shifted * width
-    return (scaled * scale + loc if scale is not None else scaled) if loc is not None else between
+    return (
+        (scaled * scale + loc if scale is not None else scaled)
+        if loc is not None
+        else action_low + ((centred + 1) / 2 if standard_normal else shifted) * width
+    )
 
 
 class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInverseKeys]):

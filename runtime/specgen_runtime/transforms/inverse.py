@@ -163,7 +163,8 @@ class InverseTransform(DrawingTransform[Row, InverseRow]):
         """How many classes each of several choices has."""
         if key not in self._known_classes:
             spec: Any = self._outer_specs(row)[key]
-            self._known_classes[key] = tuple(int(count) for count in spec.nvec)
+            counts = torch.as_tensor(spec.nvec)
+            self._known_classes[key] = tuple(counts.reshape(-1, counts.shape[-1])[0].tolist())
         return self._known_classes[key]
 
     def _as_taken(self, tensordict: TensorDictBase) -> TensorDictBase:
