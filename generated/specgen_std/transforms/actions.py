@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=04e14545130ccfee74959d3951501eb092621f33550b93825ef35898b31316e5
+# specgen: sha256=17b3960c5979b807e6f28492e02e647c62ef2621532d0b399cd31d2a77ea0b92
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ class ActionDiscretizerInverseKeys(NamedTuple):
 
 def action_discretizer_inverse(
     num_intervals: int, sampling: str, categorical: bool, action_low: Tensor, action_high: Tensor,
-    bits_classes: tuple[int, ...], action: Tensor, choice: Tensor, bits: Tensor,
+    bits_classes: tuple[int, ...], action: Tensor, choice: Tensor, bits: Tensor, draw_at: Tensor,
 ) -> Tensor:
     """`action`, as the environment takes it.
 
@@ -332,10 +332,15 @@ def action_discretizer_inverse(
         action: floats [*batch, ..., n], read for its shape and dtype only.
         choice: int64 [*batch, ..., n].
         bits: bool [*batch, ..., size(bits, -1)].
+        draw_at: floats [*batch, ..., n], uniform in [0, 1).
     """
     # transforms.ActionDiscretizer.inverse
     cell = (choice if categorical else class_indices(bits, bits_classes)).to(action.dtype)
-    at = 0.5 if sampling == "median" else (1.0 if sampling == "high" else 0.0)
+    at = (
+        draw_at
+        if sampling == "random"
+        else (0.5 if sampling == "median" else (1.0 if sampling == "high" else 0.0))
+    )
     return action_low + (cell + at) * (action_high - action_low) / num_intervals
 
 
@@ -355,7 +360,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
 
     def __init__(
         self, num_intervals: int, action_key: NestedKey = "action", out_action_key: NestedKey | None = None,
-        sampling: Literal["median", "low", "high"] = "median", categorical: bool = True,
+        sampling: Literal["median", "low", "high", "random"] = "median", categorical: bool = True,
     ) -> None:
         """Let the policy choose one of some intervals for each number that the environment takes between
         finite bounds.
@@ -368,7 +373,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             categorical: whether choices are written as indices; else as one-hot vectors side by side.
 
         Raises:
-            ValueError: if `num_intervals` is not >= 1, or `sampling` is none of median, low, high.
+            ValueError: if `num_intervals` is not >= 1, or `sampling` is none of median, low, high, random.
         """
         super().__init__()
         self.action_key = normal_key(action_key)
@@ -376,8 +381,8 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
         if not num_intervals >= 1:
             raise ValueError(f"num_intervals must be >= 1, got {num_intervals}")
         self.num_intervals = num_intervals
-        if sampling not in ("median", "low", "high"):
-            raise ValueError(f"sampling is one of median, low, high, got {sampling}")
+        if sampling not in ("median", "low", "high", "random"):
+            raise ValueError(f"sampling is one of median, low, high, random, got {sampling}")
         self.sampling = sampling
         self.categorical = categorical
         if self.categorical:
@@ -399,9 +404,11 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             action_low, action_high = self._bounds(key.action)
             choice = self._written_by_policy(taken, key.choice, self.categorical)
             bits = self._written_by_policy(taken, key.bits, not self.categorical)
+            action = self._inner(key.action)
+            draw_at = self._uniform(action, action.dtype, when=self.sampling == "random")
             action = action_discretizer_inverse(
                 self.num_intervals, self.sampling, self.categorical, action_low, action_high,
-                self._classes(key, key.bits), self._inner(key.action), choice, bits,
+                self._classes(key, key.bits), self._inner(key.action), choice, bits, draw_at,
             )
             self._write(tensordict, key.action, action)
         return tensordict

@@ -2,25 +2,28 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b742b11b80e94c99f64e2ff7eaa2248ff95a9df52d1f804edadb46312050e91
+# specgen: sha256=5bf24aee58dea3b85dbf8a2bec00d299323ac6eb9c66e31d5d35bda4696ff5a0
 """Observations of another shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_ints
 from specgen_runtime.transforms.dtypes import ANY_DTYPES
 from specgen_runtime.transforms.follows import Follows
-from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.typing import NestedKey
 from torch import Tensor
 
 __all__ = [
     "FlattenObservation", "FlattenObservationKeys", "PermuteTransform", "PermuteTransformKeys",
-    "SqueezeTransform", "SqueezeTransformKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
+    "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
 ]
 
 
@@ -97,6 +100,13 @@ class SqueezeTransformKeys(NamedTuple):
     squeezed: NestedKey
 
 
+class SqueezeTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+
+
 def squeeze_transform_map(dim: int, entry: Tensor) -> Tensor:
     """`squeezed` at any moment.
 
@@ -108,7 +118,29 @@ def squeeze_transform_map(dim: int, entry: Tensor) -> Tensor:
     return entry.squeeze(dim)
 
 
-class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
+def squeeze_transform_outer_written(dim: int, taken: Tensor) -> Tensor:
+    """`written`, of what the environment takes.
+
+    Args:
+        dim: the axis, counted from the end.
+        taken: any dtype [*batch, ...].
+    """
+    # transforms.SqueezeTransform.out
+    return taken.squeeze(dim)
+
+
+def squeeze_transform_inverse(dim: int, written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        dim: the axis, counted from the end.
+        written: any dtype [*batch, ...].
+    """
+    # transforms.SqueezeTransform.inverse
+    return written.unsqueeze(dim)
+
+
+class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransformInverseKeys]):
     """Leave out an axis of one element.
 
     Reads, for each of `in_keys`:
@@ -116,15 +148,25 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
 
     Writes, for each of them:
         `squeezed`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `written`, like `squeeze(taken, dim)`
     """
 
     _reads = ("entry",)
     _writes = ("squeezed",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"squeezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"squeezed": "entry"}
+    invertible = True
 
     def __init__(
-        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
+        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         """Leave out an axis of one element.
 
@@ -132,11 +174,15 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
             dim: the axis, counted from the end; <= -1.
             in_keys: the keys that it works on.
             out_keys: the keys of `squeezed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
 
         Raises:
             ValueError: if `dim` is not <= -1.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         if not dim <= -1:
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
@@ -146,8 +192,23 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
         squeezed = self._named(self._out_keys, entry, "out_keys")
         return [SqueezeTransformKeys(*keys) for keys in zip(entry, squeezed, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[SqueezeTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [SqueezeTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _apply_transform(self, entry: Tensor) -> Tensor:
         return squeeze_transform_map(self.dim, entry)
+
+    def _inv_apply_transform(self, written: Tensor) -> Tensor:
+        return squeeze_transform_inverse(self.dim, written)
+
+    def _outer_specs(self, key: SqueezeTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(
+            key.taken, key.written, "structural", partial(squeeze_transform_outer_written, self.dim)
+        )
+        return specs
 
 
 class UnsqueezeTransformKeys(NamedTuple):
@@ -155,6 +216,13 @@ class UnsqueezeTransformKeys(NamedTuple):
 
     entry: NestedKey
     unsqueezed: NestedKey
+
+
+class UnsqueezeTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
 
 
 def unsqueeze_transform_map(dim: int, entry: Tensor) -> Tensor:
@@ -168,7 +236,29 @@ def unsqueeze_transform_map(dim: int, entry: Tensor) -> Tensor:
     return entry.unsqueeze(dim)
 
 
-class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
+def unsqueeze_transform_outer_written(dim: int, taken: Tensor) -> Tensor:
+    """`written`, of what the environment takes.
+
+    Args:
+        dim: where it is then, counted from the end.
+        taken: any dtype [*batch, ...].
+    """
+    # transforms.UnsqueezeTransform.out
+    return taken.unsqueeze(dim)
+
+
+def unsqueeze_transform_inverse(dim: int, written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        dim: where it is then, counted from the end.
+        written: any dtype [*batch, ...].
+    """
+    # transforms.UnsqueezeTransform.inverse
+    return written.squeeze(dim)
+
+
+class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTransformInverseKeys]):
     """Add an axis of one element.
 
     Reads, for each of `in_keys`:
@@ -176,15 +266,25 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
 
     Writes, for each of them:
         `unsqueezed`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `written`, like `unsqueeze(taken, dim)`
     """
 
     _reads = ("entry",)
     _writes = ("unsqueezed",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"unsqueezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"unsqueezed": "entry"}
+    invertible = True
 
     def __init__(
-        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
+        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         """Add an axis of one element.
 
@@ -192,11 +292,15 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
             dim: where it is then, counted from the end; <= -1.
             in_keys: the keys that it works on.
             out_keys: the keys of `unsqueezed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
 
         Raises:
             ValueError: if `dim` is not <= -1.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         if not dim <= -1:
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
@@ -206,8 +310,23 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
         unsqueezed = self._named(self._out_keys, entry, "out_keys")
         return [UnsqueezeTransformKeys(*keys) for keys in zip(entry, unsqueezed, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[UnsqueezeTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [UnsqueezeTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _apply_transform(self, entry: Tensor) -> Tensor:
         return unsqueeze_transform_map(self.dim, entry)
+
+    def _inv_apply_transform(self, written: Tensor) -> Tensor:
+        return unsqueeze_transform_inverse(self.dim, written)
+
+    def _outer_specs(self, key: UnsqueezeTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(
+            key.taken, key.written, "structural", partial(unsqueeze_transform_outer_written, self.dim)
+        )
+        return specs
 
 
 class PermuteTransformKeys(NamedTuple):
