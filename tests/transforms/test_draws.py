@@ -50,7 +50,7 @@ transforms:
     doc: Noise on actions.
     params: {width: 0.25}
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
-    out: {v: {each: u, name: same}}
+    out: {v: {each: u, name: same, type: like(u)}}
     inverse: {u: "clip(v + uniform(-width, width, like=v), -2, 2)"}
   Drop:
     doc: Entries that go.
