@@ -48,7 +48,7 @@ _RUNTIME_TRANSFORMS = {
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
-    "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
+    "like": ("bounded_like", "cast_like", "flag_like", "unbounded_like"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.transform_model import Output, Role
 from specgen.code import Code, needs_math, using
-from specgen.expr.sizes import Rest
+from specgen.expr.sizes import Dim, Rest
 from specgen.literals import literal
 from specgen.plan.model import CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
@@ -23,20 +24,37 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list
     return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
 
 
-def spec_like(output: Output, like: str | None, role: Role | None = None) -> CallPlan:
-    """The spec of an output, made from that of the input `like`, of the role that the output follows."""
+def has_own_dims(output: Output) -> bool:
+    """Whether the declaration says all dimensions of an output."""
+    return output.dims is not None and not any(isinstance(size, Rest) for size in output.dims)
+
+
+def dims_text(dims: Iterable[Dim | Rest], size: Callable[[str], str]) -> str:
+    """Dimensions as a tuple; `size` is the text of a size that has a name."""
+    texts = [re.sub(r"[^\W\d]\w*", lambda name: size(name.group()), str(one)) for one in dims]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def spec_like(
+    output: Output, like: str | None, role: Role | None = None, size: Callable[[str], str] = str
+) -> CallPlan:
+    """The spec of an output, made from that of the input `like` where the declaration does not say its dimensions.
+
+    Args:
+        output: the output.
+        like: the text of the input's spec.
+        role: the role that the output follows.
+        size: the text of a size that has a name.
+    """
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
-    rows = f"self._row_spec(key.{output.name})"
-    given: Text = like or rows
-    if output.dims is not None:
-        own = tuple(size for size in output.dims if not isinstance(size, Rest))
-        cut = 0 if role is None else sum(not isinstance(size, Rest) for size in role.dims)
-        if like is not None and len(own) < len(output.dims):
-            given = using(f"shaped_like({like}, {literal(own)}, {cut})", "shaped_like")
-        elif own:
-            given = using(f"shaped_like({rows}, {literal(own)})", "shaped_like")
-        else:
-            given = rows
+    given: Text = like or f"self._row_spec(key.{output.name})"
+    own = [one for one in output.dims or () if not isinstance(one, Rest)]
+    if has_own_dims(output):
+        dims = f", {dims_text(own, size)}" if own else ""
+        given = f"self._row_spec(key.{output.name}{dims})"
+    elif output.dims is not None and like is not None:
+        instead = 0 if role is None else sum(not isinstance(one, Rest) for one in role.dims)
+        given = using(f"shaped_like({like}, {dims_text(own, size)}, {instead})", "shaped_like")
     if output.dtype == "bool":
         return CallPlan("flag_like", (given,))
     if output.interval is not None:
