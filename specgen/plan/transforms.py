@@ -36,7 +36,6 @@ from specgen.plan.transform_text import (
     by_condition,
     dtype_code,
     follows_code,
-    has_own_dims,
     policy_states,
     shape_source,
     spec_like,
