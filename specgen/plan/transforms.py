@@ -34,8 +34,8 @@ from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import (
     by_condition,
     follows_code,
-    has_own_dims,
     policy_states,
+    shape_source,
     spec_like,
     unassigned_flags,
 )
@@ -187,7 +187,7 @@ class _Planner:
         ]
         if not declared or self.recursion:
             return None
-        followed = [self._followed(output) for output in declared]
+        followed = [shape_source(output) for output in declared]
         return AddedSpecsPlan(
             tuple(dict.fromkeys(role for role in followed if role is not None)),
             tuple(
@@ -196,7 +196,7 @@ class _Planner:
                     tuple(
                         (
                             o.name,
-                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                            spec_like(o, shape_source(o), self.roles.get(o.each or ""), self._named_size),
                         )
                         for o in outputs
                     ),
@@ -204,12 +204,6 @@ class _Planner:
                 for condition, outputs in by_condition(declared)
             ),
         )
-
-    def _followed(self, output: Output) -> str | None:
-        """The role that tells the shape of an output, or its dtype."""
-        if has_own_dims(output):
-            return None
-        return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
