@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=89235f9515623b3d79370c4bf9d09487e3e6bbf20c9004203402f858085a693a
+# specgen: sha256=1066707f768d0d1c1a242a33ec38e1d9543bc09d9760881b0bb54b68052bca5b
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -17,6 +17,7 @@ from .keys import (
     SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
 from .observation_norm import ObservationNorm, ObservationNormKeys
+from .policy_states import GSDENoise, GSDENoiseKeys, RecurrentState, RecurrentStateKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
@@ -39,14 +40,15 @@ __all__ = [
     "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformKeys", "Crop", "CropKeys", "DoubleToFloat",
     "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
     "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
-    "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
-    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RandomTruncationTransform",
-    "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
-    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
-    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
-    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
-    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
-    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "FrameSkipTransform", "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale",
+    "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys",
+    "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
+    "RenameTransform", "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
+    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
+    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys",
+    "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys",
+    "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool",
+    "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
+    "VecNorm", "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from tensordict import TensorDictBase
@@ -14,7 +14,7 @@ from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.draws import DrawingTransform
 from specgen_runtime.transforms.follows import Follows, following_specs
 from specgen_runtime.transforms.given_specs import from_given_specs
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
+from specgen_runtime.transforms.keys import leaf_keys, remove, written_by_policy
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
 
@@ -227,8 +227,22 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
     ) -> None:
         """Write what the policy put under ``"next"`` before the step; without that the value stays."""
-        written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
+        preset = written_by_policy(self.parent, tensordict)
+        written: Tensor | None = None if preset is None else preset.get(key, None)
         next_tensordict.set(key, self._require(tensordict, key) if written is None else written)
+
+    @property
+    def carry_keys(self) -> list[NestedKey]:
+        """The entries that the next step reads: those of this transform and of the policy."""
+        return list(dict.fromkeys([*super().carry_keys, *self._fields(self._policy)]))
+
+    def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
+        for key in self._fields(self._policy):
+            if key in rewritten:
+                raise ValueError(
+                    f"{type(self).__name__} leaves {key!r} to the policy, and a later transform writes or drops it"
+                )
+        return super()._set_private(index, rewritten)
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an output before the step, as it was at this position in the chain."""

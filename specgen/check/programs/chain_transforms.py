@@ -36,6 +36,7 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         _run(state, instance, row, "reset", "reset", place, before, {})
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
+        _keep_policy_states(state, instance, row, cells)
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
         for moment in MOMENTS:
@@ -52,6 +53,21 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
     for key in instance.dropped:
         for view in state.views.values():
             view.pop(key, None)
+
+
+def _keep_policy_states(state: ChainState, instance: Instance, row: Row, cells: Mapping[str, Symbol]) -> None:
+    """Let a step keep the states of the policy; what the policy wrote under `next` prevails in the tensordict."""
+    body = state.bodies["next"]
+    for name, now in cells.items():
+        if instance.transform.output(name).policy:
+            entry = row.outputs[name]
+            wish = f"next_{entry.name}"
+            symbol = body.symbol(
+                f"kept.{entry.dotted}", entry.type, now.interval, wish=wish, key=entry.key, time="next"
+            )
+            state.views["next"][entry.dotted] = body.add(
+                symbol, store(read(now), entry.type), f"{state.path}.transforms[{instance.position}]"
+            )
 
 
 def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
