@@ -50,7 +50,8 @@ _RUNTIME_TRANSFORMS = {
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "unbounded_like"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
-    "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
+    "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
+    "statistics": ("BufferSpec", "LearningTransform"),
 }
 _RUNTIME_ENVS = (
     "EnvBase",
@@ -61,6 +62,7 @@ _RUNTIME_ENVS = (
     "SimulatorDynamics",
     "VectorDynamics",
 )
+_RUNTIME_LEARNING = ("LearnedStatistics", "LearningChain")
 _RUNTIME_LIFTING = (
     "affine_before",
     "all_before",
@@ -112,6 +114,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.functional", name) for name in FUNCTIONAL},
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
+    **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
@@ -122,6 +125,10 @@ IMPORTABLE: dict[str, Import] = {
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    **{
+        name: Import("specgen_runtime.row_networks", name)
+        for name in ("NetworkRows", "RowNetwork", "row_network")
+    },
     "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
     "TYPE_CHECKING": Import("typing", "TYPE_CHECKING"),
     "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),

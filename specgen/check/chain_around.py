@@ -18,7 +18,12 @@ _INSTEAD = "put its class and those behind it into a TransformedEnv"
 
 
 def can_step(
-    transform: CheckedTransform, env: CheckedEnv, drawing: str | None, span: Span, sink: Sink
+    transform: CheckedTransform,
+    env: CheckedEnv,
+    drawing: str | None,
+    learning: str | None,
+    span: Span,
+    sink: Sink,
 ) -> bool:
     """Whether a chain over an environment can hold a transform; reported where it can't.
 
@@ -26,6 +31,7 @@ def can_step(
         transform: the transform.
         env: the environment.
         drawing: the name of a transform in front that draws at each step.
+        learning: the name of one that learns.
         span: where the transform stands in the chain.
         sink: takes the mistake.
     """
@@ -33,7 +39,9 @@ def can_step(
     if around is None:
         return True
     why = None
-    if env.gymnasium is not None or env.python is not None:
+    if learning is not None:
+        why = f"steps what `{learning}` learns from"
+    elif env.gymnasium is not None or env.python is not None:
         why = f"steps `{env.name}` itself, which is no declared environment"
     elif around.kind == "reset_steps":
         why = "steps after a reset"

@@ -46,6 +46,7 @@ class Binder:
     keys: KeyFinder = field(init=False)
     drawing: str | None = None
     policy_states: dict[str, str] = field(default_factory=dict)
+    learning: str | None = None
 
     def __post_init__(self) -> None:
         self.keys = KeyFinder(self.state, self.sink)
@@ -55,13 +56,16 @@ class Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        if not can_step(transform, self.state.env, self.drawing, span, self.sink):
+        if not can_step(transform, self.state.env, self.drawing, self.learning, span, self.sink):
             return None
         if any(statement.draws for statement in (*transform.step, *transform.inverse)):
             self.drawing = transform.name
         before = self._faults()
         path = f"{'.'.join(self.path)}.transforms[{position}]"
-        instance = Instance(path, position, transform, dict(self.state.entries), arguments.params, ())
+        entries = dict(self.state.entries)
+        instance = Instance(
+            path, position, transform, entries, arguments.params, (), networks=arguments.networks
+        )
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)
         check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
@@ -76,6 +80,12 @@ class Binder:
                     if not transform.output(name).hidden:
                         where = self._span_of(transform.output(name), arguments, None)
                         self.state.written_keys.check_group(entry, where)
+        if transform.buffers:
+            self.learning = self.learning or transform.name
+            if len(rows) > 1 and any(buffer.each is None for buffer in transform.buffers):
+                message = f"`{transform.name}` learns one thing of several keys, which chains can't do yet"
+                help = "name one of them in `in_keys`, or use its class in a TransformedEnv"
+                self.sink.add(schema_rules.NOT_AVAILABLE.at(arguments.span("in_keys"), message, help=help))
         sound = self._faults() == before
         if sound and transform.around is not None:
             bound = replace(instance, rows=tuple(rows))

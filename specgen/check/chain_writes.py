@@ -42,7 +42,9 @@ def written_entry(
     dtype = output.dtype or ("float32" if source is None else source.spec.dtype)
     shape = () if source is None else source.type.shape
     if output.dims is not None:
-        rest = shape if entry is None else entry.type.shape
+        role_dims = () if output.each is None else transform.role(output.each).dims
+        named = sum(not isinstance(dim, Rest) for dim in role_dims)
+        rest = shape if entry is None else entry.type.shape[: len(entry.type.shape) - named]
         shape = tuple(
             size
             for dim in output.dims
@@ -101,7 +103,9 @@ class WrittenKeys:
         self._env = env
         self._sink = sink
         functions = [function.name for function in env.functions]
-        made = dict.fromkeys(("not_done", "env_consts", "dynamics"), "generated code calls something else so")
+        made = dict.fromkeys(
+            ("not_done", "env_consts", "dynamics", "networks"), "generated code calls something else so"
+        )
         self._names = Names(
             sink, {**reserved_in_env(env.name, functions), **reserved_in_env(name, ()), **made}
         )

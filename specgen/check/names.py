@@ -155,7 +155,17 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
         *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, *functions)),
         *(
             f"{name}{record}"
-            for record in ("Params", "Consts", "Constants", "Root", "Next", "Reward", "Observation")
+            for record in (
+                "Params",
+                "Consts",
+                "Constants",
+                "Networks",
+                "Learned",
+                "Root",
+                "Next",
+                "Reward",
+                "Observation",
+            )
         ),
         "not_done",
     )

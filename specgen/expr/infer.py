@@ -57,7 +57,6 @@ def infer(
         prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
             `in_range` around it, which raises for what is.
         for_any_key: Whether it is a transform's: for keys and parameters that nobody knows it draws the same numbers.
-
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
     typed = inferrer.visit(expr)

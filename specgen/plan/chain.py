@@ -12,6 +12,7 @@ from specgen.check.programs.chain_state import ChainCell
 from specgen.check.programs.chain_transforms import tables
 from specgen.code import named
 from specgen.plan.chain_class import chain_class
+from specgen.plan.chain_learned import learned_record
 from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
@@ -31,6 +32,7 @@ from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
+from specgen.plan.transform_networks import network_docs, networks_record
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -68,6 +70,9 @@ class _Planner:
         items: list[Item] = []
         if as_env.consts:
             items.append(consts_record(as_env))
+        if (learned := learned_record(chain)) is not None:
+            items.append(learned)
+        items += networks_record(chain)
         items += step_records(
             chain.name,
             self.root,
@@ -92,13 +97,14 @@ class _Planner:
             observations=self.programs.derived,
             rewards=tuple(rewards.values()),
             params=env.params,
+            networks=tuple(network_docs(chain)),
             extra={
                 field.key: self._extra(one)
                 for field, one in zip(self.root, self.programs.cells, strict=True)
                 if field.visible and not field.flag and self._is_extra(one)
             },
         )
-        liftable = env.env.gymnasium is not None and len(env.env.observation) == 1
+        liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
         lift = plan_lift(self.component, parts.advance) if liftable else ()
         given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
         observed = tuple(given[: len(env.env.observation)])
@@ -165,6 +171,8 @@ class _Planner:
             "env_consts": named(f"{env.name}Consts"),
             "constants": named(f"{env.name}Constants"),
             "consts": named(f"{self.chain.name}Consts"),
+            "learned": named(f"{self.chain.name}Learned"),
+            "networks": named(f"{self.chain.name}Networks"),
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
 from specgen.code import named
+from specgen.plan.chain_learned import learned_record, plan_learners
 from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.python_env import python_plan
+from specgen.plan.transform_networks import chain_networks
 
 
 def chain_class(
@@ -45,6 +47,7 @@ def chain_class(
     elif env.env.python is not None:
         parent = "python_environment"
         python = python_plan(env.env, "env_consts")
+    learned = learned_record(chain)
     plan = environment_plan(
         interface,
         "chain",
@@ -59,5 +62,8 @@ def chain_class(
         python=python,
         parent=parent,
         env_class=None if gym is None and python is None else named(env.name),
+        learned=None if learned is None else named(learned.name),
+        learners=plan_learners(chain),
         methods=lift,
+        networks=chain_networks(chain),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specgen.code import Code
 from specgen.expr.symbols import Key
-from specgen.plan.model import CallPlan, FunctionPlan, Text
+from specgen.plan.model import CalledNetworkPlan, CallPlan, FunctionPlan, Text
 from specgen.plan.spec_text import CompositeCode, SpecCode
 
 
@@ -140,6 +140,25 @@ class PythonPlan:
 
 
 @dataclass(frozen=True)
+class LearnerPlan:
+    """A transform of a chain that learns.
+
+    Attributes:
+        name: the field that holds its statistics.
+        position: its index in the chain.
+        made: the call that constructs it.
+        entries: one row of each entry that it works on, as nested dicts.
+        columns: those entries whose rows are stored with a trailing 1.
+    """
+
+    name: str
+    position: int
+    made: CallPlan
+    entries: Code
+    columns: list[str | Key]
+
+
+@dataclass(frozen=True)
 class EnvironmentPlan:
     """The class of an environment, or of a chain around one.
 
@@ -166,7 +185,10 @@ class EnvironmentPlan:
         python: the user's class behind it, if there is one.
         parent: the template of the environment that a chain is around.
         env_class: the class of that environment, where its specs tell what is behind the chain.
+        learned: the record of what transforms of a chain have learned; None for nothing.
+        learners: those transforms.
         methods: further methods.
+        networks: those that the transforms of a chain call.
     """
 
     template: str
@@ -191,7 +213,10 @@ class EnvironmentPlan:
     python: PythonPlan | None = None
     parent: str | None = None
     env_class: Code | None = None
+    learned: Code | None = None
+    learners: tuple[LearnerPlan, ...] = ()
     methods: tuple[FunctionPlan, ...] = ()
+    networks: tuple[CalledNetworkPlan, ...] = ()
 
     @property
     def data(self) -> str:

@@ -22,7 +22,9 @@ RECORD_DOCS = {
     "params": "constructor keywords of the environment.",
     "env_consts": "constant tables of the environment.",
     "consts": "constant tables of the environment.",
+    "learned": "what the transforms have learned.",
     "constants": "what is computed of constant tables alone.",
+    "networks": "networks of the constructor.",
 }
 
 

@@ -11,6 +11,7 @@ from specgen.code import Code, using
 from specgen.expr import DrawSite, Symbol, Typed
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_abstract
+from specgen.plan.model import Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_functions import PhaseFunction
 from specgen.plan.transform_text import dims_text
@@ -59,6 +60,16 @@ def phase_draws(
                 conditions.append(f"({either})" if conditions and len(whens) > 1 else either)
             like = _given(site.like, phase) if phase in PHASES else None
             yield TransformDraw(site.name, _text(site, like, " and ".join(conditions), size), like)
+
+
+def draw_lines(draws: Iterable[TransformDraw], fetch: Callable[[str], Text]) -> Iterator[tuple[str, Text]]:
+    """What is read for the shapes of draws, and the draws: names with expressions. `fetch` reads an entry."""
+    at_hand: set[str] = set()
+    for draw in draws:
+        if draw.like is not None and draw.like not in at_hand:
+            at_hand.add(draw.like)
+            yield identifier(draw.like), fetch(draw.like)
+        yield draw.name, draw.text
 
 
 def _text(site: DrawSite, like: str | None, when: str, size: Callable[[str], str]) -> Code:

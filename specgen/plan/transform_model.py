@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CallPlan, RefusalPlan, Text
+from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
 
 
@@ -131,7 +131,6 @@ class LearnsPlan:
         buffers: the calls that declare its buffers.
         when_called: whether it learns by `init_stats` and `learn` only.
         reads: the fields of a record that an update needs.
-        fetched: what is read first: names with expressions.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
     """
@@ -139,7 +138,6 @@ class LearnsPlan:
     buffers: tuple[CallPlan, ...]
     when_called: bool
     reads: tuple[str, ...]
-    fetched: tuple[tuple[str, str], ...]
     call: CallPlan
     single: bool
 
@@ -185,6 +183,7 @@ class TransformPlan:
         keys: those of them that the base class takes, each with the expression that it is given.
         names: keywords that name keys, each with what is kept.
         params: its parameters.
+        networks: those that it calls.
         bindings: how keys are found, forwards and backwards.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
@@ -227,6 +226,7 @@ class TransformPlan:
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
     learns: LearnsPlan | None = None
+    networks: tuple[CalledNetworkPlan, ...] = ()
 
     @property
     def base(self) -> str:

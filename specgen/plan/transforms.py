@@ -12,11 +12,12 @@ from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
-from specgen.plan.transform_draws import phase_draws
+from specgen.plan.transform_draws import draw_lines, phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
@@ -28,14 +29,16 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import (
     by_condition,
     dtype_code,
     follows_code,
     has_own_dims,
-    refusals,
+    policy_states,
     spec_like,
+    unassigned_flags,
 )
 
 
@@ -54,6 +57,7 @@ class _Planner:
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
+        self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step or transform.reset)
         self.around = plan_around(transform)
@@ -114,6 +118,7 @@ class _Planner:
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
             around=self.around,
+            networks=plan_networks(transform),
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -129,6 +134,8 @@ class _Planner:
             found = None if directed is None else directed.argument(name)
             if found is not None:
                 return found
+        if name in self.networks:
+            return Argument(name, using("nn.Module", "nn"))
         param = self.transform.param(name)
         annotation = param_annotation(param)
         if param.optional:
@@ -180,7 +187,13 @@ class _Planner:
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple((o.name, spec_like(o, self._followed(o), self._named_size)) for o in outputs),
+                    tuple(
+                        (
+                            o.name,
+                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                        )
+                        for o in outputs
+                    ),
                 )
                 for condition, outputs in by_condition(declared)
             ),
@@ -246,8 +259,13 @@ class _Planner:
         return TensorMapPlan(value, CallPlan(function.name, args), spec, tuple(drawn))
 
     def _param_text(self, name: str, like: str) -> str:
+        if name in self.networks:
+            return self._network_text(name)
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
+
+    def _network_text(self, name: str) -> str:
+        return f"self._networks[{literal(name)}]"
 
     # ------------------------------------------------------------------ phases
 
@@ -280,19 +298,14 @@ class _Planner:
             end = f"self._dropped({end})"
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
-        at_hand: dict[str, Text] = {}
-        drawn: list[tuple[str, Text]] = []
-        for draw in phase_draws(self.transform, phase, self.functions[phase], self._named_size):
-            if draw.like is not None and draw.like not in at_hand:
-                at_hand[draw.like] = self._fetch(draw.like, phase, target, set())[0]
-                drawn.append((identifier(draw.like), at_hand[draw.like]))
-            drawn.append((draw.name, draw.text))
+        draws = list(phase_draws(self.transform, phase, self.functions[phase], self._named_size))
+        drawn = draw_lines(draws, lambda like: self._fetch(like, phase, target, set())[0])
         return PhasePlan(
             target,
-            tuple(self._blocks(phase, target, target, at_hand)),
-            tuple(self._unassigned_flags(target, written))
+            tuple(self._blocks(phase, target, target, [draw.like for draw in draws if draw.like])),
+            tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
-            else tuple(self._policy_states()),
+            else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
@@ -316,6 +329,9 @@ class _Planner:
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
+                    continue
+                if read in self.networks:
+                    passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(f"self._rank(key.{counted.name})")
@@ -380,17 +396,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
-        """Lines of a step that leave what the policy wrote."""
-        for output in self.transform.outputs:
-            if output.policy:
-                when = None if output.when is None else output.when.python
-                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
-
-    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
-        for output in self.transform.outputs:
-            if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name})"
-                when = None if output.when is None else output.when.python
-                yield when, f"self._write({target}, key.{output.name}, {value})"

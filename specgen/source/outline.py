@@ -19,6 +19,7 @@ SUFFIXES = (
     "Params",
     "Consts",
     "Constants",
+    "Learned",
     "Root",
     "Next",
     "Data",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1066707f768d0d1c1a242a33ec38e1d9543bc09d9760881b0bb54b68052bca5b
+# specgen: sha256=6518250f2bbb33e1c56e081927fbe02d22aad10b9ef6cfc10a203b5cde01b844
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -16,6 +16,7 @@ from .keys import (
     CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
     SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
+from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .policy_states import GSDENoise, GSDENoiseKeys, RecurrentState, RecurrentStateKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
@@ -43,12 +44,12 @@ __all__ = [
     "FrameSkipTransform", "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale",
     "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys",
     "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
-    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys",
-    "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys",
-    "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool",
-    "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
-    "VecNorm", "VecNormKeys",
+    "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys",
+    "RecurrentState", "RecurrentStateKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
+    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
+    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

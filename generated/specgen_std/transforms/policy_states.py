@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b6b7f381f5425f3511958a5fa677b64e6f9fea2ddb0a390ccd494638ac9619fd
+# specgen: sha256=87ac1038030a7ec8c5ca58aa96b4d5ee9681cbd0f9fbe517dac2b885c23f9b86
 """States of policies."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RecurrentState(GeneratedTransform[RecurrentStateKeys]):
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
         for key in self.keys:
-            specs[key.hidden] = unbounded_like(self._row_spec((self.size,)), torch.float32)
+            specs[key.hidden] = unbounded_like(self._row_spec(key.hidden, (self.size,)), torch.float32)
         return specs
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
@@ -150,7 +150,7 @@ class GSDENoise(GeneratedTransform[GSDENoiseKeys]):
         specs: dict[NestedKey, TensorSpec] = {}
         for key in self.keys:
             specs[key.noise] = unbounded_like(
-                self._row_spec((self.action_dim, self.state_dim)), torch.float32
+                self._row_spec(key.noise, (self.action_dim, self.state_dim)), torch.float32
             )
         return specs
 

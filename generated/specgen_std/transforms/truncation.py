@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=172ced0da581a88222fa678b0f042f5412f8e69b229be784c18c3bd63f78a4ff
+# specgen: sha256=4553f0c59364f8473629eeb0c67902f0326a387716809f21ca91ccf75a6276b1
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.keys import leaf_name, sibling
 from specgen_runtime.transforms.like import flag_like, unbounded_like
+from specgen_runtime.transforms.new_rows import NewRows
 from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -180,8 +181,5 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         return (BufferSpec("begun", None, torch.bool, False, False),)
 
-    def _updated(
-        self, key: RandomTruncationTransformKeys, moment: TensorDictBase, new_rows: Tensor,
-        held: Mapping[str, Tensor],
-    ) -> tuple[Tensor, ...]:
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
         return (random_truncation_transform_update(held["begun"]),)

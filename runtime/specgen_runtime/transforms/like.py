@@ -47,6 +47,12 @@ def cast_like(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
     return boxed(low.to(dtype), high.to(dtype))
 
 
+def shaped_like(spec: TensorSpec, shape: tuple[int, ...], instead: int = 0) -> TensorSpec:
+    """Any value of the dtype and device of `spec`, with the dimensions `shape` behind its own, or `instead` of the last."""
+    lead = spec.shape[: len(spec.shape) - instead]
+    return Unbounded(shape=(*lead, *shape), dtype=spec.dtype, device=spec.device)
+
+
 def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:
     """The least and the largest values of `spec`, element by element; infinite ones for floats without bounds."""
     dtype = _dtype(spec)

@@ -9,9 +9,11 @@ from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
+from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
+from specgen.check.transform_networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input
@@ -29,18 +31,32 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         for output in instance.transform.outputs:
             entry = row.outputs.get(output.name)
             if entry is not None and output.name in first:
-                path = f"{state.path}.cells.{place}.{output.name}"
-                symbol = Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
-                carried.append((output.name, entry, symbol))
+                carried.append((output.name, entry, _cell_symbol(state, place, output.name, entry)))
         cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
+        read_statistics(state, instance, row, "reset", "reset")
         _run(state, instance, row, "reset", "reset", place, before, {})
+        read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
         _keep_policy_states(state, instance, row, cells)
+    for row in instance.rows:
+        for moment in MOMENTS:
+            update_statistics(state, instance, row, moment)
+    shown = {}
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
+        once = _is_recorded(state, instance, row, before["now"])
         for moment in MOMENTS:
-            _run(state, instance, row, "map", moment, place, before, {})
+            if moment != "now" or not once:
+                _run(state, instance, row, "map", moment, place, before, {})
+        for name in instance.transform.mapped if once else ():
+            entry = row.outputs.get(name)
+            if entry is not None and entry.role != "reward":
+                symbol = _cell_symbol(state, place, name, entry)
+                carried.append((name, entry, symbol))
+                shown[entry.dotted] = symbol
+    state.views["now"] |= shown
+    state.recorded |= set(shown.values())
     if instance.derives_done:
         for flag in raised:
             _raise(state, flag)
@@ -50,6 +66,10 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         output = instance.transform.output(name)
         made = ChainCell(cell, entry, instance.position, output.carry, output.hidden)
         state.cells.append(made)
+    for row in instance.rows:
+        for entry in row.outputs.values():
+            if entry.role == "reward":
+                state.views["reset"].pop(entry.dotted, None)  # what had this key before is no reward
     for key in instance.dropped:
         for view in state.views.values():
             view.pop(key, None)
@@ -68,6 +88,18 @@ def _keep_policy_states(state: ChainState, instance: Instance, row: Row, cells: 
             state.views["next"][entry.dotted] = body.add(
                 symbol, store(read(now), entry.type), f"{state.path}.transforms[{instance.position}]"
             )
+
+
+def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symbol:
+    """What an output was before the step."""
+    path = f"{state.path}.cells.{place}.{name}"
+    return Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
+
+
+def _is_recorded(state: ChainState, instance: Instance, row: Row, now: Mapping[str, Symbol]) -> bool:
+    """Whether a map can't be computed again of the state: it reads statistics, or what was computed of them."""
+    read = {now.get(entry.dotted) for entry in row.inputs.values()}
+    return bool(instance.transform.buffers) or not state.recorded.isdisjoint(read)
 
 
 def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
@@ -133,6 +165,7 @@ def _run(
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
+    bind_statistics(state, local, instance, row, moment)
     mapped = instance.transform.mapped
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
@@ -195,7 +228,11 @@ def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typ
 
 
 def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
-    """Let the parameters of a transform that are tensors stand for constants of the chain."""
+    """Let the tensors among a transform's parameters stand for constants of the chain, and its networks for the chain's."""
+    for own, keyword in instance.networks.items():
+        network = network_symbol(state.path, keyword)
+        state.networks.setdefault(keyword, Input(network, "network", "networks"))
+        body.bind(network_symbol(instance.path, own), network)
     for param in instance.transform.params:
         value = instance.params[param.name]
         if param.kind != "tensor" or value is None:
