@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=87ac1038030a7ec8c5ca58aa96b4d5ee9681cbd0f9fbe517dac2b885c23f9b86
+# specgen: sha256=a3445a7b4cfed8a0044f612278152be19186d33d64a10611ec063df4a2189c84
 """States of policies."""
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class RecurrentState(GeneratedTransform[RecurrentStateKeys]):
     _writes = ("hidden",)
     _carries = ("hidden",)
     _policy = ("hidden",)
+    _logical = True
     _sequential = True
 
     def __init__(self, size: int, hidden_key: NestedKey = "hidden") -> None:
@@ -120,6 +121,7 @@ class GSDENoise(GeneratedTransform[GSDENoiseKeys]):
     _writes = ("noise",)
     _carries = ("noise",)
     _policy = ("noise",)
+    _logical = True
     _sequential = True
 
     def __init__(self, state_dim: int, action_dim: int, noise_key: NestedKey = "gsde_noise") -> None:
