@@ -26,9 +26,7 @@ from specgen.expr.tree import Expr
 from specgen.expr.types import NO_OPTIONS, At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
 
-_MODULES: Final = frozenset(
-    ["os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib"]
-)
+_MODULES: Final = ("os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib")
 
 
 def infer(
