@@ -16,7 +16,7 @@ from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_columns import joins_only, plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
-from specgen.plan.transform_draws import phase_draws
+from specgen.plan.transform_draws import draw_lines, phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_inverse import plan_inverse
@@ -276,16 +276,11 @@ class _Planner:
             end = f"self._dropped({end})"
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
-        at_hand: dict[str, Text] = {}
-        drawn: list[tuple[str, Text]] = []
-        for draw in phase_draws(self.transform, phase, self.functions[phase], self._named_size):
-            if draw.like is not None and draw.like not in at_hand:
-                at_hand[draw.like] = self._fetch(draw.like, phase, target, set())[0]
-                drawn.append((identifier(draw.like), at_hand[draw.like]))
-            drawn.append((draw.name, draw.text))
+        draws = list(phase_draws(self.transform, phase, self.functions[phase], self._named_size))
+        drawn = draw_lines(draws, lambda like: self._fetch(like, phase, target, set())[0])
         return PhasePlan(
             target,
-            tuple(self._blocks(phase, target, target, at_hand)),
+            tuple(self._blocks(phase, target, target, [draw.like for draw in draws if draw.like])),
             tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
             else tuple(policy_states(self.transform.outputs)),
