@@ -86,9 +86,7 @@ chains:
 
 DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Discrete": lambda _: [ActionDiscretizer(5)],
-    "Bits": lambda _: [
-        ActionDiscretizer(5, categorical=False, sampling="high", out_action_key="choice")
-    ],
+    "Bits": lambda _: [ActionDiscretizer(5, categorical=False, sampling="high", out_action_key="choice")],
     "Drawn": lambda _: [ActionDiscretizer(5, sampling="random")],
     "Scaled": lambda _: [ActionScaling()],
     "Shifted": lambda _: [ActionScaling(standard_normal=False), ActionDiscretizer(4)],

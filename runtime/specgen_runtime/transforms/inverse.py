@@ -46,7 +46,12 @@ class InverseTransform(DrawingTransform[Row, InverseRow]):
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._inv_apply_transform is Transform._inv_apply_transform:
             return tensordict
-        return super()._inverse_map(tensordict, tolerant)
+        # All are read before one is written: names may be swapped.
+        values = [(inner, self._read(tensordict, outer, tolerant)) for inner, outer in self._pairs_inv()]
+        for inner, value in values:
+            if value is not None:
+                tensordict.set(inner, self._inv_apply_transform(value))
+        return tensordict
 
     def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
         """What the environment is given where the policy wrote `outer`, which may lack some of it."""
