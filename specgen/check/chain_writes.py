@@ -36,7 +36,7 @@ def written_entry(
         entry: what its role stands for, if it has one.
         row: what each role stands for.
         key: the key that it is written under.
-        sizes: what the names of sizes are for the repetition.
+        sizes: what the names of sizes are for the repetition, static parameters among them.
     """
     source = row.get(output.like or "", entry) if output.like != output.each else entry
     dtype = output.dtype or ("float32" if source is None else source.spec.dtype)
@@ -66,12 +66,12 @@ def written_entry(
     return Entry(key, role, spec, Type(dtype, shape, col=column), output.doc)
 
 
-def hidden_entry(instance: Instance, output: Output, entry: Entry | None) -> Entry:
-    """The entry of an output that nobody sees, below `_carry`."""
+def hidden_entry(instance: Instance, output: Output, entry: Entry | None, sizes: Mapping[str, int]) -> Entry:
+    """The entry of an output that nobody sees, below `_carry`; arguments as for `written_entry`."""
     prefix, last = ((), "") if entry is None else (entry.key[:-1], f"_{entry.key[-1]}")
     key = (*prefix, PRIVATE, f"t{instance.position}", f"{output.name}{last}")
     followed = {} if entry is None else {output.each or "": entry}
-    return written_entry(instance.transform, output, entry, followed, key, {})
+    return written_entry(instance.transform, output, entry, followed, key, sizes)
 
 
 def sizes_of(dim: Dim, sizes: Mapping[str, int]) -> int:
@@ -136,7 +136,7 @@ class WrittenKeys:
         transform: CheckedTransform,
         span: Span,
         beside: Iterable[Entry],
-        going: Collection[str],
+        free: Collection[str],
     ) -> None:
         """Note that an output is written under its key; what stands against it is reported at `span`.
 
@@ -147,7 +147,7 @@ class WrittenKeys:
             transform: whose it is.
             span: where its key was chosen.
             beside: what the transform writes for the same entry above it.
-            going: the keys that the transform drops.
+            free: the keys that it may take although they are there: those that the transform drops, and rewards.
         """
         replaced = next((entry for entry in read if entry.key == made.key), None)
         flag = next((entry for entry in read if entry.role == "done"), None)
@@ -164,7 +164,7 @@ class WrittenKeys:
                     "or compute what follows from it under `step` and `reset`",
                 )
             )
-        elif made.dotted in self._writers and replaced is None and made.dotted not in going:
+        elif made.dotted in self._writers and replaced is None and made.dotted not in free:
             self._report_collision(made, output, transform, span)
         elif made.dotted not in self._writers:
             self._note_new_key(made, span)

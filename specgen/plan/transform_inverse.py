@@ -142,7 +142,7 @@ class _Planner:
                 role, axis = self.transform.sizes[read]
                 passed.append(f"self._inner(key.{role.name}).shape[{axis}]")
             elif (counted := ranked(self.transform, read)) is not None:
-                passed.append(f"self._rank(key.{counted.name}, INPUTS)")
+                passed.append(f"self._inner_rank(key.{counted.name})")
             elif read in self.params:
                 known = frozenset[str]() if function.when is None else function.when.given
                 passed.append(self._param(read, f"self._inner(key.{inner}).dtype", known))
@@ -178,7 +178,7 @@ class _Planner:
         if output.kind is not None:
             return self._choices(output, role)
         if not self._follows(output):
-            return spec_like(output, role.name)
+            return spec_like(output, role.name, role, lambda name: self._number(name, role))
         args: list[Text] = [f"key.{role.name}", f"key.{output.name}", literal(self._image(output, role))]
         if (function := self.outer.get(output.name)) is not None:
             given = {role.name: role.name}
@@ -225,7 +225,7 @@ class _Planner:
         assert kind is not None
         open_ = any(isinstance(size, Rest) for size in kind.shape)
         named = sum(not isinstance(size, Rest) for size in role.dims)
-        drop = str(named) if open_ else f"self._rank(key.{role.name}, INPUTS)"
+        drop = str(named) if open_ else f"self._inner_rank(key.{role.name})"
         more = [self._number(size, role) for size in kind.shape if not isinstance(size, Rest)]
         counts = kind.nvec or (kind.n,)
         text = self._number(counts[0], role)

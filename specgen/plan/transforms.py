@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase
 from specgen.code import using, value_code
-from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
+from specgen.plan.transform_columns import joins_only, plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
@@ -30,7 +31,14 @@ from specgen.plan.transform_model import (
 )
 from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, follows_code, refusals, spec_like
+from specgen.plan.transform_text import (
+    by_condition,
+    follows_code,
+    has_own_dims,
+    policy_states,
+    spec_like,
+    unassigned_flags,
+)
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -96,6 +104,7 @@ class _Planner:
             grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
+            columns=plan_columns(transform),
             sequential=self.sequential,
             invertible=bool(transform.inverse),
             args=tuple(self._argument_texts(arguments)),
@@ -185,7 +194,10 @@ class _Planner:
                 (
                     None if condition is None else condition.python,
                     tuple(
-                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        (
+                            o.name,
+                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                        )
                         for o in outputs
                     ),
                 )
@@ -195,7 +207,7 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
-        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+        if has_own_dims(output):
             return None
         return output.each if output.like is None or output.each is not None else output.like
 
@@ -248,7 +260,8 @@ class _Planner:
         """The map of several tensors, or of those of a transform that steps as well."""
         functions = self.functions["map"]
         target = "tensordict"
-        source = "seen" if self._rereads() else target
+        # A repetition may write what a later one reads: then all is read as it was before.
+        source = "seen" if self.forward.driver is not None or len(functions) > 1 else target
         names = [*self.roles, *self.outputs]
         needed = [name for name in names if any(name in function.reads for function in functions)]
         return PhasePlan(
@@ -258,10 +271,6 @@ class _Planner:
             source="seen" if source == "seen" else None,
             needed=tuple(needed),
         )
-
-    def _rereads(self) -> bool:
-        """Whether a repetition may write what a later one reads: then all is read as it was before."""
-        return self.forward.driver is not None or len(self.functions["map"]) > 1
 
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
         written = {write for function in self.functions[phase] for write in function.writes}
@@ -283,9 +292,9 @@ class _Planner:
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target, at_hand)),
-            tuple(self._unassigned_flags(target, written))
+            tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
-            else tuple(self._policy_states()),
+            else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
@@ -314,7 +323,8 @@ class _Planner:
                     passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
-                    passed.append(f"self._rank(key.{counted.name})")
+                    first = "[0]" if counted.form == "all" else ""  # they are of one rank
+                    passed.append(f"self._rank(key.{counted.name}{first})")
                     continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")
@@ -342,6 +352,8 @@ class _Planner:
         if read in self.buffers:
             return f"held[{literal(read)}]", False
         output, role = self.outputs.get(bare), self.roles.get(bare)
+        if role is not None and role.form == "all" and joins_only(self.transform, role):
+            return f"self._vectors({source}, key.{bare})", True
         if role is not None and role.form == "all":
             return f"[self._require({source}, each) for each in key.{bare}]", True
         if phase == "reset":
@@ -376,17 +388,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
-        """Lines of a step that leave what the policy wrote."""
-        for output in self.transform.outputs:
-            if output.policy:
-                when = None if output.when is None else output.when.python
-                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
-
-    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
-        for output in self.transform.outputs:
-            if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name})"
-                when = None if output.when is None else output.when.python
-                yield when, f"self._write({target}, key.{output.name}, {value})"

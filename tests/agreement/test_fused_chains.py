@@ -18,6 +18,7 @@ from specgen_std.transforms import (
     FrameSkipTransform,
     InitTracker,
     ObservationNorm,
+    RandomTruncationTransform,
     RewardScaling,
     RewardSum,
     StepCounter,
@@ -193,6 +194,9 @@ OWN: dict[str, Dynamic] = {
         VecNorm(["normed", "reward"], decay=1.0, eps=0.01),
         UnsqueezeTransform(-1, in_keys=["normed"]),
         ObservationNorm(in_keys=["normed"], loc=1.0, scale=0.5),
+    ),
+    "LearnedHorizons": lambda _, b: over(
+        envs.Pendulum(batch_size=b), StepCounter(), RandomTruncationTransform(3, 8, prob=0.5), VecNorm()
     ),
     "TeamsTrain": lambda p, b: over(
         p.Teams(batch_size=b),

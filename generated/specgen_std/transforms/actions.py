@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=17b3960c5979b807e6f28492e02e647c62ef2621532d0b399cd31d2a77ea0b92
+# specgen: sha256=aea661991fe79c1b0d6b0d4a9d95f4f0e016ee032f28109203dc8882d4d46f0d
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             raise ValueError(f"num_intervals must be >= 1, got {num_intervals}")
         self.num_intervals = num_intervals
         if sampling not in ("median", "low", "high", "random"):
-            raise ValueError(f"sampling is one of median, low, high, random, got {sampling}")
+            raise ValueError(f"sampling must be one of 'median', 'low', 'high', 'random', got {sampling!r}")
         self.sampling = sampling
         self.categorical = categorical
         if self.categorical:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ced2884253d61683773ae503d9149958db2281d68ef4344e9d9ab119f8d4ffff
+# specgen: sha256=1e985a8ca23db677535b51cc3b37e39a82b4bb3a0a6129e0ce762e74feef2c43
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
     _recalls = ("stacked",)
     _carries = ("stacked",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+    _beside: ClassVar[Mapping[str, str]] = {"stacked": "frame"}
+    _logical = True
     _sequential = True
 
     def __init__(
@@ -102,7 +104,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
         if padding not in ("same", "constant"):
-            raise ValueError(f"padding is one of same, constant, got {padding}")
+            raise ValueError(f"padding must be one of 'same', 'constant', got {padding!r}")
         self.padding = padding
         self.padding_value = padding_value
 
@@ -193,6 +195,8 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
         "pooled": Follows("monotone"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"pooled": "x"}
+    _beside: ClassVar[Mapping[str, str]] = {"window": "x"}
+    _logical = True
     _sequential = True
 
     def __init__(

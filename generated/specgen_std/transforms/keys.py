@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=60b6612ea08425ede082c77d4095da62df8b7e54b91e8f4a184443076835e54e
+# specgen: sha256=b34f074405ce6649a969d133b3e89ae9eca97b5121c67941f9fcd7e330a9bbab
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -223,6 +223,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
     _reads = ("entries",)
     _writes = ("vector",)
     _follows: ClassVar[Mapping[str, Follows]] = {"vector": Follows("structural")}
+    _logical = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_key: NestedKey = "observation_vector",
@@ -257,7 +258,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
         for key in self.keys:
             if tolerant and self._lacks(tensordict, key.entries):
                 continue
-            entries = [self._require(tensordict, each) for each in key.entries]
+            entries = self._vectors(tensordict, key.entries)
             vector = cat_tensors_map(self.dim, entries)
             self._write(tensordict, key.vector, vector)
         return tensordict
@@ -271,15 +272,16 @@ class StackKeys(NamedTuple):
     """all of them, in the order of `in_keys`"""
 
 
-def stack_map(dim: int, entries: list[Tensor]) -> Tensor:
+def stack_map(dim: int, entries_rank: int, entries: list[Tensor]) -> Tensor:
     """`stacked` at any moment.
 
     Args:
         dim: the new axis, counted from the end.
+        entries_rank: how many dimensions `entries` has, without the batch's.
         entries: numbers [*batch, ...].
     """
     # transforms.Stack.map
-    return torch.stack((*entries,), dim=dim)
+    return torch.stack((*entries,), dim=dim if dim < 0 else dim - (entries_rank + 1))
 
 
 class Stack(GeneratedTransform[StackKeys]):
@@ -297,27 +299,30 @@ class Stack(GeneratedTransform[StackKeys]):
     _reads = ("entries",)
     _writes = ("stacked",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+    _logical = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,
-        del_keys: bool = True,
+        allow_positive_dim: bool = False, del_keys: bool = True,
     ) -> None:
         """Put several entries of one shape side by side, along a new axis.
 
         Args:
             in_keys: the keys that it works on.
             out_key: the key of `stacked`.
-            dim: the new axis, counted from the end; <= -1.
+            dim: the new axis, counted from the end; <= -1 unless `allow_positive_dim`.
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
             del_keys: whether the single entries are left out.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys)
         self.out_key = normal_key(out_key)
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
         self.del_keys = del_keys
         if self.del_keys:
             self._drops = (*self._drops, "entries")
@@ -332,6 +337,6 @@ class Stack(GeneratedTransform[StackKeys]):
             if tolerant and self._lacks(tensordict, key.entries):
                 continue
             entries = [self._require(tensordict, each) for each in key.entries]
-            stacked = stack_map(self.dim, entries)
+            stacked = stack_map(self.dim, self._rank(key.entries[0]), entries)
             self._write(tensordict, key.stacked, stacked)
         return tensordict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=51d7013d066671278fe2a3e6262f68fafc67f256fe5c1497972a1504548d439a
+# specgen: sha256=c9c746dd8702081452e5e6b41d374be1caa181a407a70dc54be5c9ba276b11ff
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -274,7 +274,9 @@ class SuccessReward(GeneratedTransform[SuccessRewardKeys]):
 
     _writes = ("reward",)
     _rewards = ("reward",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("monotone")}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"success": ""}
 
     def __init__(
         self, success_key: NestedKey = "success", reward_key: NestedKey = "reward", scale: float = 1.0
@@ -351,6 +353,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
     _writes = ("target",)
     _recalls = ("target",)
     _carries = ("target",)
+    _beside: ClassVar[Mapping[str, str]] = {"target": "reward"}
     _sequential = True
 
     def __init__(
@@ -371,7 +374,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.target_return = target_return
         if mode not in ("reduce", "constant"):
-            raise ValueError(f"mode is one of reduce, constant, got {mode}")
+            raise ValueError(f"mode must be one of 'reduce', 'constant', got {mode!r}")
         self.mode = mode
 
     def _bind(self, env: EnvBase | None) -> list[TargetReturnKeys]:
@@ -418,7 +421,7 @@ def linearise_rewards_map(weights: Tensor, rewards: Tensor) -> Tensor:
         rewards: floats [*batch, ..., n].
     """
     # transforms.LineariseRewards.map
-    return (rewards * weights).sum(dim=-1, keepdim=True)
+    return (rewards * weights).sum(dim=-1)
 
 
 class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
@@ -435,6 +438,9 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
     _writes = ("reward",)
     _rewards = ("reward",)
     _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
     weights: Tensor
 
     def __init__(

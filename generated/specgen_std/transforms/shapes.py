@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5bf24aee58dea3b85dbf8a2bec00d299323ac6eb9c66e31d5d35bda4696ff5a0
+# specgen: sha256=3bc262907ed01aa0899340d735856dc076ebd89f6f05b3714d37de90fac84079
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specgen_runtime.transforms.arguments import as_ints
 from specgen_runtime.transforms.dtypes import ANY_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
-from specgen_runtime.typing import NestedKey
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from torch import Tensor
 
 __all__ = [
@@ -34,16 +34,20 @@ class FlattenObservationKeys(NamedTuple):
     flat: NestedKey
 
 
-def flatten_observation_map(first_dim: int, last_dim: int, entry: Tensor) -> Tensor:
+def flatten_observation_map(first_dim: int, last_dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`flat` at any moment.
 
     Args:
         first_dim: the first of them, counted from the end.
         last_dim: the last of them, counted from the end.
+        entry_rank: how many dimensions `entry` has, without the batch's.
         entry: any dtype [*batch, ...].
     """
     # transforms.FlattenObservation.map
-    return entry.flatten(first_dim, last_dim)
+    return entry.flatten(
+        first_dim if first_dim < 0 else first_dim - entry_rank,
+        last_dim if last_dim < 0 else last_dim - entry_rank,
+    )
 
 
 class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
@@ -60,37 +64,47 @@ class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
     _writes = ("flat",)
     _follows: ClassVar[Mapping[str, Follows]] = {"flat": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"flat": "entry"}
+    _logical = True
 
     def __init__(
         self, first_dim: int, last_dim: int, in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, allow_positive_dim: bool = False,
     ) -> None:
         """Make one axis of several that lie side by side.
 
         Args:
-            first_dim: the first of them, counted from the end; <= -1.
-            last_dim: the last of them, counted from the end; <= -1.
+            first_dim: the first of them, counted from the end; <= -1 unless `allow_positive_dim`.
+            last_dim: the last of them, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on (default: `pixels`).
             out_keys: the keys of `flat`, one for each input (default: `in_keys`).
+            allow_positive_dim: whether both may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `first_dim` is not <= -1, or `last_dim` is not <= -1.
+            ValueError: if `first_dim` is not <= -1 unless `allow_positive_dim`, or `last_dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        if not first_dim <= -1:
-            raise ValueError(f"first_dim must be <= -1, got {first_dim}")
+        if not allow_positive_dim and not first_dim <= -1:
+            raise ValueError(f"first_dim must be <= -1 unless allow_positive_dim, got {first_dim}")
         self.first_dim = first_dim
-        if not last_dim <= -1:
-            raise ValueError(f"last_dim must be <= -1, got {last_dim}")
+        if not allow_positive_dim and not last_dim <= -1:
+            raise ValueError(f"last_dim must be <= -1 unless allow_positive_dim, got {last_dim}")
         self.last_dim = last_dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[FlattenObservationKeys]:
         entry = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         flat = self._named(self._out_keys, entry, "out_keys")
         return [FlattenObservationKeys(*keys) for keys in zip(entry, flat, strict=True)]
 
-    def _apply_transform(self, entry: Tensor) -> Tensor:
-        return flatten_observation_map(self.first_dim, self.last_dim, entry)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.entry):
+                continue
+            entry = self._require(seen, key.entry)
+            flat = flatten_observation_map(self.first_dim, self.last_dim, self._rank(key.entry), entry)
+            self._write(tensordict, key.flat, flat)
+        return tensordict
 
 
 class SqueezeTransformKeys(NamedTuple):
@@ -107,37 +121,40 @@ class SqueezeTransformInverseKeys(NamedTuple):
     written: NestedKey
 
 
-def squeeze_transform_map(dim: int, entry: Tensor) -> Tensor:
+def squeeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`squeezed` at any moment.
 
     Args:
         dim: the axis, counted from the end.
+        entry_rank: how many dimensions `entry` has, without the batch's.
         entry: any dtype [*batch, ...].
     """
     # transforms.SqueezeTransform.map
-    return entry.squeeze(dim)
+    return entry.squeeze(dim if dim < 0 else dim - entry_rank)
 
 
-def squeeze_transform_outer_written(dim: int, taken: Tensor) -> Tensor:
+def squeeze_transform_outer_written(dim: int, taken_rank: int, taken: Tensor) -> Tensor:
     """`written`, of what the environment takes.
 
     Args:
         dim: the axis, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
         taken: any dtype [*batch, ...].
     """
     # transforms.SqueezeTransform.out
-    return taken.squeeze(dim)
+    return taken.squeeze(dim if dim < 0 else dim - taken_rank)
 
 
-def squeeze_transform_inverse(dim: int, written: Tensor) -> Tensor:
+def squeeze_transform_inverse(dim: int, taken_rank: int, written: Tensor) -> Tensor:
     """`taken`, as the environment takes it.
 
     Args:
         dim: the axis, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
         written: any dtype [*batch, ...].
     """
     # transforms.SqueezeTransform.inverse
-    return written.unsqueeze(dim)
+    return written.unsqueeze(dim if dim < 0 else dim - taken_rank)
 
 
 class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransformInverseKeys]):
@@ -162,30 +179,34 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransform
     _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"squeezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"squeezed": "entry"}
+    _logical = True
     invertible = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
         in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
+        allow_positive_dim: bool = False,
     ) -> None:
         """Leave out an axis of one element.
 
         Args:
-            dim: the axis, counted from the end; <= -1.
+            dim: the axis, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on.
             out_keys: the keys of `squeezed`, one for each input (default: `in_keys`).
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(
             in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
         )
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[SqueezeTransformKeys]:
         entry = self._select(env, self._in_keys, (), ANY_DTYPES)
@@ -197,16 +218,33 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransform
         written = self._named(self._out_keys_inv, taken, "out_keys_inv")
         return [SqueezeTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
 
-    def _apply_transform(self, entry: Tensor) -> Tensor:
-        return squeeze_transform_map(self.dim, entry)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.entry):
+                continue
+            entry = self._require(seen, key.entry)
+            squeezed = squeeze_transform_map(self.dim, self._rank(key.entry), entry)
+            self._write(tensordict, key.squeezed, squeezed)
+        return tensordict
 
-    def _inv_apply_transform(self, written: Tensor) -> Tensor:
-        return squeeze_transform_inverse(self.dim, written)
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        taken = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(taken, key.written):
+                continue
+            written = self._require(taken, key.written)
+            taken = squeeze_transform_inverse(self.dim, self._inner_rank(key.taken), written)
+            self._write(tensordict, key.taken, taken)
+        return tensordict
 
     def _outer_specs(self, key: SqueezeTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
         specs[key.written] = self._outer_spec(
-            key.taken, key.written, "structural", partial(squeeze_transform_outer_written, self.dim)
+            key.taken,
+            key.written,
+            "structural",
+            partial(squeeze_transform_outer_written, self.dim, self._inner_rank(key.taken)),
         )
         return specs
 
@@ -225,37 +263,40 @@ class UnsqueezeTransformInverseKeys(NamedTuple):
     written: NestedKey
 
 
-def unsqueeze_transform_map(dim: int, entry: Tensor) -> Tensor:
+def unsqueeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`unsqueezed` at any moment.
 
     Args:
         dim: where it is then, counted from the end.
+        entry_rank: how many dimensions `entry` has, without the batch's.
         entry: any dtype [*batch, ...].
     """
     # transforms.UnsqueezeTransform.map
-    return entry.unsqueeze(dim)
+    return entry.unsqueeze(dim if dim < 0 else dim - (entry_rank + 1))
 
 
-def unsqueeze_transform_outer_written(dim: int, taken: Tensor) -> Tensor:
+def unsqueeze_transform_outer_written(dim: int, taken_rank: int, taken: Tensor) -> Tensor:
     """`written`, of what the environment takes.
 
     Args:
         dim: where it is then, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
         taken: any dtype [*batch, ...].
     """
     # transforms.UnsqueezeTransform.out
-    return taken.unsqueeze(dim)
+    return taken.unsqueeze(dim if dim < 0 else dim - (taken_rank + 1))
 
 
-def unsqueeze_transform_inverse(dim: int, written: Tensor) -> Tensor:
+def unsqueeze_transform_inverse(dim: int, taken_rank: int, written: Tensor) -> Tensor:
     """`taken`, as the environment takes it.
 
     Args:
         dim: where it is then, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
         written: any dtype [*batch, ...].
     """
     # transforms.UnsqueezeTransform.inverse
-    return written.squeeze(dim)
+    return written.squeeze(dim if dim < 0 else dim - (taken_rank + 1))
 
 
 class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTransformInverseKeys]):
@@ -280,30 +321,34 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTra
     _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"unsqueezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"unsqueezed": "entry"}
+    _logical = True
     invertible = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
         in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
+        allow_positive_dim: bool = False,
     ) -> None:
         """Add an axis of one element.
 
         Args:
-            dim: where it is then, counted from the end; <= -1.
+            dim: where it is then, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on.
             out_keys: the keys of `unsqueezed`, one for each input (default: `in_keys`).
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(
             in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
         )
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[UnsqueezeTransformKeys]:
         entry = self._select(env, self._in_keys, (), ANY_DTYPES)
@@ -315,16 +360,33 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTra
         written = self._named(self._out_keys_inv, taken, "out_keys_inv")
         return [UnsqueezeTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
 
-    def _apply_transform(self, entry: Tensor) -> Tensor:
-        return unsqueeze_transform_map(self.dim, entry)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.entry):
+                continue
+            entry = self._require(seen, key.entry)
+            unsqueezed = unsqueeze_transform_map(self.dim, self._rank(key.entry), entry)
+            self._write(tensordict, key.unsqueezed, unsqueezed)
+        return tensordict
 
-    def _inv_apply_transform(self, written: Tensor) -> Tensor:
-        return unsqueeze_transform_inverse(self.dim, written)
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        taken = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(taken, key.written):
+                continue
+            written = self._require(taken, key.written)
+            taken = unsqueeze_transform_inverse(self.dim, self._inner_rank(key.taken), written)
+            self._write(tensordict, key.taken, taken)
+        return tensordict
 
     def _outer_specs(self, key: UnsqueezeTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
         specs[key.written] = self._outer_spec(
-            key.taken, key.written, "structural", partial(unsqueeze_transform_outer_written, self.dim)
+            key.taken,
+            key.written,
+            "structural",
+            partial(unsqueeze_transform_outer_written, self.dim, self._inner_rank(key.taken)),
         )
         return specs
 
@@ -361,6 +423,7 @@ class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
     _writes = ("permuted",)
     _follows: ClassVar[Mapping[str, Follows]] = {"permuted": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"permuted": "entry"}
+    _logical = True
 
     def __init__(
         self, dims: Sequence[int], in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None

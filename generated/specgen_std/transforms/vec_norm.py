@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2d507007adee457f284597cef32a3b9ea7d4ca8894230f90b984f5395e5440fc
+# specgen: sha256=9eb5e9587754be5f4ef848635214b0e4794acfcd1626160604da0e23ccda4fc6
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def vec_norm_map(eps: float, loc: Tensor, var: Tensor, x: Tensor) -> Tensor:
 
 
 def vec_norm_update(
-    decay: float, count: Tensor, loc: Tensor, var: Tensor, x: Tensor, new_rows: NewRows
+    decay: float, count: Tensor, loc: Tensor, var: Tensor, new_rows: NewRows, x: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`count` and `loc` and `var` with what the rows that are new tell.
 
@@ -52,8 +52,8 @@ def vec_norm_update(
         count: the sum of all weights.
         loc: the weighted mean.
         var: the weighted mean of squared distances from it.
-        x: numbers [*batch, ...].
         new_rows: the rows that count.
+        x: numbers [*batch, ...].
     """
     # transforms.VecNorm.update
     count_2 = batch_count(new_rows)
@@ -140,4 +140,4 @@ class VecNorm(LearningTransform[VecNormKeys]):
         )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return vec_norm_update(self.decay, held["count"], held["loc"], held["var"], *values, new_rows)
+        return vec_norm_update(self.decay, held["count"], held["loc"], held["var"], new_rows, *values)

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.transforms.dispatch import call_with
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
 from specgen_runtime.transforms.offline import map_moments
@@ -182,7 +183,8 @@ class Transform(nn.Module):
 
         Args:
             data: a tensordict, modified and returned; or tensors, in the order of `in_keys`.
-            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
+            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``; and
+                ``generator``, what transforms that draw draw from.
 
         Returns:
             The tensordict; for tensors the outputs (one tensor, or a tuple).
@@ -191,12 +193,10 @@ class Transform(nn.Module):
             TypeError: for keywords that are no input's name.
             KeyError: for a tensordict without an input.
         """
-        return call_with(
-            type(self).__name__, self._offline, lambda: (self.in_keys, self.out_keys), data, tensors
-        )
+        return call_with(self, self._offline, lambda: (self.in_keys, self.out_keys), data, tensors)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
+        for key in map_moments(tensordict, self._pairs(), lambda *keys: self._apply_transform(keys[-1])):
             self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
         return tensordict
 
@@ -208,12 +208,12 @@ class Transform(nn.Module):
         return tensordict
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey, tolerant: bool = False) -> Tensor | None:
-        value: Tensor | None = tensordict.get(key, None)
+        found: Any = peek(tensordict, key)
+        value: Tensor | None = found if isinstance(found, Tensor) else tensordict.get(key, None)
         if value is None and not tolerant:
-            present = sorted(map(str, tensordict.keys(True, True)))
-            raise KeyError(
-                f"{type(self).__name__} reads {key!r}, which is not in the tensordict (it holds {', '.join(present)})"
-            )
+            present = ", ".join(sorted(map(str, tensordict.keys(True, True))))
+            what = f"{key!r}, which is not in the tensordict (it holds {present})"
+            raise KeyError(f"{type(self).__name__} reads {what}")
         return value
 
     def _inv_apply_transform(self, state: Tensor, /) -> Tensor:
@@ -237,7 +237,8 @@ class Transform(nn.Module):
 
         Args:
             data: a tensordict, or tensors in the order of `out_keys_inv`.
-            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
+            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``; and
+                ``generator``, what transforms that draw draw from.
 
         Returns:
             A new tensordict; for tensors the outputs (one tensor, or a tuple).
@@ -250,9 +251,7 @@ class Transform(nn.Module):
         def run(tensordict: TensorDictBase) -> TensorDictBase:
             return self._inv_call(tensordict.clone(recurse=False))
 
-        return call_with(
-            type(self).__name__, run, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors
-        )
+        return call_with(self, run, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors)
 
     def init(self, tensordict: TensorDictBase) -> None:
         """Prepare for data like `tensordict`."""

@@ -10,8 +10,8 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, InverseRow, Row
-from specgen_runtime.transforms.draws import DrawingTransform
+from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import TensorMap, followed, is_bounded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["InverseTransform"]
 
 
-class InverseTransform(DrawingTransform[Row, InverseRow]):
+class InverseTransform(EntriesTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
@@ -152,7 +152,7 @@ class InverseTransform(DrawingTransform[Row, InverseRow]):
                     f"{type(self).__name__} needs finite bounds on both sides of {key!r}, whose spec is {spec}"
                 )
             low, high = box_of(spec)
-            rank = self._rank(key, INPUTS)
+            rank = self._inner_rank(key)
             first = [end.reshape(-1, *end.shape[end.ndim - rank :])[0] for end in (low, high)]
             same = torch.equal(first[0].expand_as(low), low) and torch.equal(first[1].expand_as(high), high)
             self._known_bounds[key] = (first[0], first[1]) if same else (low, high)
@@ -180,20 +180,8 @@ class InverseTransform(DrawingTransform[Row, InverseRow]):
         """What the policy wrote; nothing reads it where it does not exist."""
         return self._require(tensordict, key) if exists else torch.empty(0)
 
-    def _rank(self, key: NestedKey, groups: Sequence[str] = OUTPUTS) -> int:
-        """How many dimensions an entry has for one environment."""
-        if key not in self._ranks:
-            env = self.parent
-            batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
-            self._ranks[key] = len(self._spec(key, groups).shape) - batch
-        return self._ranks[key]
-
-    def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """An input.
-
-        Raises:
-            KeyError: if it is missing.
-        """
-        value = self._read(tensordict, key)
-        assert value is not None  # `_read` raises when it may not be missing
-        return value
+    def _inner_rank(self, key: NestedKey) -> int:
+        """How many dimensions what the environment is given has, without the batch's."""
+        env, source = self.parent, self._data if self._given is None else self._given
+        batch = len(env.batch_size) if env is not None else 0 if source is None else len(source.batch_size)
+        return self._inner(key).ndim - batch

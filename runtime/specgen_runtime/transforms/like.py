@@ -16,7 +16,6 @@ __all__ = [
     "boxed",
     "flag_like",
     "limits",
-    "shaped_like",
     "unbounded_like",
 ]
 

@@ -287,7 +287,7 @@ class LearningTransform(GeneratedTransform[Row]):
             return value
         shape = self._shape(spec, row)
         if value is None and spec.init is not None:
-            device = source.device if (source := self._source()) is not None else None
+            device = source.device if (source := self._told_by()) is not None else None
             init = torch.as_tensor(spec.init, dtype=self._dtype(spec, row), device=device)
             try:
                 value = self._statistics.values[name] = init.expand(shape).clone()
@@ -309,11 +309,11 @@ class LearningTransform(GeneratedTransform[Row]):
         """The shape of a statistic: that of an entry without the batch, or of one number."""
         if not spec.shaped or spec.each is None:
             return torch.Size()
-        source = self._source()
+        source = self._told_by()
         assert source is not None  # keys are bound to the one or the other
         return self._spec(getattr(row, spec.each)).shape[len(source.batch_size) :]
 
-    def _source(self) -> EnvBase | TensorDictBase | None:
+    def _told_by(self) -> EnvBase | TensorDictBase | None:
         """What tells shapes and dtypes: the environment before this transform, or data."""
         return self.parent if self._data is None else self._data
 

@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=39897633c80dec0e889a0e2648ce8e02def17e92a26e6b4551f7a3c6065f7b02
+# specgen: sha256=16cedea8685c03a5ff22476339218f4452146d5bb997655a64d8a4d78b9d16cc
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -72,6 +72,7 @@ class SkipFrames(RepeatTransform[SkipFramesKeys]):
     _recalls_inputs = ("x",)
     _folds = ("x",)
     _extremes = ("x",)
+    _beside: ClassVar[Mapping[str, str]] = {"x": "x"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, count: int = 4, bright: float = 9.0
@@ -165,6 +166,7 @@ class Collected(RepeatTransform[CollectedKeys]):
     _folds = ("reward",)
     _collects = ("rewards",)
     _taken = ("lengths",)
+    _beside: ClassVar[Mapping[str, str]] = {"rewards": "reward", "lengths": "reward", "reward": "reward"}
 
     def __init__(
         self, count: int, in_keys: Sequence[NestedKey] | None = None,
@@ -331,6 +333,7 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
     _takes = ("v",)
     _folds = ("reward",)
     _sums = ("reward",)
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "reward"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,

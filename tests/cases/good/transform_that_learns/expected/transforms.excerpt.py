@@ -58,6 +58,7 @@ class Seen(LearningTransform[SeenKeys]):
     _writes = ("least",)
     _recalls = ("least",)
     _carries = ("least",)
+    _beside: ClassVar[Mapping[str, str]] = {"least": "x"}
     _sequential = True
     _learns_from = ()
 
@@ -130,13 +131,13 @@ def centre_map(mean: Tensor, x: Tensor) -> Tensor:
     return x - mean
 
 
-def centre_update(slow: float, x: Tensor, new_rows: NewRows) -> Tensor:
+def centre_update(slow: float, new_rows: NewRows, x: Tensor) -> Tensor:
     """`mean` with what the rows that are new tell.
 
     Args:
         slow: constructor keyword.
-        x: floats [*batch, ...].
         new_rows: the rows that count.
+        x: floats [*batch, ...].
     """
     # transforms.Centre.update
     return slow * batch_mean(x, new_rows)
@@ -208,4 +209,4 @@ class Centre(LearningTransform[CentreKeys]):
         return (BufferSpec("mean", "x", None, True, self.loc, True),)
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return (centre_update(self.slow, *values, new_rows),)
+        return (centre_update(self.slow, new_rows, *values),)
