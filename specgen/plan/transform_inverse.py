@@ -178,7 +178,7 @@ class _Planner:
         if output.kind is not None:
             return self._choices(output, role)
         if not self._follows(output):
-            return spec_like(output, role.name)
+            return spec_like(output, role.name, role, lambda name: self._number(name, role))
         args: list[Text] = [f"key.{role.name}", f"key.{output.name}", literal(self._image(output, role))]
         if (function := self.outer.get(output.name)) is not None:
             given = {role.name: role.name}

@@ -46,7 +46,12 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._inv_apply_transform is Transform._inv_apply_transform:
             return tensordict
-        return super()._inverse_map(tensordict, tolerant)
+        # All are read before one is written: names may be swapped.
+        values = [(inner, self._read(tensordict, outer, tolerant)) for inner, outer in self._pairs_inv()]
+        for inner, value in values:
+            if value is not None:
+                tensordict.set(inner, self._inv_apply_transform(value))
+        return tensordict
 
     def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
         """What the environment is given where the policy wrote `outer`, which may lack some of it."""
@@ -176,7 +181,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         return self._require(tensordict, key) if exists else torch.empty(0)
 
     def _inner_rank(self, key: NestedKey) -> int:
-        """How many dimensions an entry has for one environment, as it is given to it."""
-        env = self.parent
-        batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
+        """How many dimensions what the environment is given has, without the batch's."""
+        env, source = self.parent, self._data if self._given is None else self._given
+        batch = len(env.batch_size) if env is not None else 0 if source is None else len(source.batch_size)
         return self._inner(key).ndim - batch

@@ -262,23 +262,6 @@ in: {u: {each: env.action, type: "float[...] in bounded", inverse: true}}
     without="infinity times zero: every action is nan.",
 )
 
-TIE_ENDS = Rule(
-    "SG337",
-    "action mask that says nothing any more",
-    """\
-A mask tells which classes of an action are allowed. Behind a transform that changes the action, or drops the mask, it
-tells nothing of what the policy writes, and random actions no longer keep to it.
-
-```yaml
-transforms: [{ExcludeTransform: {keys: [action_mask]}}]
-```
-
-Keep the mask, or declare `masks` in the transform that changes the action.
-""",
-    severity="warning",
-    without="random actions are illegal ones.",
-)
-
 CLASSES_JOINED = Rule(
     "SG349",
     "reshape across the classes of a one-hot",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from specgen.diagnostics.rules import expressions as rules
+from specgen.diagnostics.rules.transform_language import NOT_BOUNDED
 from specgen.expr import ranges
 from specgen.expr.builtins.constants import CASTS, cast_range
 from specgen.expr.builtins.record import Builtin, Param
@@ -111,7 +112,7 @@ def _bound(name: str, doc: str) -> Builtin:
         (x,) = site.values
         message = f"nothing says that `{site.written(x)}` has bounds"
         help = "declare its pattern with them: float[...] in bounded"
-        site.fail(rules.WRONG_ARGUMENTS, message, at=x, help=help)
+        site.fail(NOT_BOUNDED, message, at=x, help=help)
         return None
 
     return Builtin(
