@@ -163,7 +163,8 @@ class _Planner:
         declared = [
             output
             for output in self.transform.written(inverse=False)
-            if output.declared and (output.image is None or output.dtype == "bool")
+            if output.declared
+            and (output.image is None or output.dtype == "bool" or self.transform.learns_when_called)
         ]
         if not declared or self.recursion:
             return None

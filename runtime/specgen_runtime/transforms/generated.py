@@ -269,8 +269,12 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         for key in self._read_keys():
             if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
                 self._require(tensordict, key)  # raises, as it stands nowhere
+        rows, named = self.keys, self._read_keys()
         for moment in moments:
             self._map(moment, tolerant=True)
+            # A user who names a key under "next" gets that one mapped once.
+            self._bound = [row for row in rows if ("next", *as_tuple(row[0])) not in named]
+        self._bound = rows
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
