@@ -48,7 +48,7 @@ _RUNTIME_TRANSFORMS = {
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
-    "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
+    "like": ("bounded_like", "cast_like", "flag_like", "unbounded_like"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),
@@ -125,6 +125,10 @@ IMPORTABLE: dict[str, Import] = {
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    **{
+        name: Import("specgen_runtime.row_networks", name)
+        for name in ("NetworkRows", "RowNetwork", "row_network")
+    },
     "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
     "TYPE_CHECKING": Import("typing", "TYPE_CHECKING"),
     "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from specgen.check.chain_args import read_arguments
 from specgen.check.chain_bind import Binder
 from specgen.check.chain_model import CheckedChain, Instance
+from specgen.check.chain_networks import check_keywords
 from specgen.check.chain_order import warn_order
 from specgen.check.chain_position import Position
 from specgen.check.lints.chains import lint_instance
@@ -110,6 +111,7 @@ def check_chain(
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
     binder.keys.report_missing_keys()
+    check_keywords(instances, env.value, binder.spans, mine)
     warn_order(instances, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
         mine.add(

@@ -27,6 +27,7 @@ class Arguments:
         lists: keys chosen by the user, by the argument that lists them: `in_keys`, `out_keys`, `in_keys_inv`, …
         names: chosen names of outputs and roles, by their keyword.
         places: chosen keys, by their keyword.
+        networks: the constructor keyword of each network.
         span: where an argument stands; the transform itself when it is not given.
     """
 
@@ -35,6 +36,7 @@ class Arguments:
     lists: dict[str, list[Key]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     places: dict[str, Key] = field(default_factory=dict)
+    networks: dict[str, str] = field(default_factory=dict)
 
 
 def read_arguments(
@@ -67,7 +69,8 @@ def read_arguments(
     lists += [role.keyword for role in transform.roles if role.form == "each" and role.keyword is not None]
     lists += ["in_keys_inv" if role.inverse else "in_keys" for role in transform.roles if role.varargs]
     params = {param.name: param for param in transform.params}
-    known = [*params, *keywords, *places, *lists]
+    arguments.networks = {network.name: network.name for network in transform.networks}
+    known = [*params, *keywords, *places, *lists, *arguments.networks]
     for name, value in given.items():
         if name not in known:
             mine.add(
@@ -83,6 +86,8 @@ def read_arguments(
             arguments.places[name] = _place(value, name, mine)
         elif name in keywords:
             arguments.names[name] = _name(value, name, mine)
+        elif name in arguments.networks:
+            arguments.networks[name] = _name(value, name, mine)
     for param in transform.params:
         found = given.get(param.name)
         if found is not None:

@@ -46,6 +46,7 @@ class Instance:
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
         dropped: the keys that nobody sees behind it, as the language writes them.
+        networks: the chain's keyword of each network that it calls.
     """
 
     path: str
@@ -56,6 +57,7 @@ class Instance:
     rows: tuple[Row, ...]
     inverse_rows: tuple[Row, ...] = ()
     dropped: tuple[str, ...] = ()
+    networks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def derives_done(self) -> bool:

@@ -10,6 +10,7 @@ from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chain_model import Instance, Row
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Phase
+from specgen.check.transform_networks import network_function, network_symbol
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -26,6 +27,7 @@ from specgen.expr import (
     infer,
     point,
 )
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import FLOAT_RANGES, is_int
 from specgen.expr.symbols import Time
 from specgen.expr.tree import Call, Expr, Name, names_read_or_called
@@ -55,6 +57,7 @@ class _Typing:
     """The types of one row.
 
     Attributes:
+        functions: the networks that expressions call.
         values: the values of outputs whose type follows, as far as they are known.
         grown: those that a step leaves, with what they are then.
         outputs: the entries of the outputs; those whose type follows get it on the way.
@@ -75,6 +78,7 @@ class _Typing:
         self.row = row
         self.span = span
         self.sink = sink
+        self.functions = called_networks(instance)
         self.values = dict(values)
         self.grown: dict[str, Interval] = {}
         self.outputs = dict(row.outputs)
@@ -114,7 +118,15 @@ class _Typing:
         expr = self._expression(phase, statement)
         bare = statement.target.removeprefix("next.")
         drawn = f"draw_{identifier(bare)}"
-        typed = infer(expr, scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
+        typed = infer(
+            expr,
+            scope,
+            statement.source,
+            found,
+            draw_prefix=drawn,
+            for_any_key=True,
+            functions=self.functions,
+        )
         if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
             typed = infer(any_of(expr), scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
@@ -303,6 +315,15 @@ def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made
                 spec = replace(made.spec, kind="bounded", low=source.spec.low, high=source.spec.high)
                 return replace(made, spec=spec)
     return made
+
+
+def called_networks(instance: Instance) -> dict[str, Builtin]:
+    """How expressions of a transform call its networks."""
+    roles = {role.name: role for role in instance.transform.roles}
+    return {
+        network.name: network_function(network, roles, network_symbol(instance.path, network.name))
+        for network in instance.transform.networks
+    }
 
 
 def base_scope(instance: Instance) -> dict[str, Binding]:

@@ -36,13 +36,15 @@ def written_entry(
         entry: what its role stands for, if it has one.
         row: what each role stands for.
         key: the key that it is written under.
-        sizes: what the names of sizes are for the repetition.
+        sizes: what the names of sizes are for the repetition, static parameters among them.
     """
     source = row.get(output.like or "", entry) if output.like != output.each else entry
     dtype = output.dtype or ("float32" if source is None else source.spec.dtype)
     shape = () if source is None else source.type.shape
     if output.dims is not None:
-        rest = shape if entry is None else entry.type.shape
+        role_dims = () if output.each is None else transform.role(output.each).dims
+        named = sum(not isinstance(dim, Rest) for dim in role_dims)
+        rest = shape if entry is None else entry.type.shape[: len(entry.type.shape) - named]
         shape = tuple(
             size
             for dim in output.dims
@@ -64,12 +66,12 @@ def written_entry(
     return Entry(key, role, spec, Type(dtype, shape, col=column), output.doc)
 
 
-def hidden_entry(instance: Instance, output: Output, entry: Entry | None) -> Entry:
-    """The entry of an output that nobody sees, below `_carry`."""
+def hidden_entry(instance: Instance, output: Output, entry: Entry | None, sizes: Mapping[str, int]) -> Entry:
+    """The entry of an output that nobody sees, below `_carry`; arguments as for `written_entry`."""
     prefix, last = ((), "") if entry is None else (entry.key[:-1], f"_{entry.key[-1]}")
     key = (*prefix, PRIVATE, f"t{instance.position}", f"{output.name}{last}")
     followed = {} if entry is None else {output.each or "": entry}
-    return written_entry(instance.transform, output, entry, followed, key, {})
+    return written_entry(instance.transform, output, entry, followed, key, sizes)
 
 
 def sizes_of(dim: Dim, sizes: Mapping[str, int]) -> int:
@@ -101,7 +103,9 @@ class WrittenKeys:
         self._env = env
         self._sink = sink
         functions = [function.name for function in env.functions]
-        made = dict.fromkeys(("not_done", "env_consts", "dynamics"), "generated code calls something else so")
+        made = dict.fromkeys(
+            ("not_done", "env_consts", "dynamics", "networks"), "generated code calls something else so"
+        )
         self._names = Names(
             sink, {**reserved_in_env(env.name, functions), **reserved_in_env(name, ()), **made}
         )

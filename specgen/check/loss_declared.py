@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
@@ -10,14 +9,14 @@ from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
-from specgen.check.names import Names, refusal, refused, shortened
+from specgen.check.names import Names, refused, shortened
+from specgen.check.network_types import network_type
 from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, full, parse_type
-from specgen.expr.sizes import Sym
+from specgen.expr import Binding, Interval, Symbol, Type, full
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
 
@@ -29,7 +28,6 @@ _SIGNALS = {
     "terminated": Type("bool", (), col=True),
     "truncated": Type("bool", (), col=True),
 }
-_SIZE = re.compile(r"[A-Za-z_]\w*")
 _NONE = Binding(Type("str"), full("bool"))
 
 
@@ -146,13 +144,7 @@ class Declared:
 
     def _type(self, here: tuple[str, ...]) -> Type | None:
         """A declared type; dimensions may be names of sizes that only the user's networks know."""
-        source = self.file.scalar(*here)
-        _, _, inside = source.text.partition("[")
-        sizes = {name: Sym.named(name) for name in _SIZE.findall(inside)}
-        if wrong := next((size for size in sizes if refusal(size, foreign=True)), None):
-            self.sink.add(refused(wrong, refusal(wrong, foreign=True) or "", "size", source.span))
-            return None
-        spec = parse_type(source, self.sink, sizes)
+        spec = network_type(self.file, here, self.sink)
         if spec is None:
             return None
         if spec.shape == (1,):

@@ -159,6 +159,7 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
                 "Params",
                 "Consts",
                 "Constants",
+                "Networks",
                 "Learned",
                 "Root",
                 "Next",

@@ -233,11 +233,12 @@ def made_statement(
     path: tuple[str, ...], target: str, expr: Expr, source: SourceText, typed: Typed, symbol: Symbol
 ) -> Statement:
     """The statement at `path`: what it reads, calls and draws follows from its expression."""
+    networks = {node.op for node in typed.nodes() if node.builtin and node.builtin.family == "network"}
     return Statement(
         target,
         expr,
         source,
-        free_names(expr),
+        free_names(expr) | networks,
         called(typed),
         bool(typed.draws),
         ".".join(path),

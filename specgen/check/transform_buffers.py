@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from specgen.check.model import Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.transform_flow import computed_of
 from specgen.check.transform_model import CheckedBuffer, Output, Phase, Role
 from specgen.check.transform_types import role_types
 from specgen.diagnostics import Sink, Span, suggestion
@@ -226,12 +227,7 @@ def declared_where_learned(
     sink: Sink,
 ) -> None:
     """Report outputs that are computed of what is learned, and say no type."""
-    read = {
-        statement.target.removeprefix("next.")
-        for section in sections.values()
-        for statement in section.statements
-        if not statement.reads.isdisjoint(buffers.scope)
-    }
+    read = computed_of(buffers.scope, sections.values())
     for output in outputs:
         if output.name in read and not output.declared and not output.inverse:
             sink.add(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from specgen.check.statements import SectionResult
 from specgen.check.transform_model import Output, Phase, Role
@@ -26,6 +26,18 @@ def value_reads(expr: Expr) -> frozenset[str]:
     if isinstance(expr, Call) and expr.function.path in _LIKE and below and isinstance(below[0], Name):
         below = below[1:]
     return frozenset(name for child in below for name in value_reads(child))
+
+
+def computed_of(names: Collection[str], sections: Iterable[SectionResult]) -> frozenset[str]:
+    """What is computed of some names in the sections of a transform, without `next.`; also by way of other values."""
+    found: set[str] = set()
+    for section in sections:
+        behind = {*names}
+        for statement in section.statements:
+            if not statement.reads.isdisjoint(behind):
+                behind.add(statement.target)
+                found.add(statement.target.removeprefix("next."))
+    return frozenset(found)
 
 
 def check_flow(
@@ -60,7 +72,7 @@ def check_flow(
                 "is never assigned after a step",
                 f"add `next.{output.name}: …` to `step`",
             )
-        elif not mapped and not fresh and not output.flag:
+        elif not mapped and not fresh and not output.flag and not output.reward:  # a reset gives no reward
             _report(
                 file, path, output, sink, "is never assigned at a reset", f"add `{output.name}: …` to `reset`"
             )

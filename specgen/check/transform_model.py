@@ -191,6 +191,26 @@ class CheckedBuffer:
 
 
 @dataclass(frozen=True)
+class CalledNetwork:
+    """A network of the constructor, which expressions call.
+
+    Attributes:
+        name: its keyword.
+        reads: the roles whose types its arguments have.
+        dtype: of what it returns.
+        dims: the dimensions of what it returns for one row; sizes that no role has are its own.
+        frozen: whether it stays as it is.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    dtype: str
+    dims: Dims
+    frozen: bool
+    doc: str
+
+
+@dataclass(frozen=True)
 class Around:
     """How a transform steps the environment before it.
 
@@ -248,6 +268,7 @@ class CheckedTransform:
         drops: the roles that are not shown behind it.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
+        networks: what its expressions call.
         buffers: what it learns.
         update: the new values of its buffers.
         learns_when_called: whether it learns by `init_stats` and `learn` only.
@@ -274,6 +295,7 @@ class CheckedTransform:
     update: tuple[Statement, ...] = ()
     learns_when_called: bool = False
     refuses_offline: bool = False
+    networks: tuple[CalledNetwork, ...] = ()
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

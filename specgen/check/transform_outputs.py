@@ -200,7 +200,7 @@ class Outputs:
                 )
             )
             return fallback, None
-        if role is not None and spec.shape == () and role.dims != ():
+        if role is not None and spec.shape == () and role.dims != () and out.group != "reward":
             self.sink.add(
                 rules.WRONG_TYPE.at(
                     self.file.span(*here, "type"),

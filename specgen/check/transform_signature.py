@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from specgen.check.model import Parameter
 from specgen.check.transform_model import Output, Role
@@ -19,10 +19,11 @@ def check_signature(
     params: Iterable[Parameter],
     roles: Iterable[Role],
     outputs: Iterable[Output],
+    networks: Sequence[str],
     sink: Sink,
 ) -> tuple[str, ...]:
     """The parameters in the order of `signature`, or the usual one where the transform at `path` declares none."""
-    usual = usual_signature(params, roles, outputs, bool(transform.offline))
+    usual = usual_signature(params, roles, outputs, bool(transform.offline), networks)
     given = transform.signature
     if given and sorted(given) != sorted(usual):
         missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
@@ -39,11 +40,15 @@ def check_signature(
 
 
 def usual_signature(
-    params: Iterable[Parameter], roles: Iterable[Role], outputs: Iterable[Output], recursion: bool = False
+    params: Iterable[Parameter],
+    roles: Iterable[Role],
+    outputs: Iterable[Output],
+    recursion: bool = False,
+    networks: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """The constructor's parameters in their usual order: what must be given, keys, options."""
+    """The constructor's parameters in their usual order: networks, what else must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
-    names = [param.name for param in params if param.required]
+    names = [*networks, *(param.name for param in params if param.required)]
     for suffix, inverse in (("", False), ("_inv", True)):
         mine = [role for role in roles if role.inverse == inverse]
         listed = next((role for role in mine if role.listed), None)

@@ -21,6 +21,7 @@ from specgen.check.transform_buffers import check_buffers, check_update, declare
 from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
+from specgen.check.transform_networks import check_networks, declared_where_called
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_roles import check_roles
@@ -98,7 +99,8 @@ class _Checker:
         self.buffers = check_buffers(
             self.file, self.path, self.transform, roles, params, self.names, self.sink
         )
-        self.symbols |= self.buffers.symbols
+        self.networks = check_networks(self.file, self.path, self.transform, roles, self.names, self.sink)
+        self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
         if self.sink.has_errors:
             return None
@@ -121,6 +123,7 @@ class _Checker:
             outputs = settled(outputs, phase, sections[phase], self.sink)
         check_static(params, sections, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
+        declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
             self.file, self.path, roles, fixed, self.buffers, self.names, self.sink
         )
@@ -135,7 +138,10 @@ class _Checker:
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
-        signature = check_signature(self.file, self.path, self.transform, params, roles, outputs, self.sink)
+        named = [network.name for network in self.networks.checked]
+        signature = check_signature(
+            self.file, self.path, self.transform, params, roles, outputs, named, self.sink
+        )
         if not self.sink.has_errors:
             everything |= around_sections(around)
             lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
@@ -145,7 +151,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=with_images(outputs, sections, self._always_learned()),
+            outputs=with_images(outputs, sections, {*self._always_learned(), *self.networks.functions}),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -168,6 +174,7 @@ class _Checker:
             update=sections["update"].statements,
             learns_when_called=self.transform.learns == "when_called",
             refuses_offline=self.transform.offline is False,
+            networks=self.networks.checked,
         )
 
     def _sizes(self, roles: Iterable[Role]) -> dict[str, Binding]:
@@ -261,7 +268,7 @@ class _Checker:
                 self.file,
                 (*self.path, phase),
                 scope,
-                BATCH_ELSEWHERE,
+                BATCH_ELSEWHERE | (self.networks.elsewhere if inverse else self.networks.functions),
                 self.names,
                 expected,
                 broken=broken,
@@ -275,7 +282,7 @@ class _Checker:
         keys = [*(role.name for role in roles), *(output.name for output in outputs)]
         bindings = [scope.get(f"{prefix}{name}") for name in keys for prefix in ("", "next.")]
         given = [binding.symbol for binding in bindings if binding is not None and binding.symbol is not None]
-        check_draws(result.statements, given, self.sink)
+        check_draws(result.statements, given, self.sink, always=inverse)
         return result
 
     def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:

@@ -32,6 +32,7 @@ from specgen.plan.model import Field, RecordPlan
 from specgen.plan.python_env import dynamics_type
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
+from specgen.plan.transform_networks import network_docs, networks_record
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -71,6 +72,7 @@ class _Planner:
             items.append(consts_record(as_env))
         if (learned := learned_record(chain)) is not None:
             items.append(learned)
+        items += networks_record(chain)
         items += step_records(
             chain.name,
             self.root,
@@ -95,6 +97,7 @@ class _Planner:
             observations=self.programs.derived,
             rewards=tuple(rewards.values()),
             params=env.params,
+            networks=tuple(network_docs(chain)),
             extra={
                 field.key: self._extra(one)
                 for field, one in zip(self.root, self.programs.cells, strict=True)
@@ -169,6 +172,7 @@ class _Planner:
             "constants": named(f"{env.name}Constants"),
             "consts": named(f"{self.chain.name}Consts"),
             "learned": named(f"{self.chain.name}Learned"),
+            "networks": named(f"{self.chain.name}Networks"),
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)

@@ -13,6 +13,7 @@ from specgen.plan.gym_env import gym_plan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.python_env import python_plan
+from specgen.plan.transform_networks import chain_networks
 
 
 def chain_class(
@@ -64,4 +65,5 @@ def chain_class(
         learned=None if learned is None else named(learned.name),
         learners=plan_learners(chain),
         methods=lift,
+        networks=chain_networks(chain),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specgen.code import Code
 from specgen.expr.symbols import Key
-from specgen.plan.model import CallPlan, FunctionPlan, Text
+from specgen.plan.model import CalledNetworkPlan, CallPlan, FunctionPlan, Text
 from specgen.plan.spec_text import CompositeCode, SpecCode
 
 
@@ -188,6 +188,7 @@ class EnvironmentPlan:
         learned: the record of what transforms of a chain have learned; None for nothing.
         learners: those transforms.
         methods: further methods.
+        networks: those that the transforms of a chain call.
     """
 
     template: str
@@ -215,6 +216,7 @@ class EnvironmentPlan:
     learned: Code | None = None
     learners: tuple[LearnerPlan, ...] = ()
     methods: tuple[FunctionPlan, ...] = ()
+    networks: tuple[CalledNetworkPlan, ...] = ()
 
     @property
     def data(self) -> str:

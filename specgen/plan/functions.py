@@ -24,6 +24,7 @@ RECORD_DOCS = {
     "consts": "constant tables of the environment.",
     "learned": "what the transforms have learned.",
     "constants": "what is computed of constant tables alone.",
+    "networks": "networks of the constructor.",
 }
 
 

@@ -127,6 +127,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "ClassVar"
     if plan.learners:
         yield "LearningChain"
+    if plan.networks:
+        yield from ("nn", "row_network")
     if plan.gym is not None:
         yield "GeneratedGymEnv"
     elif plan.python is not None:

@@ -113,6 +113,7 @@ class EnvInterface:
         extra: the specs of root fields that are neither state nor done flags, by their place in the tensordict.
         constants: the function of what constant tables alone decide.
         pieces: its programs, for chains around it.
+        networks: the documentation of the networks that its constructor takes.
     """
 
     env: CheckedEnv
@@ -128,6 +129,7 @@ class EnvInterface:
     extra: Mapping[Key, Extra] = field(default_factory=dict)
     constants: Call | None = None
     pieces: EnvPieces = field(default_factory=EnvPieces)
+    networks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -109,6 +109,23 @@ class CallPlan:
 
 
 @dataclass(frozen=True)
+class CalledNetworkPlan:
+    """A network of the constructor.
+
+    Attributes:
+        name: its keyword.
+        rows: the call that says what it reads and gives.
+        frozen: whether it stays as it is.
+        of: the transform of a chain that calls it.
+    """
+
+    name: str
+    rows: CallPlan
+    frozen: bool
+    of: str = ""
+
+
+@dataclass(frozen=True)
 class ProtocolPlan:
     """A Protocol: its documentation, and the methods that it asks for."""
 

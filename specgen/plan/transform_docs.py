@@ -6,6 +6,7 @@ from specgen.check.model import Parameter
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.plan.docs import summary
 from specgen.plan.short_texts import bound_text
+from specgen.plan.transform_functions import network_doc
 
 _GROUPS = {
     "env.observation": "every observation",
@@ -44,8 +45,10 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
     ]
     if keywords := [f"`{keyword}`" for keyword in dict.fromkeys(leaves)]:
         said.append(f"{' or '.join(keywords)} is no name")
-    if said:
-        lines += ["", "Raises:", f"    ValueError: if {', or '.join(said)}."]
+    raises = [f"    ValueError: if {', or '.join(said)}."] if said else []
+    raises += ["    TypeError: if a network is no module."] if transform.networks else []
+    if raises:
+        lines += ["", "Raises:", *raises]
     return tuple(lines)
 
 
@@ -149,7 +152,14 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     for output in transform.outputs:
         if output.keyword == name:
             return f"the {'name' if output.each else 'key'} of `{output.name}`."
+    if any(network.name == name for network in transform.networks):
+        return f"{network_doc(transform, name)}{_frozen(transform, name)}."
     return _param(transform.param(name))
+
+
+def _frozen(transform: CheckedTransform, name: str) -> str:
+    frozen = any(network.frozen for network in transform.networks if network.name == name)
+    return "; it stays as it is" if frozen else ""
 
 
 def _selects(role: Role) -> bool:

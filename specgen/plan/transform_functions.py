@@ -9,13 +9,14 @@ from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.programs.transform_around import around_program
 from specgen.check.transform_around import NTH
-from specgen.check.transform_model import CheckedTransform, Phase, Role
+from specgen.check.transform_model import CalledNetwork, CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
 from specgen.code import Code, using
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
 from specgen.plan.per_env import param_annotation
+from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input
 
 
@@ -74,9 +75,18 @@ def _annotations(transform: CheckedTransform, when: Condition | None) -> dict[st
     missing = [param for param in transform.params if param.optional and param.name not in given]
     absent = {param.name: param_annotation(param) for param in missing if param.kind != "tensor"}
     optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
-    return optional | {
-        f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")
-    }
+    networks = {network.name: network_annotation(network) for network in transform.networks}
+    return (
+        optional
+        | networks
+        | {f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")}
+    )
+
+
+def network_annotation(network: CalledNetwork) -> Code:
+    """The type of a network as a function takes it."""
+    taken = ", ".join("Tensor" for _ in network.reads)
+    return using(f"Callable[[{taken}], Tensor]", "Callable", "Tensor")
 
 
 def _summary(phase: Phase, targets: Sequence[str]) -> str:
@@ -95,6 +105,14 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
     }[phase]
 
 
+def network_doc(transform: CheckedTransform, name: str) -> str:
+    """What a network is, and what it reads and gives."""
+    network = next(one for one in transform.networks if one.name == name)
+    given = f"{network.dtype} {shape_text('*rows', network.dims)}"
+    what = f"from {' and '.join(f'`{read}`' for read in network.reads)} to {given}"
+    return f"{network.doc}, {what}" if network.doc else f"a network {what}"
+
+
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
     if symbol.name == NTH and symbol.path.endswith(f".in.{NTH}"):
@@ -107,6 +125,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)
+    if given.kind == "network":
+        return f"{network_doc(transform, name)}."
     if given.kind == "buffer":
         return "what was learned."
     output = output_of(transform, name)

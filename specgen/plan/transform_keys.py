@@ -110,6 +110,7 @@ class KeyPlanner:
         if output.each is None:
             key = literal(output.key) if "." not in output.key else literal(tuple(output.key.split(".")))
             text = f"self.{output.keyword}" if output.keyword is not None else key
+            text = f"self._hidden(None, {literal(output.name)})" if output.hidden else text
             first = self._first(lines)
             return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
         if output.hidden:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CallPlan, RefusalPlan, Text
+from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
 
 
@@ -183,6 +183,7 @@ class TransformPlan:
         keys: those of them that the base class takes, each with the expression that it is given.
         names: keywords that name keys, each with what is kept.
         params: its parameters.
+        networks: those that it calls.
         bindings: how keys are found, forwards and backwards.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
@@ -225,6 +226,7 @@ class TransformPlan:
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
     learns: LearnsPlan | None = None
+    networks: tuple[CalledNetworkPlan, ...] = ()
 
     @property
     def base(self) -> str:

@@ -12,6 +12,7 @@ from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
@@ -28,8 +29,17 @@ from specgen.plan.transform_model import (
     TransformParamPlan,
     TransformPlan,
 )
+from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import (
+    by_condition,
+    dtype_code,
+    follows_code,
+    has_own_dims,
+    policy_states,
+    spec_like,
+    unassigned_flags,
+)
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -47,6 +57,7 @@ class _Planner:
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
+        self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
         self.sequential = bool(transform.step or transform.reset)
         self.around = plan_around(transform)
@@ -107,6 +118,7 @@ class _Planner:
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
             around=self.around,
+            networks=plan_networks(transform),
         )
 
     def _grouped_maps(self) -> Iterator[Output]:
@@ -122,6 +134,8 @@ class _Planner:
             found = None if directed is None else directed.argument(name)
             if found is not None:
                 return found
+        if name in self.networks:
+            return Argument(name, using("nn.Module", "nn"))
         param = self.transform.param(name)
         annotation = param_annotation(param)
         if param.optional:
@@ -174,7 +188,13 @@ class _Planner:
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple((o.name, spec_like(o, self._followed(o))) for o in outputs),
+                    tuple(
+                        (
+                            o.name,
+                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                        )
+                        for o in outputs
+                    ),
                 )
                 for condition, outputs in by_condition(declared)
             ),
@@ -182,6 +202,8 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
+        if has_own_dims(output):
+            return None
         return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
@@ -238,8 +260,13 @@ class _Planner:
         return TensorMapPlan(value, CallPlan(function.name, args), spec, tuple(drawn))
 
     def _param_text(self, name: str, like: str) -> str:
+        if name in self.networks:
+            return self._network_text(name)
         param = self.transform.param(name)
         return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
+
+    def _network_text(self, name: str) -> str:
+        return f"self._networks[{literal(name)}]"
 
     # ------------------------------------------------------------------ phases
 
@@ -282,9 +309,9 @@ class _Planner:
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target, at_hand)),
-            tuple(self._unassigned_flags(target, written))
+            tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
-            else tuple(self._policy_states()),
+            else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
@@ -308,6 +335,9 @@ class _Planner:
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
+                    continue
+                if read in self.networks:
+                    passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(f"self._rank(key.{counted.name})")
@@ -372,17 +402,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
-        """Lines of a step that leave what the policy wrote."""
-        for output in self.transform.outputs:
-            if output.policy:
-                when = None if output.when is None else output.when.python
-                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
-
-    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
-        for output in self.transform.outputs:
-            if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name})"
-                when = None if output.when is None else output.when.python
-                yield when, f"self._write({target}, key.{output.name}, {value})"

@@ -14,7 +14,7 @@ from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, read, symbols_read, targets, with_parts
 
-_COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss", "batch")
+_COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss", "batch", "network")
 """Families of built-ins that compute much for one value."""
 
 

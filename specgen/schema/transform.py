@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField
 from specgen.schema.transform_around import Around
 from specgen.schema.transform_buffers import Buffer
+from specgen.schema.transform_networks import CalledNetwork
 from specgen.schema.transform_offline import Offline
 
 
@@ -123,6 +124,7 @@ class Transform(DeclaredClass):
         update: the buffers, from the rows that are new.
         learns: `always`, or `when_called`: by `init_stats` and `learn` only.
         around: how it steps the environment before it.
+        networks: the constructor's networks, which `reset`, `step` and `map` call.
         moves, masks, python: reserved.
     """
 
@@ -141,6 +143,7 @@ class Transform(DeclaredClass):
     learns: Literal["always", "when_called"] = "always"
     offline: Offline | None = None
     around: Around | None = None
+    networks: dict[str, CalledNetwork] = Field(default_factory=dict)
     moves: dict[str, str] = Field(default_factory=dict)
     drops: Drops = Field(default_factory=list)
     masks: dict[str, str] = Field(default_factory=dict)

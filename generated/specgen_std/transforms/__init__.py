@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=89235f9515623b3d79370c4bf9d09487e3e6bbf20c9004203402f858085a693a
+# specgen: sha256=ab39acd92f5f4f77bd6cc04240e11f7f598dedcddc4710090870ab36a0d52ed9
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -16,6 +16,7 @@ from .keys import (
     CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
     SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
+from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
@@ -41,12 +42,12 @@ __all__ = [
     "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
     "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RandomTruncationTransform",
-    "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys", "Reward2GoTransform",
-    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
-    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
-    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
-    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
-    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
+    "SignTransform", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys",
+    "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d51f271a3176fb10711b0302c3a342458733a8c6e2ccdee27dfb0da0c04ac2a
+# specgen: sha256=eacfa7ab66ac69ec5a69516cd98fe05bd1dae1f90f7b0f4f3d3bcbfabef8556f
 """Images."""
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         if dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype is one of float32, float64, got {dtype}")
+            raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         self.dtype = dtype
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:

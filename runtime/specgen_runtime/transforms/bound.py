@@ -275,9 +275,13 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
                 )
         return keys
 
-    def _hidden(self, key: NestedKey, name: str) -> NestedKey:
-        """Where something that is not shown is kept for `key`."""
-        return hidden_key(key, f"t{self._place()}", name)
+    def _hidden(self, key: NestedKey | None, name: str) -> NestedKey:
+        """Where something that is not shown is kept for `key`, or for all of them."""
+        return (
+            private_key(name, f"t{self._place()}")
+            if key is None
+            else hidden_key(key, f"t{self._place()}", name)
+        )
 
     def _place(self) -> int:
         """The index of this transform in its chain, counted on from the environments that it is wrapped around."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 
+from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
+from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.draws import DrawingTransform
@@ -40,6 +43,7 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         _policy: the outputs that the policy writes under ``"next"``.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
+        _networks: the networks that it calls, by their keywords.
     """
 
     _refuses_offline: bool = False
@@ -48,7 +52,18 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     _policy: tuple[str, ...] = ()
     _rewards: tuple[str, ...] = ()
     _maps: ClassVar[Mapping[str, str]] = {}
+    _networks: dict[str, RowNetwork]
     _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
+
+    def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
+        """Take a network of the constructor: a submodule, which generated code calls on rows.
+
+        Raises:
+            TypeError: it is no module.
+            ValueError: it has parameters that are not initialised.
+        """
+        known: dict[str, RowNetwork] = self.__dict__.setdefault("_networks", {})
+        known[name] = row_network(self, name, module, rows, frozen=frozen)
 
     # ----------------------------------------------------------------- specs
 
@@ -71,6 +86,10 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         """The specs of all entries that this transform writes."""
         if self._added_cache is None:
             self._added_cache = {**self._declared, **following_specs(self)}
+            for key in self._fields(self._rewards):
+                spec = self._added_cache.get(key)
+                if spec is not None and len(spec.shape) == len(self._lead(key)):
+                    self._added_cache[key] = spec.unsqueeze(-1)
         return self._added_cache
 
     def _shown_and_hidden(self) -> tuple[str, ...]:
@@ -194,6 +213,21 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     def _derives_done(self) -> bool:
         return bool(self._flags)
 
+    def _row_spec(self, key: NestedKey, dims: Sequence[int] = ()) -> TensorSpec:
+        """The spec of an entry of some dimensions, for each row of the batch that it has."""
+        device = None if self.parent is None else self.parent.device
+        return Unbounded(shape=(*self._lead(key), *dims), device=device)
+
+    def _lead(self, key: NestedKey) -> torch.Size:
+        """The batch size of an entry: that of its nest, where there is one."""
+        source: Any = self._data if self._given is None else self._given
+        if (env := self.parent) is not None:
+            source = env.full_observation_spec
+        path = as_tuple(key)[:-1]
+        nest = None if source is None or not path else source.get(path, None)
+        found: torch.Size = torch.Size() if source is None else (source if nest is None else nest).batch_size
+        return found
+
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""
         blank: Tensor = self._declared[key].zero()
@@ -238,7 +272,11 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         return self._blank(key) if value is None else value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write an output."""
+        """Write an output; a reward has a trailing 1."""
+        if self._rewards and key in self._fields(self._rewards):
+            nest = tensordict.get(as_tuple(key)[:-1], None) if isinstance(key, tuple) else tensordict
+            if value.ndim == (tensordict if nest is None else nest).ndim:
+                value = value.unsqueeze(-1)
         tensordict.set(key, value)
 
     def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:

@@ -17,7 +17,6 @@ __all__ = [
     "cast_like",
     "flag_like",
     "limits",
-    "shaped_like",
     "unbounded_like",
 ]
 
@@ -48,9 +47,10 @@ def cast_like(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
     return boxed(low.to(dtype), high.to(dtype))
 
 
-def shaped_like(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """A single number for each row of `spec`'s, of its device and dtype, with the feature dimensions `shape`."""
-    return Unbounded(shape=(*spec.shape, *shape), dtype=spec.dtype, device=spec.device)
+def shaped_like(spec: TensorSpec, shape: tuple[int, ...], instead: int = 0) -> TensorSpec:
+    """Any value of the dtype and device of `spec`, with the dimensions `shape` behind its own, or `instead` of the last."""
+    lead = spec.shape[: len(spec.shape) - instead]
+    return Unbounded(shape=(*lead, *shape), dtype=spec.dtype, device=spec.device)
 
 
 def box_of(spec: TensorSpec) -> tuple[Tensor, Tensor]:

@@ -65,6 +65,7 @@ class ChainState:
         cells: the fields of its records so far, in order.
         actions: the actions as the policy writes them, by dotted name.
         constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
+        networks: the networks that transforms call, as inputs, by the chain's keyword.
         given: what Gymnasium returns of a step, as inputs.
         observed: the values that the environment's own function observes.
         learned: the statistics of transforms, as inputs, by name; those that are read.
@@ -90,6 +91,7 @@ class ChainState:
             for a in chain.actions
         }
         self.constants: dict[str, Input] = {}
+        self.networks: dict[str, Input] = {}
         self.given: list[Input] = []
         self.observed: set[Symbol] = set()
         self.learned: dict[str, Input] = {}
@@ -100,11 +102,11 @@ class ChainState:
 
     @property
     def fixed(self) -> tuple[Input, ...]:
-        """What a step is given and never changes: parameters and constants."""
+        """What a step is given and never changes: parameters, constants, networks."""
         of_env = (
             replace(one, group="env_consts") if one.group == "consts" else one for one in self.env.fixed
         )
-        return (*of_env, *self.constants.values(), *self.learned.values())
+        return (*of_env, *self.constants.values(), *self.networks.values(), *self.learned.values())
 
     def see(
         self, name: str, *, reset: Symbol | None = None, now: Symbol | None = None, next: Symbol | None = None

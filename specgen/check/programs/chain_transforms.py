@@ -13,6 +13,7 @@ from specgen.check.programs.chain_learned import bind_statistics, read_statistic
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
+from specgen.check.transform_networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input
@@ -215,7 +216,11 @@ def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typ
 
 
 def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
-    """Let the parameters of a transform that are tensors stand for constants of the chain."""
+    """Let the tensors among a transform's parameters stand for constants of the chain, and its networks for the chain's."""
+    for own, keyword in instance.networks.items():
+        network = network_symbol(state.path, keyword)
+        state.networks.setdefault(keyword, Input(network, "network", "networks"))
+        body.bind(network_symbol(instance.path, own), network)
     for param in instance.transform.params:
         value = instance.params[param.name]
         if param.kind != "tensor" or value is None:

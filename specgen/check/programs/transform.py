@@ -83,10 +83,11 @@ def output_of(transform: CheckedTransform, target: str) -> TransformOutput | Non
 
 
 def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]:
-    """Parameters, then values before the step, then values after it; each in the order declared."""
+    """Parameters and networks, then values before the step, then values after it; each in the order declared."""
     path = f"transforms.{transform.name}.{phase}.in"
     found = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     found += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    found += [Input(transform.symbols[f"networks.{one.name}"], "network") for one in transform.networks]
     found += [Input(rank_symbol(role), "param") for role in transform.roles]
     found += [Input(transform.symbols[f"sizes.{name}"], "param") for name in transform.sizes]
     types = role_types(transform.roles)

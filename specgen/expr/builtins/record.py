@@ -18,7 +18,7 @@ ParamKind = Literal[
 ]  # fmt: skip
 Family = Literal[
     "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast", "fact",
-    "draw", "integrator", "loss", "batch",
+    "draw", "integrator", "loss", "batch", "network",
 ]  # fmt: skip
 Agreement = Literal["bit", "ulp", "statistical"]
 

@@ -1,0 +1,65 @@
+"""SG37x: networks of transforms."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+NETWORK_DECLARED = Rule(
+    "SG371",
+    "network whose rows are not known",
+    """\
+A network of a transform is called on rows, whatever batch dimensions a tensor has in front of them. So each role that
+it reads names the dimensions of one row, and the network says what it gives for one. A name that no role has is a size
+that only the network knows. What is computed of it has a declared type.
+
+```yaml
+in: {image: {key: pixels, type: "float32[...]"}}
+networks: {encoder: {in: [image], out: "float32[...]"}}
+out: {feature: {key: feature}}
+```
+
+```yaml
+in: {image: {key: pixels, type: "float32[3, H, W]"}}
+networks: {encoder: {in: [image], out: "float32[64]"}}
+out: {feature: {key: feature, type: "float32[64]"}}
+```
+""",
+    without="a convolution gets images of several environments and times as if they were channels.",
+)
+
+NETWORK_CALLED = Rule(
+    "SG372",
+    "network called with something else, or somewhere else",
+    """\
+`reset`, `step` and `map` call a network with what it reads, as `in` lists it.
+
+```yaml
+in: {x: {key: observation, type: "float32[n]"}}
+networks: {encoder: {in: [x], out: "float32[64]"}}
+map: {feature: encoder(sum(x))}
+```
+
+```yaml
+map: {feature: encoder(2 * x)}
+```
+""",
+    without="torch raises at the first step, or the network broadcasts its input.",
+)
+
+SAME_KEYWORD = Rule(
+    "SG373",
+    "two networks of a chain under one keyword",
+    """\
+The networks of the transforms of a chain are keywords of its constructor, under the names that the transforms give
+them. The chain can give others.
+
+```yaml
+transforms: [{Encoder: {in_keys: [image]}}, {Encoder: {in_keys: [depth]}}]
+```
+
+```yaml
+transforms: [{Encoder: {in_keys: [image]}}, {Encoder: {in_keys: [depth], encoder: depth_encoder}}]
+```
+""",
+    without="one network works for both, and the other is never used.",
+)
