@@ -39,6 +39,7 @@ from specgen.plan.transform_text import (
     policy_states,
     spec_like,
     unassigned_flags,
+    with_declared_specs,
 )
 
 
@@ -174,31 +175,24 @@ class _Planner:
 
     def _added_specs(self) -> AddedSpecsPlan | None:
         """The specs that the declaration says; those of maps that say no bounds follow from what they compute."""
-        declared = [
-            output
-            for output in self.transform.written(inverse=False)
-            if output.declared
-            and (output.image is None or output.dtype == "bool" or self.transform.learns_when_called)
-        ]
+        declared = with_declared_specs(self.transform)
         if not declared or self.recursion:
             return None
-        followed = [self._followed(output) for output in declared]
+        followed = dict.fromkeys(self._followed(output) for output in declared)
         return AddedSpecsPlan(
-            tuple(dict.fromkeys(role for role in followed if role is not None)),
+            tuple(role for role in followed if role is not None),
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple(
-                        (
-                            o.name,
-                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
-                        )
-                        for o in outputs
-                    ),
+                    tuple((o.name, self._declared_spec(o)) for o in outputs),
                 )
                 for condition, outputs in by_condition(declared)
             ),
         )
+
+    def _declared_spec(self, output: Output) -> CallPlan:
+        role = self.roles.get(output.each or "")
+        return spec_like(output, self._followed(output), role, self._named_size)
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
