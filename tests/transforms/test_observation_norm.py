@@ -20,6 +20,8 @@ def test_observation_norm_learns_once(standard_normal: bool) -> None:
     assert isinstance(env.observation_spec["position"], Unbounded)  # specs do not need what is not known yet
     with pytest.raises(RuntimeError, match=r"no 'shift' of 'position' yet: .* `init_stats"):
         env.reset()
+    with pytest.raises(RuntimeError, match="no 'shift' of 'position' yet"):
+        ObservationNorm(in_keys=["position"])(Walk(3).rollout(2))
     torch.manual_seed(0)
     norm.init_stats(40)
     torch.manual_seed(0)

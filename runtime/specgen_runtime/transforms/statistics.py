@@ -15,7 +15,7 @@ from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask
-from specgen_runtime.transforms.shared_statistics import Statistics
+from specgen_runtime.transforms.shared_statistics import NotLearnedError, Statistics
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class LearningTransform(GeneratedTransform[Row]):
     def _current(self, spec: BufferSpec, row: Row) -> Tensor:
         value = self._value(spec, row)
         if value is None:
-            raise RuntimeError(
+            raise NotLearnedError(
                 f"{type(self).__name__} has no {spec.name!r} of {row[0]!r} yet: give it, call `init_stats(num_iter)` "
                 "in an environment or `learn(data)`, or load a state dict"
             )
