@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.conditions import may_be_absent
@@ -155,7 +155,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=with_images(outputs, sections, {*self.buffers.scope, *self.networks.functions}),
+            outputs=with_images(outputs, sections, {*self._always_learned(), *self.networks.functions}),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -316,6 +316,10 @@ class _Checker:
                 f"`{buffer.name}` is a buffer: `update` assigns `next.{buffer.name}`"
             )
         return wrong
+
+    def _always_learned(self) -> Collection[str]:
+        """The buffers whose values nobody knows when specs are made."""
+        return () if self.transform.learns == "when_called" else self.buffers.scope
 
     def _optional_params(
         self,

@@ -71,7 +71,7 @@ def plan_file(
         instance.transform
         for chain in checked.chains.values()
         for instance in chain.value.instances
-        if instance.transform.buffers
+        if instance.learns
     ]
     further |= {transform.name: Import(transform.module, transform.name) for transform in learning}
     functions = tuple(spec.function for spec in checked.specs.values())

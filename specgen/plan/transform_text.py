@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest
 from specgen.literals import literal
@@ -72,6 +72,13 @@ def shape_source(output: Output) -> str | None:
 def dtype_code(dtype: str) -> Code:
     """A dtype of torch."""
     return using(TORCH_DTYPES[dtype], "torch")
+
+
+def with_declared_specs(transform: CheckedTransform) -> list[Output]:
+    """The outputs whose specs the declaration says; where something is learned when it is asked for, all."""
+    later = transform.learns_when_called
+    written = [output for output in transform.written(inverse=False) if output.declared]
+    return [one for one in written if one.image is None or one.dtype == "bool" or later]
 
 
 def follows_code(outputs: Iterable[Output]) -> Code | None:

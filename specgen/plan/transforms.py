@@ -38,6 +38,7 @@ from specgen.plan.transform_text import (
     shape_source,
     spec_like,
     unassigned_flags,
+    with_declared_specs,
 )
 
 
@@ -180,30 +181,24 @@ class _Planner:
 
     def _added_specs(self) -> AddedSpecsPlan | None:
         """The specs that the declaration says; those of maps that say no bounds follow from what they compute."""
-        declared = [
-            output
-            for output in self.transform.written(inverse=False)
-            if output.declared and (output.image is None or output.dtype == "bool")
-        ]
+        declared = with_declared_specs(self.transform)
         if not declared or self.recursion:
             return None
-        followed = [shape_source(output) for output in declared]
+        followed = dict.fromkeys(shape_source(output) for output in declared)
         return AddedSpecsPlan(
-            tuple(dict.fromkeys(role for role in followed if role is not None)),
+            tuple(role for role in followed if role is not None),
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple(
-                        (
-                            o.name,
-                            spec_like(o, shape_source(o), self.roles.get(o.each or ""), self._named_size),
-                        )
-                        for o in outputs
-                    ),
+                    tuple((o.name, self._declared_spec(o)) for o in outputs),
                 )
                 for condition, outputs in by_condition(declared)
             ),
         )
+
+    def _declared_spec(self, output: Output) -> CallPlan:
+        role = self.roles.get(output.each or "")
+        return spec_like(output, shape_source(output), role, self._named_size)
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done

@@ -18,6 +18,7 @@ from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
 from specgen_runtime.transforms.offline import map_moments, replay
+from specgen_runtime.transforms.shared_statistics import NotLearnedError
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -229,14 +230,20 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         for key in self._read_keys():
             if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
                 self._require(tensordict, key)  # raises, as it stands nowhere
+        rows, named = self.keys, self._read_keys()
         for moment in moments:
             try:
                 self._map(moment, tolerant=True)
+            except NotLearnedError:
+                raise
             except (RuntimeError, IndexError) as error:
                 if not self._follows:
                     raise  # nothing that it computes depends on shapes
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
                 raise ValueError(refused_shape(self, inputs, error)) from error
+            # A user who names a key under "next" gets that one mapped once.
+            self._bound = [row for row in rows if ("next", *as_tuple(row[0])) not in named]
+        self._bound = rows
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
