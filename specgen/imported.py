@@ -49,6 +49,7 @@ _RUNTIME_TRANSFORMS = {
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
+    "python": ("GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_object"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
 }

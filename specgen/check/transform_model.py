@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specgen.check.conditions import Condition
-from specgen.check.model import Parameter, Statement
+from specgen.check.model import Parameter, PythonSource, Statement
 from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
@@ -211,6 +211,15 @@ class CalledNetwork:
 
 
 @dataclass(frozen=True)
+class PythonPhases:
+    """The class behind a transform: its name, its methods, and whether it is made with the environment."""
+
+    source: PythonSource
+    phases: tuple[str, ...]
+    reads_env: bool
+
+
+@dataclass(frozen=True)
 class Around:
     """How a transform steps the environment before it.
 
@@ -269,6 +278,7 @@ class CheckedTransform:
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
         networks: what its expressions call.
+        python: the class that says what happens.
         buffers: what it learns.
         update: the new values of its buffers.
         learns_when_called: whether it learns by `init_stats` and `learn` only.
@@ -296,6 +306,7 @@ class CheckedTransform:
     learns_when_called: bool = False
     refuses_offline: bool = False
     networks: tuple[CalledNetwork, ...] = ()
+    python: PythonPhases | None = None
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

@@ -200,7 +200,8 @@ class Outputs:
                 )
             )
             return fallback, None
-        if role is not None and spec.shape == () and role.dims != () and out.group != "reward":
+        own = out.group == "reward" or self.transform.python is not None
+        if role is not None and spec.shape == () and role.dims != () and not own:
             self.sink.add(
                 rules.WRONG_TYPE.at(
                     self.file.span(*here, "type"),

@@ -32,6 +32,7 @@ from specgen.plan.python_env import dynamics_type
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
 from specgen.plan.transform_networks import network_docs, networks_record
+from specgen.plan.transform_python import objects_record
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -69,7 +70,7 @@ class _Planner:
         items: list[Item] = []
         if as_env.consts:
             items.append(consts_record(as_env))
-        items += networks_record(chain)
+        items += [*networks_record(chain), *objects_record(chain)]
         items += step_records(
             chain.name,
             self.root,
@@ -169,6 +170,7 @@ class _Planner:
             "constants": named(f"{env.name}Constants"),
             "consts": named(f"{self.chain.name}Consts"),
             "networks": named(f"{self.chain.name}Networks"),
+            "objects": named(f"{self.chain.name}Objects"),
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)

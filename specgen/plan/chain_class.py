@@ -13,6 +13,7 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.python_env import python_plan
 from specgen.plan.transform_networks import chain_networks
+from specgen.plan.transform_python import chain_objects
 
 
 def chain_class(
@@ -62,4 +63,5 @@ def chain_class(
         env_class=None if gym is None and python is None else named(env.name),
         methods=lift,
         networks=chain_networks(chain),
+        objects=chain_objects(chain),
     )

@@ -168,6 +168,7 @@ class EnvironmentPlan:
         env_class: the class of that environment, where its specs tell what is behind the chain.
         methods: further methods.
         networks: those that the transforms of a chain call.
+        objects: the names of the objects of classes that they call, with the calls that make the transforms.
     """
 
     template: str
@@ -194,6 +195,7 @@ class EnvironmentPlan:
     env_class: Code | None = None
     methods: tuple[FunctionPlan, ...] = ()
     networks: tuple[CalledNetworkPlan, ...] = ()
+    objects: tuple[tuple[str, CallPlan], ...] = ()
 
     @property
     def data(self) -> str:

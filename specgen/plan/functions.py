@@ -23,6 +23,7 @@ RECORD_DOCS = {
     "consts": "constant tables of the environment.",
     "constants": "what is computed of constant tables alone.",
     "networks": "networks of the constructor.",
+    "objects": "objects of the classes behind transforms.",
 }
 
 

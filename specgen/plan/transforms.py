@@ -30,6 +30,7 @@ from specgen.plan.transform_model import (
 )
 from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
+from specgen.plan.transform_python import python_class, python_items
 from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
 
 
@@ -50,7 +51,8 @@ class _Planner:
         self.initial = initial_params(transform)
         self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
-        self.sequential = bool(transform.step or transform.reset)
+        stepped = transform.python is not None and "step" in transform.python.phases
+        self.sequential = bool(transform.step or transform.reset) or stepped
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
@@ -61,6 +63,7 @@ class _Planner:
         items += [function.plan for functions in self.functions.values() for function in functions]
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
         items += [] if self.update is None else [self.update.plan]
+        items += python_items(self.transform)
         return [*items, self._class()]
 
     def _directions(self) -> Iterator[KeyPlanner]:
@@ -100,8 +103,8 @@ class _Planner:
             bindings=tuple(directed.binding() for directed in self._directions()),
             added_specs=added,
             derives_done=self._derives_done() if self.sequential else None,
-            reset=self._phase("reset", "tensordict_reset") if self.sequential else None,
-            step=self._phase("step", "next_tensordict") if self.sequential else None,
+            reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,
+            step=self._phase("step", "next_tensordict") if self._prints_steps else None,
             tensor_map=tensor_map,
             map=self._map() if general else None,
             inverse=self._inverse(transform.backward[0]) if transform.inverse else None,
@@ -110,7 +113,13 @@ class _Planner:
             learns=plan_learning(transform, self.update),
             around=self.around,
             networks=plan_networks(transform),
+            python=python_class(transform),
         )
+
+    @property
+    def _prints_steps(self) -> bool:
+        """Whether the class has a reset and a step of its own, as those with a user's class have not."""
+        return self.sequential and self.transform.python is None
 
     def _grouped_maps(self) -> Iterator[Output]:
         """The outputs of `map` that are a reward where their input is one."""
