@@ -51,7 +51,8 @@ _RUNTIME_TRANSFORMS = {
     "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
     "python": ("GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_object"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
-    "statistics": ("BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"),
+    "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
+    "statistics": ("BufferSpec", "LearningTransform"),
 }
 _RUNTIME_ENVS = (
     "EnvBase",
@@ -62,6 +63,7 @@ _RUNTIME_ENVS = (
     "SimulatorDynamics",
     "VectorDynamics",
 )
+_RUNTIME_LEARNING = ("LearnedStatistics", "LearningChain")
 _RUNTIME_LIFTING = (
     "affine_before",
     "all_before",
@@ -113,6 +115,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.functional", name) for name in FUNCTIONAL},
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
+    **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},

@@ -147,10 +147,11 @@ def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
             f"`{transform.name}` reads the environment, which is not available in chains yet",
             help=f"put it around the chain: TransformedEnv(…, {transform.name}(…))",
         )
-    if transform.buffers:
+    first = next(iter(transform.forward), None)
+    if transform.buffers and (first is None or first.form == "all"):
         return schema_rules.NOT_AVAILABLE.at(
             span,
-            f"`{transform.name}` learns, which is not available in chains yet",
+            f"`{transform.name}` learns, and of no single key, which chains can't do yet",
             help=f"put it around the chain: TransformedEnv(…, {transform.name}(…))",
         )
     return None

@@ -17,18 +17,38 @@ from specgen.expr.spec_types import Bound
 _INSTEAD = "put its class and those behind it into a TransformedEnv"
 
 
-def can_step(transform: CheckedTransform, env: CheckedEnv, span: Span, sink: Sink) -> bool:
-    """Whether a chain over an environment can hold a transform; reported where it can't."""
+def can_step(
+    transform: CheckedTransform,
+    env: CheckedEnv,
+    drawing: str | None,
+    learning: str | None,
+    span: Span,
+    sink: Sink,
+) -> bool:
+    """Whether a chain over an environment can hold a transform; reported where it can't.
+
+    Args:
+        transform: the transform.
+        env: the environment.
+        drawing: the name of a transform in front that draws at each step.
+        learning: the name of one that learns.
+        span: where the transform stands in the chain.
+        sink: takes the mistake.
+    """
     around = transform.around
     if around is None:
         return True
     why = None
-    if env.gymnasium is not None or env.python is not None:
+    if learning is not None:
+        why = f"steps what `{learning}` learns from"
+    elif env.gymnasium is not None or env.python is not None:
         why = f"steps `{env.name}` itself, which is no declared environment"
     elif around.kind == "reset_steps":
         why = "steps after a reset"
     elif around.kind == "repeat" and any(statement.draws for statement in env.step):
         why = f"repeats the step of `{env.name}`, which draws"
+    elif around.kind == "repeat" and drawing is not None:
+        why = f"repeats `{drawing}`, which draws at each step"
     elif transform.collected or around.taken is not None:
         why = "collects values of each repetition"
     elif transform.phase("action"):

@@ -66,11 +66,22 @@ class Instance:
         return bool(self.params[derive]) if isinstance(derive, str) else derive
 
     def statements(self, phase: Phase, row: Row) -> tuple[Statement, ...]:
-        """The statements of a phase that apply to a row: those of outputs that exist, and locals."""
+        """The statements of a phase that apply to a row: those of outputs that exist, and locals that they read."""
         if phase in row.bound:
             return row.bound[phase]
-        absent = {output.name for output in self.transform.outputs} - set(row.outputs)
-        return tuple(s for s in self.transform.phase(phase) if s.target.removeprefix("next.") not in absent)
+        outputs = {output.name for output in self.transform.outputs}
+        declared = outputs | {role.name for role in self.transform.roles}
+        absent = outputs - set(row.outputs)
+        kept: list[Statement] = []
+        read: set[str] = set()
+        for statement in reversed(self.transform.phase(phase)):
+            target = statement.target
+            bare = target.removeprefix("next.")
+            local = bare not in declared and target != phase
+            if bare not in absent and (not local or target in read):
+                kept.append(statement)
+                read |= statement.reads
+        return tuple(reversed(kept))
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ class _Typing:
             scope = base_scope(self.instance)
             for name, number in self.row.sizes.items():
                 scope[name] = Binding(Type("int64", (), "lit"), point(number), static=number, what="size")
+            scope |= self._buffers()
             statements = self.instance.statements(phase, self.row)
             if statements:
                 scope |= self._given_around(phase) if phase in AROUND_PHASES else self._given(phase)
@@ -115,10 +116,19 @@ class _Typing:
             return None
         found = Sink()
         expr = self._expression(phase, statement)
-        typed = infer(expr, scope, statement.source, found, functions=self.functions)
-        if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
-            typed = infer(any_of(expr), scope, statement.source, found)
         bare = statement.target.removeprefix("next.")
+        drawn = f"draw_{identifier(bare)}"
+        typed = infer(
+            expr,
+            scope,
+            statement.source,
+            found,
+            draw_prefix=drawn,
+            for_any_key=True,
+            functions=self.functions,
+        )
+        if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
+            typed = infer(any_of(expr), scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
         if typed is not None and bare in self.pending and phase in ("reset", "map"):
             target = self.outputs[bare] = self._settle(bare, typed, phase)
@@ -166,6 +176,19 @@ class _Typing:
         known = self.values.get(name)
         if known is not None and not typed.interval.within(known):
             self.grown[name] = known.hull(typed.interval)
+
+    def _buffers(self) -> dict[str, Binding]:
+        """What is learned, with the dtypes and dimensions that it has for these entries."""
+        scope: dict[str, Binding] = {}
+        for buffer in self.transform.buffers:
+            source = None if buffer.each is None else self.row.inputs[buffer.each].type
+            dtype = buffer.dtype or (source.dtype if source is not None else buffer.type.dtype)
+            dims = source.dims if source is not None and buffer.shaped else ()
+            kind = Type(dtype, dims, "const")
+            symbol = Symbol(f"{self.path}.buffers.{buffer.name}", identifier(buffer.name), kind, full(dtype))
+            self.symbols[f"buffers.{buffer.name}"] = symbol
+            scope[buffer.name] = Binding(kind, symbol.interval, what="buffer", symbol=symbol)
+        return scope
 
     def _given(self, phase: Phase) -> dict[str, Binding]:
         """What a phase reads of the entries; an output has only its dtype before it is assigned at a reset."""

@@ -161,6 +161,7 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
                 "Constants",
                 "Networks",
                 "Objects",
+                "Learned",
                 "Root",
                 "Next",
                 "Reward",

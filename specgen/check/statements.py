@@ -79,6 +79,7 @@ class Section:
         absent: names that mean something elsewhere in the declaration, with what to say where one is read.
         further: expressions behind the section that read its values, too.
         prove: whether a computed index that may be out of range is a mistake; otherwise it is only noted.
+        for_any_key: whether chains compile the expressions anew, for the keys and parameters that they have.
     """
 
     file: SchemaFile
@@ -92,6 +93,7 @@ class Section:
     undrawn: str = ""
     further: tuple[Scalar, ...] = ()
     prove: bool = True
+    for_any_key: bool = False
 
 
 @dataclass
@@ -171,6 +173,7 @@ def check_section(
             functions=section.functions,
             draw_prefix=f"draw_{identifier(name)}",
             prove=section.prove,
+            for_any_key=section.for_any_key,
         )
         if typed is None or not may_draw(typed, value, section.undrawn, sink):
             broken.add(name)

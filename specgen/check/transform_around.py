@@ -9,6 +9,7 @@ from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section, made_statement, may_draw
 from specgen.check.transform_around_flow import check_around_flow
+from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import value_reads
 from specgen.check.transform_model import Around, Output, Phase, Role
 from specgen.diagnostics import Sink
@@ -193,12 +194,15 @@ class AroundChecker:
         expr = parse(source, self.sink)
         if expr is None or self._reads_absent(expr, source, absent):
             return None
-        typed = infer(expr, scope, source, self.sink, draw_prefix=f"draw_{field}")
+        typed = infer(expr, scope, source, self.sink, draw_prefix=f"draw_{field}", for_any_key=True)
         undrawn = "" if field == "reset_steps" else _UNDRAWN
         if typed is None or not may_draw(typed, source, undrawn, self.sink):
             return None
         symbol = Symbol(".".join(here), field, typed.type, typed.interval, span=source.span)
-        return made_statement(here, field, expr, source, typed, symbol)
+        statement = made_statement(here, field, expr, source, typed, symbol)
+        before = len(self.sink)
+        check_draws([statement], (), self.sink)
+        return statement if len(self.sink) == before else None
 
     def _reads_absent(self, expr: Expr, source: Scalar, absent: Mapping[str, str]) -> bool:
         found = [name for name in names_read_or_called(expr) if name.path in absent]

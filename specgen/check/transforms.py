@@ -18,6 +18,7 @@ from specgen.check.transform_around import (
     recalled_by_around,
 )
 from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
+from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
 from specgen.check.transform_networks import check_networks, declared_where_called
@@ -49,7 +50,7 @@ __all__ = ["CheckedTransform", "check_transform"]
 
 _RESERVED = ("moves", "masks")
 
-_UNDRAWN = "transforms can't draw yet: draw in the environment, into a state key"
+_UNDRAWN = "a map gives the same for the same moment, offline too: draw under `reset` or `step`"
 
 _ORDER: tuple[Phase, ...] = ("reset", "map", "step", "inverse")
 """Phases in the order in which they are checked: the types of outputs follow from the first two."""
@@ -268,7 +269,7 @@ class _Checker:
         if phase in ("reset", "map"):
             pending = {o.name for o in outputs if not o.inverse and not o.declared and o.inferred is None}
             broken = pending_reads(self.file, (*self.path, phase), pending, self.sink)
-        return check_section(
+        result = check_section(
             Section(
                 self.file,
                 (*self.path, phase),
@@ -277,12 +278,18 @@ class _Checker:
                 self.names,
                 expected,
                 broken=broken,
-                undrawn=_UNDRAWN,
+                undrawn=_UNDRAWN if phase == "map" else "",
+                for_any_key=True,
             ),
             targets,
             self._wrong_targets(phase, roles, outputs),
             self.sink,
         )
+        keys = [*(role.name for role in roles), *(output.name for output in outputs)]
+        bindings = [scope.get(f"{prefix}{name}") for name in keys for prefix in ("", "next.")]
+        given = [binding.symbol for binding in bindings if binding is not None and binding.symbol is not None]
+        check_draws(result.statements, given, self.sink)
+        return result
 
     def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:
         wrong = {"next.done": "`done` follows from `terminated` and `truncated`", "done": "`done` is derived"}

@@ -24,6 +24,7 @@ class Visitor(Protocol):
 
     float_dtype: str
     prove: bool
+    for_any_key: bool
     functions: Mapping[str, Function | Builtin]
 
     def visit(self, expr: Expr) -> Typed | None:

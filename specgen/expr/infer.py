@@ -41,6 +41,7 @@ def infer(
     draw_prefix: str = "draw",
     dtype: str | None = None,
     prove: bool = True,
+    for_any_key: bool = False,
 ) -> Typed | None:
     """The typed tree of `expr`, or None when `sink` got the reasons why there is none.
 
@@ -55,9 +56,10 @@ def infer(
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
         prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
             `in_range` around it, which raises for what is.
-
+        for_any_key: Whether the expression is a transform's, which is also compiled for keys and parameters that
+            nobody knows: it draws the same numbers in both.
     """
-    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove)
+    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
     typed = inferrer.visit(expr)
     return None if typed is None else relayout(typed)
 
@@ -72,12 +74,14 @@ class _Inferrer:
         draw_prefix: str,
         dtype: str | None,
         prove: bool,
+        for_any_key: bool,
     ) -> None:
         self._scope = scope
         self._source = source
         self._sink = sink
         self.functions = functions
         self.prove = prove
+        self.for_any_key = for_any_key
         self._draw_prefix = draw_prefix
         self._draws = 0
         self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"

@@ -214,6 +214,10 @@ class DrawSite:
 
     `uniform` is drawn in [0, 1), `normal` with mean 0 and deviation 1, `randint` from `low`
     up to `high` without it.
+
+    Attributes:
+        like: The value of the same shape that `like=` names.
+        col: Whether it has a trailing 1, as that value.
     """
 
     name: str
@@ -222,6 +226,8 @@ class DrawSite:
     dtype: str
     low: int | None = None
     high: int | None = None
+    like: Symbol | None = field(default=None, compare=False)
+    col: bool = False
 
 
 @dataclass(frozen=True, slots=True)

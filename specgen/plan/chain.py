@@ -12,6 +12,7 @@ from specgen.check.programs.chain_state import ChainCell
 from specgen.check.programs.chain_transforms import tables
 from specgen.code import named
 from specgen.plan.chain_class import chain_class
+from specgen.plan.chain_learned import learned_record
 from specgen.plan.chain_lift import plan_lift
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
@@ -70,6 +71,8 @@ class _Planner:
         items: list[Item] = []
         if as_env.consts:
             items.append(consts_record(as_env))
+        if (learned := learned_record(chain)) is not None:
+            items.append(learned)
         items += [*networks_record(chain), *objects_record(chain)]
         items += step_records(
             chain.name,
@@ -102,7 +105,7 @@ class _Planner:
                 if field.visible and not field.flag and self._is_extra(one)
             },
         )
-        liftable = env.env.gymnasium is not None and len(env.env.observation) == 1
+        liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
         lift = plan_lift(self.component, parts.advance) if liftable else ()
         given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
         observed = tuple(given[: len(env.env.observation)])
@@ -169,6 +172,7 @@ class _Planner:
             "env_consts": named(f"{env.name}Consts"),
             "constants": named(f"{env.name}Constants"),
             "consts": named(f"{self.chain.name}Consts"),
+            "learned": named(f"{self.chain.name}Learned"),
             "networks": named(f"{self.chain.name}Networks"),
             "objects": named(f"{self.chain.name}Objects"),
         }

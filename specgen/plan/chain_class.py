@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
 from specgen.code import named
+from specgen.plan.chain_learned import learned_record, plan_learners
 from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
@@ -47,6 +48,7 @@ def chain_class(
     elif env.env.python is not None:
         parent = "python_environment"
         python = python_plan(env.env, "env_consts")
+    learned = learned_record(chain)
     plan = environment_plan(
         interface,
         "chain",
@@ -61,6 +63,8 @@ def chain_class(
         python=python,
         parent=parent,
         env_class=None if gym is None and python is None else named(env.name),
+        learned=None if learned is None else named(learned.name),
+        learners=plan_learners(chain),
         methods=lift,
         networks=chain_networks(chain),
         objects=chain_objects(chain),

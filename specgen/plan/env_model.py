@@ -140,6 +140,25 @@ class PythonPlan:
 
 
 @dataclass(frozen=True)
+class LearnerPlan:
+    """A transform of a chain that learns.
+
+    Attributes:
+        name: the field that holds its statistics.
+        position: its index in the chain.
+        made: the call that constructs it.
+        entries: one row of each entry that it works on, as nested dicts.
+        columns: those entries whose rows are stored with a trailing 1.
+    """
+
+    name: str
+    position: int
+    made: CallPlan
+    entries: Code
+    columns: list[str | Key]
+
+
+@dataclass(frozen=True)
 class EnvironmentPlan:
     """The class of an environment, or of a chain around one.
 
@@ -166,6 +185,8 @@ class EnvironmentPlan:
         python: the user's class behind it, if there is one.
         parent: the template of the environment that a chain is around.
         env_class: the class of that environment, where its specs tell what is behind the chain.
+        learned: the record of what transforms of a chain have learned; None for nothing.
+        learners: those transforms.
         methods: further methods.
         networks: those that the transforms of a chain call.
         objects: the names of the objects of classes that they call, with the calls that make the transforms.
@@ -193,6 +214,8 @@ class EnvironmentPlan:
     python: PythonPlan | None = None
     parent: str | None = None
     env_class: Code | None = None
+    learned: Code | None = None
+    learners: tuple[LearnerPlan, ...] = ()
     methods: tuple[FunctionPlan, ...] = ()
     networks: tuple[CalledNetworkPlan, ...] = ()
     objects: tuple[tuple[str, CallPlan], ...] = ()

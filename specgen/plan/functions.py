@@ -9,6 +9,7 @@ from itertools import groupby
 from specgen.check.model import Entry, dotted, entry_name
 from specgen.code import Code
 from specgen.expr import DrawSite
+from specgen.expr.dtypes import is_abstract
 from specgen.plan.docs import items_doc
 from specgen.plan.interface import Call, Passed
 from specgen.plan.model import Argument, FunctionPlan, Line
@@ -21,6 +22,7 @@ RECORD_DOCS = {
     "params": "constructor keywords of the environment.",
     "env_consts": "constant tables of the environment.",
     "consts": "constant tables of the environment.",
+    "learned": "what the transforms have learned.",
     "constants": "what is computed of constant tables alone.",
     "networks": "networks of the constructor.",
     "objects": "objects of the classes behind transforms.",
@@ -129,4 +131,5 @@ def _draw_doc(site: DrawSite) -> str:
         "normal": "standard normal",
         "randint": f"uniform in {site.low}..{(site.high or 1) - 1}",
     }
-    return f"{site.dtype} {shape_text('*batch', site.dims)}, {kind[site.kind]}."
+    dtype = f"{site.dtype}s" if is_abstract(site.dtype) else site.dtype
+    return f"{dtype} {shape_text('*batch', (*site.dims, 1) if site.col else site.dims)}, {kind[site.kind]}."

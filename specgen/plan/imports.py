@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 
 from specgen.code import Code, needs_math
 from specgen.imported import IMPORTABLE, Import
@@ -57,20 +57,19 @@ def names_used(part: object) -> set[str]:
 def _add_names_used(part: object, found: set[str]) -> None:
     if isinstance(part, Code):
         found |= part.uses
-    elif isinstance(part, tuple | list):
+    elif isinstance(part, (tuple, list)):
         for each in part:
-            if not isinstance(each, str):
-                _add_names_used(each, found)
-    elif is_dataclass(part):
+            _add_names_used(each, found)
+    elif (names := getattr(part, "__dataclass_fields__", None)) is not None:
         if isinstance(part, CallPlan):
             found.add(part.function)
         elif isinstance(part, FunctionPlan):
             found |= part.uses
         elif needs_math(_values(part)):
             found.add("math")
-        for name in part.__dataclass_fields__:
+        for name in names:
             value = getattr(part, name)
-            if value.__class__ is not str:
+            if value and value.__class__ is not str:
                 _add_names_used(value, found)
 
 
@@ -126,6 +125,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.groups:
         yield "ClassVar"
+    if plan.learners:
+        yield "LearningChain"
     if plan.networks:
         yield from ("nn", "row_network")
     if plan.objects:
@@ -149,7 +150,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
     if plan.recursion is not None:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
-        yield from ("BufferSpec", "Mapping", "Tensor", "TensorDictBase")
+        yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
     if plan.follows or plan.maps:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):

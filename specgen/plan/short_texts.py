@@ -21,7 +21,8 @@ TORCH_DTYPES = {
 
 def draw_text(site: DrawSite) -> Code:
     """The class's call that makes a draw."""
-    dims = f"({', '.join(map(str, site.dims))}{',' if len(site.dims) == 1 else ''})"
+    shape = (*site.dims, 1) if site.col else site.dims
+    dims = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
     dtype = TORCH_DTYPES[site.dtype]
     if site.kind == "randint":
         return using(f"self._randint({site.low}, {site.high}, {dims}, {dtype})", "torch")

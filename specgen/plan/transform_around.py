@@ -9,7 +9,7 @@ from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Around, CheckedTransform, Phase
 from specgen.code import Code, named, using
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
-from specgen.plan.short_texts import draw_text
+from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_functions import PhaseFunction, around_function
 from specgen.program.torch_text import print_expression
 
@@ -124,7 +124,8 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
     params = {param.name for param in transform.params}
     fetched: list[tuple[str, str]] = []
     passed: list[Text] = []
-    draws = {site.name: draw_text(site) for site in function.draws}
+    drawn = phase_draws(transform, phase, [function], lambda size: f"self.{size}")
+    draws = {draw.name: draw.text for draw in drawn}
     for read in function.reads:
         if read in draws:
             passed.append(draws[read])

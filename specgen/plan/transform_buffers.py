@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.check.model import identifier
 from specgen.check.programs.transform_update import NEW, update_program
 from specgen.check.transform_model import PHASES, CheckedBuffer, CheckedTransform
 from specgen.code import Code, using
@@ -29,13 +30,14 @@ def update_function(transform: CheckedTransform) -> PhaseFunction | None:
         if given.kind == "buffer":
             return f"{docs[name]}."
         if name == NEW:
-            return "bool [*batch], which rows count."
+            return "the rows that count."
         pattern = roles[name].pattern
         dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
         return f"{dtype if is_abstract(pattern) else pattern} [*batch, ...]."
 
     listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
-    planned = plan_function(program.program, f"{listed} with what the rows that are new tell.", {}, describe)
+    summary = f"{listed} with what the rows that are new tell."
+    planned = plan_function(program.program, summary, {NEW: using("NewRows", "NewRows")}, describe)
     reads = tuple(data_name(given) for given in planned.args if given is not None)
     return PhaseFunction(planned.plan, reads, program.writes)
 
@@ -45,14 +47,16 @@ def plan_learning(transform: CheckedTransform, function: PhaseFunction | None) -
     if function is None:
         return None
     roles = [role.name for role in transform.forward]
-    fetched = tuple((name, f"self._require(moment, key.{name})") for name in function.reads if name in roles)
-    args = tuple(_argument(transform, name) for name in function.reads)
+    reads = tuple(identifier(name) for name in function.reads if name in roles)
+    # What an update reads of a moment stands together, in the order of `reads`.
+    args = dict.fromkeys(
+        "*values" if name in roles else _argument(transform, name) for name in function.reads
+    )
     return LearnsPlan(
         tuple(_declared(buffer) for buffer in transform.buffers),
         transform.learns_when_called,
-        tuple(name for name, _ in fetched),
-        fetched,
-        CallPlan(function.name, args),
+        reads,
+        CallPlan(function.name, tuple(args)),
         len(function.writes) == 1,
     )
 

@@ -12,7 +12,6 @@ from specgen.check.transform_around import NTH
 from specgen.check.transform_model import CalledNetwork, CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
 from specgen.code import Code, using
-from specgen.expr import DrawSite
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -29,14 +28,12 @@ class PhaseFunction:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
         when: what must hold of the parameters; ``None`` for what always exists.
-        draws: the random numbers among what it takes.
     """
 
     plan: FunctionPlan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     when: Condition | None = None
-    draws: tuple[DrawSite, ...] = ()
 
     @property
     def name(self) -> str:
@@ -63,8 +60,7 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
-    draws = tuple(given.draw for given in planned.args if given is not None and given.draw is not None)
-    return PhaseFunction(planned.plan, reads, one.writes, one.when, draws)
+    return PhaseFunction(planned.plan, reads, one.writes, one.when)
 
 
 def ranked(transform: CheckedTransform, name: str) -> Role | None:

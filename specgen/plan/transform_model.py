@@ -123,6 +123,7 @@ class PhasePlan:
         source: the tensordict that `map` reads from, where that is another.
         needed: the fields of the row without which `map` passes a repetition over.
         learns: the method that says which rows are new, for a transform that learns.
+        drawn: what is read and drawn before the calls: names with expressions.
     """
 
     target: str
@@ -133,6 +134,7 @@ class PhasePlan:
     source: str | None = None
     needed: tuple[str, ...] = ()
     learns: str | None = None
+    drawn: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class TensorMapPlan:
 
     Attributes:
         value: the name of the argument.
+        drawn: what is drawn first: names with expressions.
         call: what the method returns.
         spec: the call that makes the mapped spec; None where the base class finds it.
     """
@@ -148,6 +151,7 @@ class TensorMapPlan:
     value: str
     call: CallPlan
     spec: CallPlan | None
+    drawn: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,6 @@ class LearnsPlan:
         buffers: the calls that declare its buffers.
         when_called: whether it learns by `init_stats` and `learn` only.
         reads: the fields of a record that an update needs.
-        fetched: what is read first: names with expressions.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
     """
@@ -166,7 +169,6 @@ class LearnsPlan:
     buffers: tuple[CallPlan, ...]
     when_called: bool
     reads: tuple[str, ...]
-    fetched: tuple[tuple[str, str], ...]
     call: CallPlan
     single: bool
 

@@ -7,13 +7,35 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.model import Parameter
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, needs_math, using, value_code
 from specgen.expr.sizes import Rest
 from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan, RefusalPlan, Text
+from specgen.plan.model import Argument, CallPlan, RefusalPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
+
+KEY_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+"""The arguments of the constructor that the base class takes."""
+
+
+def argument_texts(transform: CheckedTransform, arguments: tuple[Argument, ...]) -> Iterator[str]:
+    """The arguments as the signature writes them: keys that users pass one after another come first."""
+    several = next((role for role in transform.roles if role.varargs), None)
+    if several is not None:
+        yield f"*{several.name}: NestedKey"
+    for argument in arguments:
+        yield argument.text
+
+
+def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
+    """The keys that the base class takes, each with the expression that it is given."""
+    several = next((role for role in transform.roles if role.varargs), None)
+    if several is not None:
+        yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
+    for name in transform.signature:
+        if name in KEY_LISTS or name == "done_key":
+            yield name, name
 
 
 def refusals(param: Parameter) -> Iterator[RefusalPlan]:
@@ -100,3 +122,22 @@ def key_literal(entry: str) -> str:
     if entry.startswith("env.") or "." not in entry:
         return literal(entry)
     return literal(tuple(entry.split(".")))
+
+
+def policy_states(transform: CheckedTransform) -> Iterator[tuple[str | None, str]]:
+    """Lines of a step that leave what the policy wrote, each with the condition under which it exists."""
+    for output in transform.outputs:
+        if output.policy:
+            when = None if output.when is None else output.when.python
+            yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
+
+
+def unassigned_flags(
+    transform: CheckedTransform, target: str, assigned: set[str]
+) -> Iterator[tuple[str | None, str]]:
+    """Lines of a reset that write flags which nothing assigns, each with the condition under which it exists."""
+    for output in transform.outputs:
+        if output.flag and output.name not in assigned:
+            value = f"self._flag({target}, key.{output.name})"
+            when = None if output.when is None else output.when.python
+            yield when, f"self._write({target}, key.{output.name}, {value})"

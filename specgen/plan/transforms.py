@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
@@ -17,9 +17,10 @@ from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
+from specgen.plan.transform_draws import phase_draws
+from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
-from specgen.plan.transform_groups import FieldGroups
-from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
+from specgen.plan.transform_keys import KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
     PhaseBlock,
@@ -31,7 +32,17 @@ from specgen.plan.transform_model import (
 from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_python import python_class, python_items
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import (
+    argument_texts,
+    base_keys,
+    by_condition,
+    dtype_code,
+    follows_code,
+    policy_states,
+    refusals,
+    spec_like,
+    unassigned_flags,
+)
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -56,7 +67,6 @@ class _Planner:
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
-        self.groups = FieldGroups(transform, () if self.around is None else self.around.groups)
 
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
@@ -83,21 +93,22 @@ class _Planner:
         tensor_map = self._tensor_map_of()
         general = bool(transform.map) and tensor_map is None
         added = self._added_specs()
+        around = () if self.around is None else self.around.groups
         return TransformPlan(
             name=self.name,
             doc=transform_doc(transform),
             init_doc=transform_init_doc(transform),
             rows=tuple(rows),
             reads=tuple(role.name for role in transform.forward if role.listed or role.varargs),
-            groups=tuple(self.groups.always()),
-            grown=tuple(self.groups.grown()),
+            groups=tuple(always_fields(transform, around)),
+            grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             sequential=self.sequential,
             invertible=bool(transform.inverse),
-            args=tuple(self._argument_texts(arguments)),
+            args=tuple(argument_texts(transform, arguments)),
             annotations=arguments,
-            keys=tuple(self._base_keys()),
+            keys=tuple(base_keys(transform)),
             names=tuple(pair for directed in self._directions() for pair in directed.stored()),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(directed.binding() for directed in self._directions()),
@@ -142,22 +153,6 @@ class _Planner:
             optional = using(f"{annotation} | None", *annotation.uses)
             return Argument(name, optional, value_code(param.default))
         return Argument(name, annotation, None if param.required else value_code(param.default))
-
-    def _argument_texts(self, arguments: tuple[Argument, ...]) -> Iterator[str]:
-        """The arguments as the signature writes them: keys that users pass one after another come first."""
-        several = next((role for role in self.transform.roles if role.varargs), None)
-        if several is not None:
-            yield f"*{several.name}: NestedKey"
-        for argument in arguments:
-            yield argument.text
-
-    def _base_keys(self) -> Iterator[tuple[str, str]]:
-        several = next((role for role in self.transform.roles if role.varargs), None)
-        if several is not None:
-            yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
-        for name in self.transform.signature:
-            if name in KEY_LISTS or name == "done_key":
-                yield name, name
 
     def _param(self, param: Parameter) -> TransformParamPlan:
         listed = param.kind in ("ints", "int_or_ints")
@@ -232,19 +227,28 @@ class _Planner:
         cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
         made = CallPlan("cast_like", ("spec", dtype))
         spec = made if cast and output.dtype else spec_like(output, "spec")
-        return self._tensor_map(self.functions["inverse"][0], output.name, spec)
+        functions = self.functions["inverse"]
+        drawn = phase_draws(self.transform, "inverse", functions, self._named_size)
+        return self._tensor_map(functions[0], output.name, spec, [(draw.name, draw.text) for draw in drawn])
 
-    def _tensor_map(self, function: PhaseFunction, value: str, spec: CallPlan | None) -> TensorMapPlan:
+    def _tensor_map(
+        self,
+        function: PhaseFunction,
+        value: str,
+        spec: CallPlan | None,
+        drawn: Sequence[tuple[str, Text]] = (),
+    ) -> TensorMapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
+        names = {value, *(name for name, _ in drawn)}
         args = tuple(
-            value
-            if read == value
+            read
+            if read in names
             else self._size(read, function.reads)
             if read in self.transform.sizes
             else self._param_text(read, value)
             for read in function.reads
         )
-        return TensorMapPlan(value, CallPlan(function.name, args), spec)
+        return TensorMapPlan(value, CallPlan(function.name, args), spec, tuple(drawn))
 
     def _param_text(self, name: str, like: str) -> str:
         if name in self.networks:
@@ -286,21 +290,33 @@ class _Planner:
             end = f"self._dropped({end})"
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
+        at_hand: dict[str, Text] = {}
+        drawn: list[tuple[str, Text]] = []
+        for draw in phase_draws(self.transform, phase, self.functions[phase], self._named_size):
+            if draw.like is not None and draw.like not in at_hand:
+                at_hand[draw.like] = self._fetch(draw.like, phase, target, set())[0]
+                drawn.append((identifier(draw.like), at_hand[draw.like]))
+            drawn.append((draw.name, draw.text))
         return PhasePlan(
             target,
-            tuple(self._blocks(phase, target, target)),
-            tuple(self._unassigned_flags(target, written))
+            tuple(self._blocks(phase, target, target, at_hand)),
+            tuple(unassigned_flags(self.transform, target, written))
             if phase == "reset"
-            else tuple(self._policy_states()),
+            else tuple(policy_states(self.transform)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
+            drawn=tuple(drawn),
         )
 
-    def _blocks(self, phase: Phase, target: str, source: str) -> Iterator[PhaseBlock]:
+    def _blocks(
+        self, phase: Phase, target: str, source: str, drawn: Iterable[str] = ()
+    ) -> Iterator[PhaseBlock]:
+        """The calls of a phase; what `drawn` names has been read for the shape of a draw."""
         functions = self.functions[phase]
         written = {write for function in functions for write in function.writes}
-        at_hand: set[str] = set()
+        at_hand = set(drawn)
+        names = {*self.roles, *self.outputs, *self.buffers}
         for function in functions:
             fetched: list[tuple[str, str]] = []
             passed: list[str] = []
@@ -319,6 +335,9 @@ class _Planner:
                     continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")
+                    continue
+                if read.removeprefix("next.") not in names:
+                    passed.append(read)  # it has been drawn
                     continue
                 text, named = self._fetch(read, phase, source, written)
                 passed.append(identifier(read) if named else text)
@@ -361,6 +380,10 @@ class _Planner:
         found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
         return f"{identifier(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
 
+    def _named_size(self, name: str) -> str:
+        """What gives a size that has a name, for the shape of a draw."""
+        return self._size(name, ()) if name in self.transform.sizes else f"self.{name}"
+
     def _param_of(self, name: str) -> Parameter | None:
         return next((param for param in self.transform.params if param.name == name), None)
 
@@ -370,17 +393,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
-        """Lines of a step that leave what the policy wrote."""
-        for output in self.transform.outputs:
-            if output.policy:
-                when = None if output.when is None else output.when.python
-                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
-
-    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
-        for output in self.transform.outputs:
-            if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name})"
-                when = None if output.when is None else output.when.python
-                yield when, f"self._write({target}, key.{output.name}, {value})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -82,12 +82,13 @@ def split(component: Component) -> Parts:
                 # A key may be called `raw_reward`, too.
                 raw_name = underscored(f"raw_{one.symbol.name}", taken)
                 raw[one.symbol.path] = Output(raw_name, one.symbol, "raw_reward", one.symbol.key)
-    advance = _finished(cut(step, [*cells, *promoted, *raw.values()]))
+    advance = _learning(step, [*cells, *promoted, *raw.values()])
+    advance = _drawing_all(advance, component.phases["step"])
     reward = _reward(recorded, cold, after, raw) if cold else None
     reset = component.phases.get("reset")
     observe = component.phases.get("observe")
     return Parts(
-        None if reset is None else _finished(cut(reset, reset.outputs)),
+        None if reset is None else _drawing_all(_learning(reset, reset.outputs), reset),
         replace(advance, name=f"{name}_advance"),
         None if reward is None else replace(_finished(reward), name=f"{name}_reward"),
         None if observe is None or not observe.outputs else _observe(observe),
@@ -104,9 +105,35 @@ def _observe(whole: Program) -> Program:
     return _finished(part)
 
 
+def _learning(program: Program, outputs: Iterable[Output]) -> Program:
+    """A part that some outputs need, with everything that is learned on the way, whether or not anything reads it."""
+    outputs = tuple(outputs)
+    learned = [
+        Output(statement.targets[0].path, statement.targets[0])
+        for statement in program.body
+        if isinstance(statement, Call) and statement.callee.effect == "writes_buffer"
+    ]
+    return _finished(replace(cut(program, (*outputs, *learned)), outputs=outputs))
+
+
 def _finished(program: Program) -> Program:
     """A part as it is printed."""
     return share(tidy(fold(program)))
+
+
+def _drawing_all(part: Program, whole: Program) -> Program:
+    """A part with all draws of the whole, in their order: what nothing reads any more is drawn all the same.
+
+    So a chain that hides a value goes on with the same numbers as its transforms one after the other.
+    """
+    inputs = list(part.inputs)
+    place = len(inputs)
+    for one in reversed(whole.inputs):
+        if one.kind == "draw" and one not in inputs:
+            inputs.insert(place, one)
+        elif one in inputs:
+            place = inputs.index(one)
+    return replace(part, inputs=tuple(inputs))
 
 
 def _happens_once(part: Program) -> bool:

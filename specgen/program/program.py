@@ -33,7 +33,7 @@ InputKind = Literal[
 
 OutputRole = Literal["cell", "reward", "raw_reward", "observation", "term", "metric", "write", "value"]
 
-Effect = Literal["pure", "draws", "steps", "reads_data", "writes_buffer"]
+Effect = Literal["pure", "draws", "steps", "reads_data", "reads_buffer", "writes_buffer"]
 """What a call does besides returning values; calls with effects stay in their order, and none is dropped or merged."""
 
 
@@ -90,6 +90,7 @@ class Callee:
         receiver: What it is a method of, such as a network; it is read by the call.
         record: The class of what it returns, where its program does not say that.
         returns_tuple: Whether it returns a tuple even of one value.
+        about: The entry that it is about, which it is told before its arguments.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Callee:
     receiver: Symbol | None = None
     record: str | None = None
     returns_tuple: bool = False
+    about: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)

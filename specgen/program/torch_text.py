@@ -11,6 +11,8 @@ from specgen.code import Code, named, using
 from specgen.expr import Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts
+from specgen.expr.symbols import Key
+from specgen.literals import literal
 from specgen.program.names import numbered
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
@@ -24,6 +26,7 @@ RECORDS: Final = (
     "consts",
     "constants",
     "networks",
+    "learned",
     "objects",
     "firsts",
 )
@@ -101,6 +104,11 @@ def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> Code:
     """One expression by itself; `name` is the text that reads a symbol."""
     texts = FunctionTexts()
     return using(to_torch(_with_names(expr, name), texts=texts), *texts.uses)
+
+
+def _key_text(key: Key) -> str:
+    """A key as data are asked for it."""
+    return literal(key[0] if len(key) == 1 else key)
 
 
 def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
@@ -236,7 +244,7 @@ class _Printer:
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee
-        texts: list[str] = []
+        texts = [] if callee.about is None else [_key_text(callee.about)]
         records: set[str] = set()
         for index, arg in enumerate(call.args):
             whole = callee.program is not None and bool(callee.program.inputs[index].group)
@@ -262,9 +270,11 @@ class _Printer:
             typed = f"{made}: {callee.record}" if callee.record else made
             self.lines.append(PrintedLine(f"{typed} = {text}", call.origin))
             return
-        for target in call.targets:
+        # What is learned and not read is learned all the same.
+        read = callee.effect != "writes_buffer" or any(one in self.last_reader for one in call.targets)
+        for target in call.targets if read else ():
             self.names[target] = self._new_name(target)
-        names = [self.names[target] for target in call.targets]
+        names = [self.names[target] for target in call.targets] if read else []
         made = f"({names[0]},)" if callee.returns_tuple and len(names) == 1 else ", ".join(names)
         self.lines.append(PrintedLine(f"{made} = {text}" if made else text, call.origin))
 

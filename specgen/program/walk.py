@@ -145,6 +145,8 @@ def rebuilt(
 
 def with_parts(expr: Typed, change: Callable[[Typed], Typed]) -> Typed:
     """`expr` with each operand and computed index changed; itself where none is, so that trees are shared."""
+    if not (expr.args or expr.items or expr.options):
+        return expr
     args = tuple([change(arg) for arg in expr.args])
     items = expr.items
     if items:

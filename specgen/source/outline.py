@@ -21,6 +21,7 @@ SUFFIXES = (
     "Constants",
     "Networks",
     "Objects",
+    "Learned",
     "Root",
     "Next",
     "Data",

@@ -15,6 +15,8 @@ OWN_NAMES = (
     "Drop",
     "Rename",
     "Split",
+    "Noise",
+    "Jitter",
 )
 """The transforms of `OWN`; `Since` needs the key of another."""
 
@@ -117,6 +119,32 @@ transforms:
       low: {each: x, name: "low_{}"}
       high: {each: x, name: "high_{}", when: given(least)}
     map: {low: "min(x, 0.0)", high: "max(x, least)"}
+  Noise:
+    doc: Draws at each reset and step, some by choice of Python, some for an output under a condition.
+    params: {std: 0.25, walks: true, most: {type: int, min: 1, optional: true}}
+    in: {x: {each: [], type: "float[...]"}}
+    out:
+      kept: {each: x, hidden: true}
+      noisy: {each: x, name: "noisy_{}"}
+      count: {each: x, name: "count_{}", type: "int64[...]", when: given(most)}
+    carry: [kept]
+    reset:
+      least: randint(0, 3, like=x)
+      kept: std * normal(0, 1, like=x)
+      count: least + randint(1, most + 2, like=x)
+      noisy: x + kept
+    step:
+      hit: bernoulli(0.25, like=next.x)
+      push: where(walks, std * normal(0, 1, like=next.x), next.x)
+      next.kept: where(hit, 0.5 * kept + push, kept)
+      next.count: randint(1, most + 2, like=next.x)
+      next.noisy: next.x + next.kept * uniform(0.5, 1.5, like=next.x)
+  Jitter:
+    doc: Noise on actions.
+    params: {width: 0.5}
+    in: {u: {each: env.action, type: "float[...]", inverse: true}}
+    out: {v: {each: u, name: same}}
+    inverse: {u: "clip(v + uniform(-width, width, like=v), -1, 1)"}
   Since:
     doc: A key beside each done flag, and what a map makes of it.
     in: {done: {each: env.done, type: "bool[...]"}, age: {key: age, beside: done, type: "int32[...done]"}}

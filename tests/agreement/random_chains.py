@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,15 @@ from specgen_runtime.typing import NestedKey
 
 from tests.agreement.own_transforms import OWN, OWN_NAMES
 
-LIBRARY = ("DoubleToFloat", "InitTracker", "ObservationNorm", "RewardScaling", "RewardSum", "StepCounter")
+LIBRARY = (
+    "DoubleToFloat",
+    "InitTracker",
+    "ObservationNorm",
+    "RewardScaling",
+    "RewardSum",
+    "StepCounter",
+    "VecNorm",
+)
 
 
 @dataclass
@@ -253,6 +261,13 @@ class _Chain:
             arguments["update_done"] = False
         return arguments
 
+    def _vec_norm(self) -> dict[str, Any]:
+        decay = self.random.choice([0.9, 0.99, 1.0])
+        arguments = {"decay": decay, "eps": 0.25, **self._mapped(self._some())}
+        for out in arguments.get("out_keys", arguments["in_keys"]):
+            self.keys[out] = replace(self.keys[out], dtype="float32")
+        return arguments
+
     def _smooth(self) -> dict[str, Any]:
         return {"rate": 0.5, **self._added(self._some("observation"), "smooth_{}")}
 
@@ -299,7 +314,9 @@ class _Chain:
     def _rename(self) -> dict[str, Any]:
         found = self._some()
         names = [key.name for key in found]
-        outs = names[::-1] if self.random.random() < 0.4 else [self._place(key) for key in found]
+        # The dynamic class can't give an observation and a reward each other's key.
+        swaps = self.random.random() < 0.4 and len({key.group for key in found}) < 2
+        outs = names[::-1] if swaps else [self._place(key) for key in found]
         if self.random.random() < 0.3 and not set(outs) & set(names):
             arguments: dict[str, Any] = {"in_keys": names, "out_keys": outs, "keep": True}
         else:
@@ -328,6 +345,21 @@ class _Chain:
     def _alone(self, group: str) -> list[Key]:
         """One or two observations; none of a group, whose dimension comes first, and no column."""
         return [key for key in self._some(group) if not key.parent and not key.column]
+
+    def _noise(self) -> dict[str, Any]:
+        found = self._some("observation")
+        arguments: dict[str, Any] = {"std": 0.5, "in_keys": [key.name for key in found]}
+        arguments |= {"walks": False} if self.random.random() < 0.5 else {}
+        counts = self.random.random() < 0.5
+        arguments |= {"most": self.random.randint(1, 3)} if counts else {}
+        for key in found:
+            for pattern, dtype in [("noisy_{}", key.dtype), *([("count_{}", "int64")] if counts else [])]:
+                name = key.parent + pattern.format(key.name.split(".")[-1])
+                self.keys[name] = Key(name, "observation", dtype, key.column)
+        return arguments
+
+    def _jitter(self) -> dict[str, Any]:
+        return {"width": self.random.choice([0.25, 0.5])}
 
     def _push(self) -> dict[str, Any]:
         return {"gain": self.random.choice([0.5, 2.0])}

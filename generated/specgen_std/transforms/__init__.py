@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e4f55b8d601369c87f78ed89942d1216119945ee41dfc6730a19a631c4c47bb3
+# specgen: sha256=ab39acd92f5f4f77bd6cc04240e11f7f598dedcddc4710090870ab36a0d52ed9
 """The generated transforms."""
 
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
@@ -32,6 +32,7 @@ from .shapes import (
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
+from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
@@ -42,11 +43,11 @@ __all__ = [
     "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
     "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RenameTransform", "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
-    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformKeys",
-    "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys",
-    "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool",
-    "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
-    "VecNorm", "VecNormKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
+    "SignTransform", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys",
+    "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

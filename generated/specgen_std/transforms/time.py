@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cd6b2aac109289eda84255c562247fd5b7bd52278c363117507a707da95a3aa7
+# specgen: sha256=ce83d7305419294258abe439ddb47d64df1409290fc3ed2aeb6a950287b32126
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
@@ -126,4 +126,6 @@ class NoopResetEnv(ResetStepsTransform[tuple[NestedKey, ...]]):
         return self.noops
 
     def _counts(self, tensordict_reset: TensorDictBase) -> Iterator[Tensor | int]:
-        yield noop_reset_env_reset_steps(self.noops, self.random, self._uniform((), torch.float64))
+        yield noop_reset_env_reset_steps(
+            self.noops, self.random, self._uniform((), torch.float64, when=self.random)
+        )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b45cd176b7edc517e6718355b51948c93c452ee00e0ab7590faf51db61a36af2
+# specgen: sha256=9eb5e9587754be5f4ef848635214b0e4794acfcd1626160604da0e23ccda4fc6
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import NUMBER_DTYPES
 from specgen_runtime.transforms.like import unbounded_like
-from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform, batch_count, batch_mean
+from specgen_runtime.transforms.new_rows import NewRows, batch_count, batch_mean
+from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = ["VecNorm", "VecNormKeys"]
@@ -42,7 +43,7 @@ def vec_norm_map(eps: float, loc: Tensor, var: Tensor, x: Tensor) -> Tensor:
 
 
 def vec_norm_update(
-    decay: float, count: Tensor, loc: Tensor, var: Tensor, x: Tensor, new_rows: Tensor
+    decay: float, count: Tensor, loc: Tensor, var: Tensor, new_rows: NewRows, x: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`count` and `loc` and `var` with what the rows that are new tell.
 
@@ -51,8 +52,8 @@ def vec_norm_update(
         count: the sum of all weights.
         loc: the weighted mean.
         var: the weighted mean of squared distances from it.
+        new_rows: the rows that count.
         x: numbers [*batch, ...].
-        new_rows: bool [*batch], which rows count.
     """
     # transforms.VecNorm.update
     count_2 = batch_count(new_rows)
@@ -138,8 +139,5 @@ class VecNorm(LearningTransform[VecNormKeys]):
             BufferSpec("var", "x", torch.float64, True, 0.0),
         )
 
-    def _updated(
-        self, key: VecNormKeys, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
-    ) -> tuple[Tensor, ...]:
-        x = self._require(moment, key.x)
-        return vec_norm_update(self.decay, held["count"], held["loc"], held["var"], x, new_rows)
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
+        return vec_norm_update(self.decay, held["count"], held["loc"], held["var"], new_rows, *values)

@@ -269,12 +269,11 @@ def _check_partial_reset(env: EnvBase[Any], tensordict: TensorDictBase | None) -
     with _as_assertion():
         if not env.state_keys:
             raw = env._reset(before.clone())
-            changed = [
-                leaf for leaf in _changed(raw, before, kept, leaves, roots) if leaf.spec.dtype is not None
-            ]
+            own = {as_tuple(key) for key in env._kept_at_reset}
+            told = [leaf for leaf in leaves if leaf.spec.dtype is not None and as_tuple(leaf.key) in own]
+            changed = _changed(raw, before, kept, told, roots)
             # What has not changed since the episodes began may be what a reset of all would give, too.
-            moved = _changed(before, begun, kept, leaves, roots)
-            held = [leaf for leaf in moved if leaf.spec.dtype is not None and leaf not in changed]
+            held = [leaf for leaf in _changed(before, begun, kept, told, roots) if leaf not in changed]
             assert not changed or held, (
                 f"key {changed[0]}: _reset ignores its '_reset' mask. The environment has no state spec, so it"
                 " keeps its state itself and must leave the rows outside the mask alone"

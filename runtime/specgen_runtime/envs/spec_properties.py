@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import torch
@@ -317,6 +317,11 @@ class SpecProperties(nn.Module, Generic[Some]):
     observation_keys: GroupKeys = GroupKeys("The keys of everything observed.")
     reward_keys: GroupKeys = GroupKeys("The keys of all rewards.")
     done_keys: GroupKeys = GroupKeys("The keys of all done flags of every done set.")
+
+    @property
+    def _kept_at_reset(self) -> Collection[NestedKey]:
+        """The observations that `_reset` leaves alone in rows outside its mask, if this keeps its state itself."""
+        return self.observation_keys
 
     @property
     def action_key(self: SpecProperties[KeyTypes[ActionKey, Any, Any]]) -> ActionKey:

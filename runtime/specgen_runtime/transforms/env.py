@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,8 +20,12 @@ from specgen_runtime.transforms.function import TransformLike, as_transform
 from specgen_runtime.transforms.keys import subspec
 from specgen_runtime.transforms.parts import InnerEnv, parts_of
 from specgen_runtime.transforms.stages import Stages
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TransformedEnv"]
+
+# What transforms raise that do not fit their environment.
+_UNFIT = (KeyError, TypeError, ValueError, RuntimeError)
 
 
 class TransformedEnv(EnvBase[TensorDict]):
@@ -31,6 +35,7 @@ class TransformedEnv(EnvBase[TensorDict]):
         base_env: the environment inside.
         transform: a transform, a chain, or a function of a tensordict (see `FunctionTransform`).
         auto_unwrap: make one chain with that of `base_env`, if it is a `TransformedEnv` itself; else keep it whole.
+        device: where `base_env` is moved to, if given.
 
     Attributes:
         base_env: the environment inside.
@@ -57,10 +62,17 @@ class TransformedEnv(EnvBase[TensorDict]):
     _parts_refuse_casts = True
 
     def __init__(
-        self, base_env: EnvBase[Any], transform: TransformLike | None = None, *, auto_unwrap: bool = True
+        self,
+        base_env: EnvBase[Any],
+        transform: TransformLike | None = None,
+        *,
+        auto_unwrap: bool = True,
+        device: DEVICE_TYPING | None = None,
     ) -> None:
         if not isinstance(base_env, EnvBase):
             raise TypeError(f"base_env is an environment, got {base_env!r}")
+        if device is not None:
+            base_env.to(device)
         chosen = Compose() if transform is None else as_transform(transform)
         # Exactly TransformedEnv: a subclass may do more than pass things on, so it stays whole.
         if auto_unwrap and type(base_env) is TransformedEnv:
@@ -176,7 +188,12 @@ class TransformedEnv(EnvBase[TensorDict]):
             raise ValueError(f"{type(transform).__name__} is not part of this environment")
         before = [entry.clone() for entry in chain[:place]]
         view = TransformedEnv(self.base_env, Compose(before), auto_unwrap=False)
-        stages = self._stages()
+        try:
+            stages = self._stages()
+        except _UNFIT:
+            return (
+                view  # what stands behind it may not fit; the environment before it is asked for all the same
+            )
         for copy, original in zip(before, chain, strict=False):
             if isinstance(copy, BoundTransform) and isinstance(original, BoundTransform):
                 # Its keys were bound here; nobody asks for them, and so for the parent, again.
@@ -257,6 +274,12 @@ class TransformedEnv(EnvBase[TensorDict]):
 
     def _steps_rows(self) -> bool:
         return self.base_env._steps_rows()
+
+    @property
+    def _kept_at_reset(self) -> Collection[NestedKey]:
+        if self.batch_size != self.base_env.batch_size:
+            return ()  # its rows are others
+        return [key for key in self.base_env._kept_at_reset if key not in self._stages().written]
 
     @property
     def _action_masks(self) -> Masks:

@@ -54,7 +54,8 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
     found = {name: how for name, how in transform._follows.items() if name in written}
     if not found:
         return {}
-    return _Images(transform, found).specs()
+    with transform._drawing_zeros():
+        return _Images(transform, found).specs()
 
 
 class _Images:

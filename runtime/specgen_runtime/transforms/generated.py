@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, BoundTransform, InverseRow, Row
+from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.draws import DrawingTransform
 from specgen_runtime.transforms.follows import Follows, following_specs
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "GeneratedTransform"]
 
 
-class GeneratedTransform(BoundTransform[Row, InverseRow]):
+class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     """A thin adapter between tensordicts and the pure functions that a transform was compiled to.
 
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
@@ -38,6 +39,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
     Attributes:
         _refuses_offline: whether it works in environments only.
         _follows: the outputs whose specs follow from what is computed, and how.
+        _optional: the outputs with specs of their own that some parameters leave out, where specs follow of others.
         _policy: the outputs that the policy writes under ``"next"``.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
@@ -46,6 +48,7 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     _refuses_offline: bool = False
     _follows: ClassVar[Mapping[str, Follows]] = {}
+    _optional: tuple[str, ...] = ()
     _policy: tuple[str, ...] = ()
     _rewards: tuple[str, ...] = ()
     _maps: ClassVar[Mapping[str, str]] = {}
@@ -95,7 +98,9 @@ class GeneratedTransform(BoundTransform[Row, InverseRow]):
 
     def _absent(self) -> tuple[str, ...]:
         """The outputs that do not exist, for the parameters that this transform was given."""
-        return tuple(name for name in self._follows if name not in self._shown_and_hidden())
+        return tuple(
+            name for name in (*self._follows, *self._optional) if name not in self._shown_and_hidden()
+        )
 
     @from_given_specs
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:

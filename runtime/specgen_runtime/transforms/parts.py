@@ -142,6 +142,9 @@ class InnerEnv:
         """
         if self._before is None:
             base = self._whole.base_env
+            if request is not None and (unlike := self._whole._stages().unlike):
+                # What the transforms made of them is nothing that the environment could keep in some rows.
+                request = request.exclude(*unlike)
             fresh = base._reset(request, **kwargs)
             base.__dict__["_begun"] = True
             base._complete_dones(fresh)

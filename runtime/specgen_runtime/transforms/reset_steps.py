@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor, nn
+from torch import Tensor
 
 from specgen_runtime.transforms.around import AroundTransform, refuse_rows
 from specgen_runtime.transforms.bound import InverseRow, Row
@@ -36,30 +36,6 @@ class ResetStepsTransform(AroundTransform[Row, InverseRow]):
     def _counts(self, tensordict_reset: TensorDictBase) -> Iterator[Tensor | int]:
         """How many steps each row takes, for each record of keys; the largest of them counts."""
         raise NotImplementedError(f"{type(self).__name__} does not say how often it steps: write `_counts`")
-
-    def _uniform(self, dims: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Uniform numbers in [0, 1) of shape `(*batch_size, *dims)`."""
-        source, shape, device = self._draws(dims)
-        return torch.rand(shape, dtype=dtype, device=device, generator=source)
-
-    def _normal(self, dims: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Standard normal numbers of shape `(*batch_size, *dims)`."""
-        source, shape, device = self._draws(dims)
-        return torch.randn(shape, dtype=dtype, device=device, generator=source)
-
-    def _randint(self, low: int, high: int, dims: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Integers from `low` to `high - 1` of shape `(*batch_size, *dims)`."""
-        source, shape, device = self._draws(dims)
-        return torch.randint(low, high, shape, dtype=dtype, device=device, generator=source)
-
-    def _draws(self, dims: Sequence[int]) -> tuple[Any, tuple[int, ...], torch.device | None]:
-        """The generator of the base environment, where it has one of its own, with shape and device of a draw."""
-        env = self.parent
-        assert env is not None  # who resets is part of an environment
-        base: Any = env
-        while isinstance(getattr(base, "base_env", None), nn.Module):
-            base = base.base_env
-        return getattr(base, "_generator", None), (*env.batch_size, *dims), env.device
 
     def _act(self, root: TensorDictBase, nth: int, inner: InnerEnv) -> TensorDictBase:
         """Write the actions of a step into its root; random ones of the environment if a subclass gives none."""

@@ -28,7 +28,7 @@ class Statistics:
     """The values of a transform and of all copies of it that share them.
 
     Attributes:
-        values: by name; changed in place.
+        values: by name; changed in place where processes share them, else replaced.
         frozen: whether nobody may change them, in this process.
     """
 
@@ -37,25 +37,37 @@ class Statistics:
         self.frozen = False
         self._path: str | None = None
         self._file: Any = None
-        self._threads = threading.Lock()
+        self._threads = threading.RLock()
+        self._depth = 0
 
     @property
     def shared(self) -> bool:
         """Whether other processes may change the values."""
         return self._path is not None
 
+    def put(self, name: str, value: Tensor) -> None:
+        """Replace a value; where processes share it, in their memory."""
+        if self.shared:
+            self.values[name].copy_(value)
+        else:
+            self.values[name] = value
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep others from reading and writing meanwhile, if processes share the values."""
+        """Keep others from reading and writing meanwhile, if processes share the values; may be nested."""
         if self._file is None:
             yield
             return
         with self._threads:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if self._depth == 0:
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._depth += 1
             try:
                 yield
             finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                self._depth -= 1
+                if self._depth == 0:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def share(self) -> None:
         """Move the values into a file that copies in other processes open, too.

@@ -9,7 +9,7 @@ from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.flags import FlagSet, flag_sets
-from specgen_runtime.transforms.keys import is_private, private_key, subspec
+from specgen_runtime.transforms.keys import is_private, leaf_keys, private_key, subspec
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Stages:
         private_state: state entries of the environment that a transform rewrites, with the place where the
             environment's own value is kept.
         flag_sets: the done flags of what users see, the root-most level first.
+        unlike: observations of the environment that users see in another shape or dtype.
+        written: the entries that transforms write or drop.
     """
 
     def __init__(self, base_env: EnvBase[Any], chain: Sequence[Transform], first_index: int) -> None:
@@ -48,6 +50,8 @@ class Stages:
         self.specs: list[Stage] = []
         self.private_state: dict[NestedKey, NestedKey] = {}
         self.flag_sets: tuple[FlagSet, ...] = ()
+        self.unlike: tuple[NestedKey, ...] = ()
+        self.written: frozenset[NestedKey] = frozenset()
 
     def find(self) -> None:
         """Let each transform change the specs of the one before it."""
@@ -94,6 +98,16 @@ class Stages:
 
     def _settle(self) -> None:
         self.flag_sets = flag_sets(subspec(self.specs[-1].outputs, "full_done_spec"))
+        self.written = frozenset(key for entry in self._chain for key in _rewritten_by(entry))
+        inner, outer = (
+            subspec(stage.outputs, "full_observation_spec") for stage in (self.specs[0], self.specs[-1])
+        )
+        shown = leaf_keys(outer)
+        self.unlike = tuple(
+            key
+            for key in leaf_keys(inner)
+            if key in shown and (outer[key].shape, outer[key].dtype) != (inner[key].shape, inner[key].dtype)
+        )
 
 
 def _rewritten_by(entry: Transform) -> list[NestedKey]:

@@ -14,38 +14,14 @@ from torch import Tensor
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
+from specgen_runtime.transforms.new_rows import NewRows, reset_mask
 from specgen_runtime.transforms.shared_statistics import Statistics
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
 
-__all__ = ["BufferSpec", "LearningTransform", "batch_count", "batch_mean", "batch_sum"]
-
-
-def batch_count(new_rows: Tensor) -> Tensor:
-    """How many rows are new: float64 []."""
-    return new_rows.sum().to(torch.float64)
-
-
-def batch_sum(x: Tensor, new_rows: Tensor) -> Tensor:
-    """The sum of `x` over the rows that are new.
-
-    Args:
-        x: numbers ``[*batch, *dims]``. What rows that are not new hold leaves no trace, NaN neither.
-        new_rows: bool ``[*batch]``.
-
-    Returns:
-        float64 ``[*dims]``.
-    """
-    mask = new_rows.reshape(*new_rows.shape, *(1,) * (x.ndim - new_rows.ndim))
-    counted = torch.where(mask, x.to(torch.float64), 0.0)
-    return counted.reshape(-1, *x.shape[new_rows.ndim :]).sum(0)
-
-
-def batch_mean(x: Tensor, new_rows: Tensor) -> Tensor:
-    """The mean of `x` over the rows that are new, as `batch_sum`; NaN where none is."""
-    return batch_sum(x, new_rows) / new_rows.sum()
+__all__ = ["BufferSpec", "LearningTransform"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +80,8 @@ class LearningTransform(GeneratedTransform[Row]):
         """The statistics."""
         raise NotImplementedError
 
-    def _updated(
-        self, key: Row, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
-    ) -> tuple[Tensor, ...]:
-        """The new values of one repetition's statistics, in the order of `_buffer_specs`."""
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
+        """The new values of one repetition's statistics, in the order of `_buffer_specs`; `values` of `_learns_from`."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- learning
@@ -188,37 +162,62 @@ class LearningTransform(GeneratedTransform[Row]):
         rows = [row for row in bound.keys if key is None or normal_key(key) in row]
         if not rows:
             raise KeyError(f"{name} does not work on {key!r}, but on {', '.join(map(repr, bound.in_keys))}")
-        new = torch.ones(data.batch_size, dtype=torch.bool, device=data.device)
+        new = NewRows(data.batch_size, None, data.device)
         for row in rows:
             missing = [spec for spec in self._buffer_specs() if bound._value(spec, row) is None]
             if not missing:
                 raise RuntimeError(f"{name} has its statistics of {row[0]!r} already; they are learned once")
+            seen = [bound._require(data, getattr(row, field)) for field in self._learns_from]
             with torch.no_grad():
-                values = bound._updated(row, data, new, {})
+                values = bound._updated({}, new, *seen)
             for spec, value in zip(self._buffer_specs(), values, strict=True):
                 if spec in missing:
-                    bound._statistics.values[_name(spec, row)] = value.to(bound._dtype(spec, row))
+                    bound._put(spec, row, value)
 
-    def _learn_of(self, moment: TensorDictBase, rows: Callable[[Row, TensorDictBase], Tensor]) -> None:
+    def _learn_of(self, moment: TensorDictBase, rows: Callable[[Row, TensorDictBase], NewRows]) -> None:
         """Learn from the rows of a moment that are new; entries that are not there teach nothing."""
         if self.frozen or self._learns_when_called or self._data is not None:  # recorded data teach nothing
             return
-        specs = self._buffer_specs()
         common: dict[str, Tensor] | None = None
         for row in self.keys:
-            if any(moment.get(getattr(row, field), None) is None for field in self._learns_from):
-                continue
-            new = rows(row, moment)
-            with torch.no_grad(), self._statistics.locked():
-                held = {spec.name: self._current(spec, row) for spec in specs}
-                first = common is None
-                if first:  # what is one for all keys is learned once, and read as it was before
-                    common = {spec.name: held[spec.name].clone() for spec in specs if spec.each is None}
-                values = self._updated(row, moment, new, held if first else {**held, **(common or {})})
-                anything = new.any()
-                for spec, value in zip(specs, values, strict=True):
-                    if first or spec.each is not None:
-                        held[spec.name].copy_(torch.where(anything, value, held[spec.name]))
+            seen = [moment.get(getattr(row, field), None) for field in self._learns_from]
+            if all(value is not None for value in seen):
+                common = self._learn_row(row, rows(row, moment), seen, common)
+
+    def _learn_row(
+        self, row: Row, new: NewRows, seen: Sequence[Tensor], common: dict[str, Tensor] | None
+    ) -> dict[str, Tensor]:
+        """Learn one repetition.
+
+        Args:
+            row: its keys.
+            new: the rows that are new.
+            seen: the values that its update reads.
+            common: what is one for all keys, as it was before; None for the first repetition, which learns it.
+
+        Returns:
+            What is one for all keys, as it was before.
+        """
+        specs = self._buffer_specs()
+        with torch.no_grad(), self._statistics.locked():
+            held = {spec.name: self._current(spec, row) for spec in specs}
+            before = {spec.name: held[spec.name] for spec in specs if spec.each is None}
+            if self._statistics.shared:
+                before = {name: value.clone() for name, value in before.items()}
+            if not new.size.numel():
+                return before
+            values = self._updated(held if common is None else {**held, **common}, new, *seen)
+            for spec, value in zip(specs, values, strict=True):
+                if common is None or spec.each is not None:
+                    if new.mask is not None:
+                        value = torch.where(new.mask.any(), value, held[spec.name])
+                    self._put(spec, row, value)
+        return before if common is None else common
+
+    def _put(self, spec: BufferSpec, row: Row, value: Tensor) -> None:
+        """Replace the value of a statistic; where processes share it, in their memory."""
+        value = value.detach().to(self._dtype(spec, row)).expand(self._shape(spec, row))
+        self._statistics.put(_name(spec, row), value)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         self._learn_of(next_tensordict, self._stepped_rows(tensordict))
@@ -228,36 +227,37 @@ class LearningTransform(GeneratedTransform[Row]):
         self._learn_of(tensordict_reset, self._reset_rows(tensordict))
         return super()._reset(tensordict, tensordict_reset)
 
-    def _stepped_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], Tensor]:
+    def _stepped_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], NewRows]:
         """The rows that took the step."""
         mask: Tensor | None = tensordict.get("_step", None)
 
-        def rows(row: Row, moment: TensorDictBase) -> Tensor:
-            return _all(moment) if mask is None else _of_batch(mask, moment)
+        def rows(row: Row, moment: TensorDictBase) -> NewRows:
+            return _new_rows(moment, mask)
 
         return rows
 
-    def _reset_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], Tensor]:
+    def _reset_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], NewRows]:
         """The rows that are being reset: as the root-most mask on the path of each key says."""
 
-        def rows(row: Row, moment: TensorDictBase) -> Tensor:
+        def rows(row: Row, moment: TensorDictBase) -> NewRows:
             path = as_tuple(row[0])
             for depth in range(len(path)):
                 mask: Tensor | None = tensordict.get((*path[:depth], "_reset"), None)
                 if mask is not None:
-                    return _of_batch(mask, moment)
-            masks = [value for key, value in tensordict.items(True, True) if as_tuple(key)[-1] == "_reset"]
-            if not masks:
-                return _all(moment)
-            return torch.stack([_of_batch(mask, moment) for mask in masks]).any(0)
+                    return _new_rows(moment, mask)
+            return _new_rows(moment, reset_mask(tensordict))
 
         return rows
 
     # ------------------------------------------------------------------ values
 
+    def _row_of(self, key: NestedKey) -> Row:
+        """The keys of the repetition that an entry belongs to."""
+        return next(row for row in self.keys if key in row)
+
     def _held(self, key: NestedKey) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
-        row = next(row for row in self.keys if key in row)
+        row = self._row_of(key)
         with self._statistics.locked():
             held = {spec.name: self._current(spec, row) for spec in self._buffer_specs()}
             if self._statistics.shared:
@@ -287,7 +287,7 @@ class LearningTransform(GeneratedTransform[Row]):
             return value
         shape = self._shape(spec, row)
         if value is None and spec.init is not None:
-            device = None if self.parent is None else self.parent.device
+            device = source.device if (source := self._told_by()) is not None else None
             init = torch.as_tensor(spec.init, dtype=self._dtype(spec, row), device=device)
             try:
                 value = self._statistics.values[name] = init.expand(shape).clone()
@@ -309,9 +309,13 @@ class LearningTransform(GeneratedTransform[Row]):
         """The shape of a statistic: that of an entry without the batch, or of one number."""
         if not spec.shaped or spec.each is None:
             return torch.Size()
-        source: EnvBase | TensorDictBase | None = self.parent if self._data is None else self._data
+        source = self._told_by()
         assert source is not None  # keys are bound to the one or the other
         return self._spec(getattr(row, spec.each)).shape[len(source.batch_size) :]
+
+    def _told_by(self) -> EnvBase | TensorDictBase | None:
+        """What tells shapes and dtypes: the environment before this transform, or data."""
+        return self.parent if self._data is None else self._data
 
     def _dtype(self, spec: BufferSpec, row: Row) -> torch.dtype:
         if spec.dtype is not None:
@@ -368,15 +372,16 @@ class LearningTransform(GeneratedTransform[Row]):
         missing_keys += [prefix + name for name in values if name not in loaded]
         with torch.no_grad(), self._statistics.locked():
             for name, value in loaded.items():
-                if name not in values:
+                held = values.get(name)
+                if held is None:
                     dtype = specs[name.split("|")[0]].dtype
                     values[name] = value.detach().clone().to(dtype=value.dtype if dtype is None else dtype)
-                elif values[name].shape == value.shape:
-                    values[name].copy_(value)
-                else:
+                elif held.shape != value.shape:
                     error_msgs.append(
-                        f"{prefix + name!r} has the shape {list(value.shape)}, where {list(values[name].shape)} is wanted"
+                        f"{prefix + name!r} has the shape {list(value.shape)}, where {list(held.shape)} is wanted"
                     )
+                else:
+                    self._statistics.put(name, value.detach().to(held, copy=True))
 
 
 def _name(spec: BufferSpec, row: tuple[NestedKey, ...]) -> str:
@@ -386,11 +391,7 @@ def _name(spec: BufferSpec, row: tuple[NestedKey, ...]) -> str:
     return "|".join((spec.name, *as_tuple(getattr(row, spec.each))))
 
 
-def _all(moment: TensorDictBase) -> Tensor:
-    return torch.ones(moment.batch_size, dtype=torch.bool, device=moment.device)
-
-
-def _of_batch(mask: Tensor, moment: TensorDictBase) -> Tensor:
-    """A mask with the dimensions of the batch alone: a row is new where any part of it is."""
+def _new_rows(moment: TensorDictBase, mask: Tensor | None) -> NewRows:
+    """The rows of a mask, which may have more dimensions than the batch: a row is new where any part of it is."""
     size = moment.batch_size
-    return mask.reshape(*size, -1).any(-1)
+    return NewRows(size, None if mask is None else mask.reshape(*size, -1).any(-1), moment.device)

@@ -12,7 +12,7 @@ from specgen.expr import store as stored_interval
 from specgen.expr.relayout import relayout
 from specgen.program.program import Assign, Input
 from specgen.program.program import Statement as ProgramStatement
-from specgen.program.walk import read, store, with_parts
+from specgen.program.walk import known, read, store, with_parts
 
 
 class Body:
@@ -106,7 +106,13 @@ class Body:
             assert node.site is not None
             symbol = self.symbol(node.site.name, node.type, node.interval)
             self.draws.append(Input(symbol, "draw", draw=node.site))
-            return read(symbol)
+            return replace(read(symbol), start=node.start, end=node.end)
+        if node.op == "where" and isinstance(node.args[0].static, bool):
+            other = 2 if node.args[0].static else 1
+            if node.args[other].draws:  # what is not taken draws nothing
+                nothing = known(False if node.type.dtype == "bool" else 0)
+                args = tuple(nothing if at == other else arg for at, arg in enumerate(node.args))
+                node = replace(node, args=args)
         made = with_parts(node, self._read)
         if node.function is None or not node.function.prefix:
             return made

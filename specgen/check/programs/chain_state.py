@@ -68,6 +68,9 @@ class ChainState:
         networks: the networks and the objects of classes that transforms call, as inputs, by their names.
         given: what Gymnasium returns of a step, as inputs.
         observed: the values that the environment's own function observes.
+        learned: the statistics of transforms, as inputs, by name; those that are read.
+        statistics: the value of each buffer so far, by the transform's position, the entry, the moment and its name.
+        recorded: values that follow from statistics as they were: nobody can compute them again.
         acted: how many statements of the step turn what the policy wrote into the environment's actions.
         skips: the rows in which the chain so far stands still.
     """
@@ -91,6 +94,9 @@ class ChainState:
         self.networks: dict[str, Input] = {}
         self.given: list[Input] = []
         self.observed: set[Symbol] = set()
+        self.learned: dict[str, Input] = {}
+        self.statistics: dict[tuple[int, Key, Moment, str], Symbol] = {}
+        self.recorded: set[Symbol] = set()
         self.acted = 0
         self.skips: list[Symbol] = []
 
@@ -100,7 +106,7 @@ class ChainState:
         of_env = (
             replace(one, group="env_consts") if one.group == "consts" else one for one in self.env.fixed
         )
-        return (*of_env, *self.constants.values(), *self.networks.values())
+        return (*of_env, *self.constants.values(), *self.networks.values(), *self.learned.values())
 
     def see(
         self, name: str, *, reset: Symbol | None = None, now: Symbol | None = None, next: Symbol | None = None

@@ -9,6 +9,7 @@ from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
+from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
 from specgen.check.programs.chain_python import call_class, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
@@ -33,17 +34,31 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         for output in instance.transform.outputs:
             entry = row.outputs.get(output.name)
             if entry is not None and output.name in first:
-                path = f"{state.path}.cells.{place}.{output.name}"
-                symbol = Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
-                carried.append((output.name, entry, symbol))
+                carried.append((output.name, entry, _cell_symbol(state, place, output.name, entry)))
         cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
+        read_statistics(state, instance, row, "reset", "reset")
         _run(state, instance, row, "reset", "reset", place, before, {})
+        read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
+    for row in instance.rows:
+        for moment in MOMENTS:
+            update_statistics(state, instance, row, moment)
+    shown = {}
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
+        once = _is_recorded(state, instance, row, before["now"])
         for moment in MOMENTS:
-            _run(state, instance, row, "map", moment, place, before, {})
+            if moment != "now" or not once:
+                _run(state, instance, row, "map", moment, place, before, {})
+        for name in instance.transform.mapped if once else ():
+            entry = row.outputs.get(name)
+            if entry is not None and entry.role != "reward":
+                symbol = _cell_symbol(state, place, name, entry)
+                carried.append((name, entry, symbol))
+                shown[entry.dotted] = symbol
+    state.views["now"] |= shown
+    state.recorded |= set(shown.values())
     if instance.derives_done:
         for flag in raised:
             _raise(state, flag)
@@ -53,9 +68,25 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         output = instance.transform.output(name)
         made = ChainCell(cell, entry, instance.position, output.carry, output.hidden)
         state.cells.append(made)
+    for row in instance.rows:
+        for entry in row.outputs.values():
+            if entry.role == "reward":
+                state.views["reset"].pop(entry.dotted, None)  # what had this key before is no reward
     for key in instance.dropped:
         for view in state.views.values():
             view.pop(key, None)
+
+
+def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symbol:
+    """What an output was before the step."""
+    path = f"{state.path}.cells.{place}.{name}"
+    return Symbol(path, entry.name, entry.type, entry.spec.interval, "now", entry.key)
+
+
+def _is_recorded(state: ChainState, instance: Instance, row: Row, now: Mapping[str, Symbol]) -> bool:
+    """Whether a map can't be computed again of the state: it reads statistics, or what was computed of them."""
+    read = {now.get(entry.dotted) for entry in row.inputs.values()}
+    return bool(instance.transform.buffers) or not state.recorded.isdisjoint(read)
 
 
 def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
@@ -77,6 +108,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
                     wish=f"{entry.name}_{identifier(statement.target)}",
                 )
             body.statements += local.statements
+            body.draws += local.draws
             current[entry.dotted] = local.bound(role)
     return current
 
@@ -123,6 +155,7 @@ def _run(
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
+    bind_statistics(state, local, instance, row, moment)
     mapped = instance.transform.mapped
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
@@ -155,6 +188,7 @@ def _run(
             local.assign(statement, origin=origin)
             continue
         if made.role == "reward" and moment != "next":
+            local.typed(statement)  # nobody gets it, but what it draws is drawn
             continue
         wish = made.name if moment != "next" or made.role == "reward" else f"next_{made.name}"
         symbol = local.assign(

@@ -67,10 +67,12 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         suffix = "" if when is None else "_" + "_".join(target.removeprefix("next.") for target in targets)
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
         name = f"{snake(transform.name)}_{phase}{suffix}"
-        whole = Program(name, inputs, tuple(body.statements), outputs)
+        whole = Program(name, (*inputs, *body.draws), tuple(body.statements), outputs)
         # What another function of this phase computes comes in as an argument.
         others = [symbol for target, symbol in made.items() if target not in targets]
-        programs.append(PhaseProgram(_in_order(cut(whole, outputs, others), inputs), tuple(targets), when))
+        programs.append(
+            PhaseProgram(_in_order(cut(whole, outputs, others), whole.inputs), tuple(targets), when)
+        )
     return programs
 
 

@@ -46,13 +46,13 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
         body.name(statement, read(symbol))
     inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    inputs.append(Input(new, "data"))
     types = role_types(transform.roles)
     for role in transform.forward:
         type_ = types[role.name]
         place = f"{path}.in.{role.name}"
         symbol = Symbol(place, identifier(role.name), type_, full(type_.dtype), "now", (role.name,))
         inputs.append(Input(symbol, "data"))
-    inputs.append(Input(new, "data"))
     outputs = tuple(Output(identifier(target), body.bound(target)) for target in buffers)
     name = f"{snake(transform.name)}_update"
     program = Program(name, tuple(inputs), tuple(body.statements), outputs)

@@ -33,7 +33,7 @@ def drawn_site(
     )
     return Typed(
         "site",
-        Type(dtype, dims, "batch"),
+        Type(dtype, dims, "batch", col=drawn.col),
         values,
         start=site.start,
         end=site.end,
@@ -94,14 +94,16 @@ def _infer_spread(site: Site) -> Typed | None:
 
 
 def _float_dtype(site: Site) -> str | None:
-    """The dtype of what is drawn: as said, else that of the tensors it depends on, else that of the target."""
+    """The dtype of what is drawn: as said, else of the tensors it depends on, else of `like`, else of the target."""
     dtype = site.joined(site.values)
     if dtype is None:
         return None
-    wanted = site.options["dtype"]
+    wanted, like = site.options["dtype"], site.options.get("like")
     if wanted is None:
         tensors = any(not value.type.python for value in site.values)
         wanted = dtype if tensors and is_float(dtype) else site.context.float_dtype
+        if not tensors and isinstance(like, Typed) and is_float(like.type.dtype):
+            wanted = like.type.dtype
     if not is_float(str(wanted)):
         site.fail(
             rules.WRONG_ARGUMENTS,
@@ -126,7 +128,7 @@ def _parameters_make_sense(site: Site) -> None:
 
 
 def _show_uniform(node: Typed, printer: Printer) -> Printed:
-    low, high, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
+    low, high, drawn = (printer.aligned(arg, node.type.rank, node.type.col) for arg in node.args)
     span = _span(node, printer, low, high)
     scaled = drawn if span is None else Printed(f"{span.at(MUL)} * {drawn.at(MUL + 1)}", MUL)
     if node.args[0].static == 0:
@@ -163,13 +165,13 @@ def _difference(last: float, first: float, dtype: str) -> float:
 
 
 def _show_normal(node: Typed, printer: Printer) -> Printed:
-    mean, std, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
+    mean, std, drawn = (printer.aligned(arg, node.type.rank, node.type.col) for arg in node.args)
     scaled = drawn if node.args[1].static == 1 else Printed(f"{std.at(MUL)} * {drawn.at(MUL + 1)}", MUL)
     return scaled if node.args[0].static == 0 else Printed(f"{mean.at(ADD)} + {scaled.at(ADD + 1)}", ADD)
 
 
 def _show_exponential(node: Typed, printer: Printer) -> Printed:
-    scale, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
+    scale, drawn = (printer.aligned(arg, node.type.rank, node.type.col) for arg in node.args)
     # The draw is in [0, 1): the logarithm of 1 minus it is finite.
     one = Printed(f"-{printer.call('torch.log1p', f'-{drawn.at(UNARY + 1)}').text}", UNARY)
     return one if node.args[0].static == 1 else Printed(f"{scale.at(MUL)} * {one.at(UNARY)}", MUL)
@@ -212,7 +214,11 @@ def _infer_randint(site: Site) -> Typed | None:
         )
         return None
     first, last = low.static, high.static
-    if isinstance(first, int) and isinstance(last, int):
+    # A chain knows the values of parameters, and draws what the class of the transform draws all the same.
+    fixed = not site.context.for_any_key or all(
+        node.op != "name" for end in (low, high) for node in end.nodes()
+    )
+    if fixed and isinstance(first, int) and isinstance(last, int):
         drawn = drawn_site(site, "randint", dims, dtype, first, last)
         return site.node(Type(dtype, dims, "batch"), (drawn,))
     # Ends that depend on parameters or data: a uniform draw, scaled and rounded down.
@@ -223,7 +229,7 @@ def _infer_randint(site: Site) -> Typed | None:
 def _show_randint(node: Typed, printer: Printer) -> Printed:
     if len(node.args) == 1:
         return printer.show(node.args[0])
-    low, high, drawn = (printer.aligned(arg, node.type.rank) for arg in node.args)
+    low, high, drawn = (printer.aligned(arg, node.type.rank, node.type.col) for arg in node.args)
     width = high if node.args[0].static == 0 else Printed(f"{high.at(ADD)} - {low.at(ADD + 1)}", ADD)
     whole = f"({width.at(MUL)} * {drawn.at(MUL + 1)}).to({printer.texts.dtype(node.type.dtype)})"
     return Printed(whole) if node.args[0].static == 0 else Printed(f"{low.at(ADD)} + {whole}", ADD)
@@ -248,7 +254,7 @@ def _infer_bernoulli(site: Site) -> Typed | None:
 
 
 def _show_bernoulli(node: Typed, printer: Printer) -> Printed:
-    drawn, p = (printer.aligned(arg, node.type.rank) for arg in node.args)
+    drawn, p = (printer.aligned(arg, node.type.rank, node.type.col) for arg in node.args)
     return Printed(f"{drawn.at(COMPARE + 1)} < {p.at(COMPARE + 1)}", COMPARE)
 
 
@@ -269,12 +275,18 @@ def _spread_reference(np: Any, low: Any, high: Any, drawn: Any, **_: Any) -> Any
     return low + (high - low) * drawn
 
 
+def _as_drawn(args: tuple[Typed, ...]) -> tuple[Typed, ...]:
+    """A draw is laid out as the numbers that it is made of."""
+    return args
+
+
 DRAWS: tuple[Builtin, ...] = (
     Builtin(
         name="uniform",
         signature="uniform(low, high, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A number between `low` and `high`, every one as likely.",
+        layout=_as_drawn,
         params=(Param("low"), Param("high"), SHAPE, _DTYPE, LIKE),
         infer=_infer_spread,
         interval=_spread_range,
@@ -287,6 +299,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="normal(mean, std, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A number of the normal distribution.",
+        layout=_as_drawn,
         params=(Param("mean"), Param("std"), SHAPE, _DTYPE, LIKE),
         infer=_infer_spread,
         interval=lambda args, node: NUMBERS,
@@ -299,6 +312,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="exponential(scale, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A waiting time whose mean is `scale`: 1 divided by the rate.",
+        layout=_as_drawn,
         params=(Param("scale"), SHAPE, _DTYPE, LIKE),
         infer=_infer_spread,
         interval=_exponential_range,
@@ -311,6 +325,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="randint(low, high, shape=(), dtype=int64, like=None)",
         family="draw",
         doc="An integer from `low` up to `high`, without `high`.",
+        layout=_as_drawn,
         params=(Param("low"), Param("high"), SHAPE, _DTYPE, LIKE),
         infer=_infer_randint,
         interval=_randint_range,
@@ -322,6 +337,7 @@ DRAWS: tuple[Builtin, ...] = (
         signature="bernoulli(p, shape=(), like=None)",
         family="draw",
         doc="True with probability `p`.",
+        layout=_as_drawn,
         params=(Param("p"), SHAPE, LIKE),
         infer=_infer_bernoulli,
         interval=lambda args, node: Interval(0, 1),

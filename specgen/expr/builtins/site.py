@@ -39,6 +39,11 @@ class Context(Protocol):
         """Whether a computed index without a proof that it is in range is a mistake; else the code checks it."""
         ...
 
+    @property
+    def for_any_key(self) -> bool:
+        """Whether the expression is also compiled for keys and parameters that nobody knows."""
+        ...
+
     def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
         """Report a mistake in the characters from `start` up to `end`."""
         ...
@@ -114,7 +119,12 @@ class Site:
         self, kind: DrawKind, dims: Dims, dtype: str, low: int | None = None, high: int | None = None
     ) -> DrawSite:
         """A new random draw."""
-        return DrawSite(self.context.next_draw(), kind, dims, dtype, low, high)
+        like = self.options.get("like")
+        name = self.context.next_draw()
+        if not isinstance(like, Typed):
+            return DrawSite(name, kind, dims, dtype, low, high)
+        symbol = like.symbol if like.op == "name" else None
+        return DrawSite(name, kind, dims, dtype, low, high, symbol, like.type.col)
 
     def joined(self, values: Sequence[Typed], *, bools: bool = False) -> str | None:
         """The dtype that `values` have in common; reports what has none.

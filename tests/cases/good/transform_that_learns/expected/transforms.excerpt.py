@@ -30,13 +30,13 @@ def seen_step(least: Tensor, next_x: Tensor) -> Tensor:
     return torch.minimum(least, next_x)
 
 
-def seen_update(seen: Tensor, begun: Tensor, new_rows: Tensor) -> tuple[Tensor, Tensor]:
+def seen_update(seen: Tensor, begun: Tensor, new_rows: NewRows) -> tuple[Tensor, Tensor]:
     """`seen` and `begun` with what the rows that are new tell.
 
     Args:
         seen: how many rows were seen.
         begun: what was learned so far.
-        new_rows: bool [*batch], which rows count.
+        new_rows: the rows that count.
     """
     # transforms.Seen.update
     next_seen = seen + batch_count(new_rows).to(torch.int64)
@@ -108,9 +108,7 @@ class Seen(LearningTransform[SeenKeys]):
             BufferSpec("begun", None, torch.bool, False, False),
         )
 
-    def _updated(
-        self, key: SeenKeys, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
-    ) -> tuple[Tensor, ...]:
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
         return seen_update(held["seen"], held["begun"], new_rows)
 
 
@@ -132,13 +130,13 @@ def centre_map(mean: Tensor, x: Tensor) -> Tensor:
     return x - mean
 
 
-def centre_update(slow: float, x: Tensor, new_rows: Tensor) -> Tensor:
+def centre_update(slow: float, new_rows: NewRows, x: Tensor) -> Tensor:
     """`mean` with what the rows that are new tell.
 
     Args:
         slow: constructor keyword.
+        new_rows: the rows that count.
         x: floats [*batch, ...].
-        new_rows: bool [*batch], which rows count.
     """
     # transforms.Centre.update
     return slow * batch_mean(x, new_rows)
@@ -209,8 +207,5 @@ class Centre(LearningTransform[CentreKeys]):
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         return (BufferSpec("mean", "x", None, True, self.loc, True),)
 
-    def _updated(
-        self, key: CentreKeys, moment: TensorDictBase, new_rows: Tensor, held: Mapping[str, Tensor]
-    ) -> tuple[Tensor, ...]:
-        x = self._require(moment, key.x)
-        return (centre_update(self.slow, x, new_rows),)
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
+        return (centre_update(self.slow, new_rows, *values),)

@@ -1,0 +1,102 @@
+"""Random numbers of transforms: from the environment's generator, or for recorded data from one that is passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+
+from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.transforms.bound import BoundTransform, InverseRow, Row
+
+__all__ = ["DrawingTransform"]
+
+
+class DrawingTransform(BoundTransform[Row, InverseRow]):
+    """A transform that draws for all rows, at a reset, at a step and for what the policy wrote.
+
+    In an environment the numbers come from the generator of the base environment, or from torch's global one where
+    that has none (simulators, batches of environments); for recorded data from the one that `forward` is given.
+    """
+
+    _generator: torch.Generator | None = None  # that `forward` is given
+    _draws_zeros: bool = False  # while specs are found
+
+    def forward(self, *data: Any, generator: torch.Generator | None = None, **tensors: Any) -> Any:
+        """Transform data from elsewhere; see `Transform.forward`.
+
+        Args:
+            data: as there.
+            generator: what a transform that draws draws from; by default torch's global generator.
+            tensors: as there.
+        """
+        self.__dict__["_generator"] = generator
+        try:
+            return super().forward(*data, **tensors)
+        finally:
+            self.__dict__["_generator"] = None
+
+    def _uniform(self, shape: Tensor | Sequence[int], dtype: torch.dtype, when: bool = True) -> Tensor:
+        """Uniform numbers in [0, 1).
+
+        Args:
+            shape: the dimensions of one row, or a tensor of the same shape.
+            dtype: a floating-point dtype.
+            when: whether anything reads them; otherwise nothing is drawn, and they are 0.
+        """
+        sizes, place = self._drawn_shape(shape)
+        if self._draws_zeros or not when:
+            return torch.zeros(sizes, dtype=dtype, device=place)
+        return torch.rand(sizes, dtype=dtype, device=place, generator=self._source())
+
+    def _normal(self, shape: Tensor | Sequence[int], dtype: torch.dtype, when: bool = True) -> Tensor:
+        """Standard normal numbers; arguments as for `_uniform`."""
+        sizes, place = self._drawn_shape(shape)
+        if self._draws_zeros or not when:
+            return torch.zeros(sizes, dtype=dtype, device=place)
+        return torch.randn(sizes, dtype=dtype, device=place, generator=self._source())
+
+    def _randint(
+        self, low: int, high: int, shape: Tensor | Sequence[int], dtype: torch.dtype, when: bool = True
+    ) -> Tensor:
+        """Integers from `low` to `high - 1`; other arguments as for `_uniform`."""
+        sizes, place = self._drawn_shape(shape)
+        if self._draws_zeros or not when:
+            return torch.full(sizes, low, dtype=dtype, device=place)
+        return torch.randint(low, high, sizes, dtype=dtype, device=place, generator=self._source())
+
+    def _drawn_shape(self, shape: Tensor | Sequence[int]) -> tuple[tuple[int, ...], torch.device | None]:
+        """The whole shape of a draw, and its device."""
+        if isinstance(shape, Tensor):
+            return tuple(shape.shape), shape.device
+        env: Any = self.parent
+        rows: TensorDictBase | Any = (
+            env if env is not None else self._data if self._data is not None else self._given
+        )
+        if rows is None:
+            raise RuntimeError(
+                f"{type(self).__name__} draws for each row, and it is part of no environment that could tell how many "
+                "there are"
+            )
+        return (*(rows.shape if env is None else rows.batch_size), *shape), rows.device
+
+    def _source(self) -> torch.Generator | None:
+        env: Any = self.parent
+        if env is None:
+            return self._generator
+        while isinstance(getattr(env, "base_env", None), nn.Module):
+            env = env.base_env
+        return env._source() if isinstance(env, GeneratedEnv) else getattr(env, "_generator", None)
+
+    @contextmanager
+    def _drawing_zeros(self) -> Iterator[None]:
+        """Draw nothing in the block: what is drawn is 0, or the least integer."""
+        self.__dict__["_draws_zeros"] = True
+        try:
+            yield
+        finally:
+            self.__dict__["_draws_zeros"] = False

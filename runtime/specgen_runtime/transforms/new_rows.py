@@ -1,0 +1,96 @@
+"""The rows of a batch that are new at a moment, and statistics over them: what `update` of a transform learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.keys import leaf_name
+
+__all__ = ["NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum", "reset_mask"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """The rows of a batch that took a step, or are being reset.
+
+    Attributes:
+        size: of the batch.
+        mask: bool ``[*size]``; None: all rows are new.
+        device: of the data.
+    """
+
+    size: torch.Size
+    mask: Tensor | None = None
+    device: torch.device | None = None
+
+    @property
+    def count(self) -> int | Tensor:
+        """How many rows are new."""
+        return self.size.numel() if self.mask is None else self.mask.sum()
+
+
+def reset_mask(tensordict: TensorDictBase) -> Tensor | None:
+    """The rows that some ``_reset`` mask selects, bool of the tensordict's batch size; None if there is no mask."""
+    size = tensordict.batch_size
+    masks = [value for key, value in tensordict.items(True, True) if leaf_name(key) == "_reset"]
+    if not masks:
+        return None
+    return torch.stack([mask.reshape(*size, -1).any(-1) for mask in masks]).any(0)
+
+
+def batch_count(new_rows: NewRows) -> Tensor:
+    """How many rows are new: float64 []."""
+    count = new_rows.count
+    if isinstance(count, Tensor):
+        return count.to(torch.float64)
+    return torch.tensor(float(count), dtype=torch.float64, device=new_rows.device)
+
+
+def batch_rank(new_rows: NewRows) -> Tensor:
+    """The position of each row among those that are new, in the order of the batch: int64 ``[*batch, 1]``.
+
+    Rows that are not new have the position of the new row before them.
+    """
+    if new_rows.mask is None:
+        rank = torch.arange(new_rows.size.numel(), device=new_rows.device)
+    else:
+        rank = new_rows.mask.reshape(-1).cumsum(0) - 1
+    return rank.reshape(*new_rows.size, 1)
+
+
+def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:
+    """The sum of `x` over the rows that are new.
+
+    Args:
+        x: numbers ``[*batch, *dims]``. What rows that are not new hold leaves no trace, NaN neither.
+        new_rows: the rows that count.
+
+    Returns:
+        float64 ``[*dims]``.
+    """
+    ndim, mask = len(new_rows.size), new_rows.mask
+    x = x.to(torch.float64)
+    if mask is not None:
+        x = torch.where(mask.reshape((*new_rows.size, *(1,) * (x.ndim - ndim))), x, 0.0)
+    return x.reshape(-1, *x.shape[ndim:]).sum(0) if ndim else x
+
+
+def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: bool = False) -> Tensor:
+    """The mean of `x` over the rows that are new; NaN where none is.
+
+    Args:
+        x: as of `batch_sum`.
+        new_rows: the rows that count.
+        axis: further axes to average over, of one row.
+        keep: whether these stay, of size 1.
+
+    Returns:
+        float64 ``[*dims]`` without the axes.
+    """
+    mean = batch_sum(x, new_rows) / new_rows.count
+    return mean.mean(tuple(axis), keepdim=keep) if axis else mean

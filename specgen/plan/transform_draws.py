@@ -1,0 +1,108 @@
+"""The random numbers of a transform: how its class draws what its pure functions are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from specgen.check.model import Statement, identifier
+from specgen.check.transform_model import PHASES, CheckedTransform, Phase
+from specgen.code import Code, using
+from specgen.expr import DrawSite, Symbol, Typed
+from specgen.expr.builtins.table import TABLE
+from specgen.expr.dtypes import is_abstract
+from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transform_functions import PhaseFunction
+from specgen.program.torch_text import print_expression
+
+
+@dataclass(frozen=True)
+class TransformDraw:
+    """A draw, as the class of a transform makes it.
+
+    Attributes:
+        name: what the pure functions call it.
+        text: the call that draws.
+        like: what tells its shape, in the language; None where numbers do.
+    """
+
+    name: str
+    text: Code
+    like: str | None
+
+
+def phase_draws(
+    transform: CheckedTransform,
+    phase: Phase,
+    functions: Iterable[PhaseFunction],
+    size: Callable[[str], str],
+) -> Iterator[TransformDraw]:
+    """The draws of a phase, in the order written; those that only optional outputs read are drawn with these only.
+
+    Args:
+        transform: the transform.
+        phase: which of its phases.
+        functions: those of the phase.
+        size: the text of a size that has a name.
+    """
+    statements = transform.phase(phase)
+    for statement in statements:
+        for site, choices in _sites(statement.typed, ()):
+            readers = [function for function in functions if site.name in function.reads]
+            if not readers:
+                continue
+            conditions = [_condition(choice, transform, statements) for choice in choices]
+            whens = [function.when for function in readers]
+            if None not in whens:
+                either = " or ".join(when.python for when in whens if when is not None)
+                conditions.append(f"({either})" if conditions and len(whens) > 1 else either)
+            like = _given(site.like, phase) if phase in PHASES else None
+            yield TransformDraw(site.name, _text(site, like, " and ".join(conditions), size), like)
+
+
+def _text(site: DrawSite, like: str | None, when: str, size: Callable[[str], str]) -> Code:
+    shape = identifier(like) if like else _dims(site, size)
+    dtype = f"{shape}.dtype" if is_abstract(site.dtype) else TORCH_DTYPES[site.dtype]
+    ends = [str(site.low), str(site.high)] if site.kind == "randint" else []
+    args = [*ends, shape, dtype, *([f"when={when}"] if when else [])]
+    return using(f"self._{site.kind}({', '.join(args)})", *(["torch"] if dtype.startswith("torch.") else []))
+
+
+def _dims(site: DrawSite, size: Callable[[str], str]) -> str:
+    texts = [re.sub(r"[^\W\d]\w*", lambda name: size(name.group()), str(one)) for one in site.dims]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _given(like: Symbol | None, phase: Phase) -> str | None:
+    """What `like` is called in the language, where it is an entry."""
+    _, found, name = ("", "", "") if like is None else like.path.partition(f".{phase}.in.")
+    return name if found else None
+
+
+def _sites(typed: Typed, choices: tuple[Typed, ...]) -> Iterator[tuple[DrawSite, tuple[Typed, ...]]]:
+    """The draws of an expression, each with the choices of Python that must fall on it."""
+    if typed.op == "where" and typed.args[0].type.python:
+        condition, then, otherwise = typed.args
+        yield from _sites(then, (*choices, condition))
+        turned = Typed("not", condition.type, condition.interval, (condition,), builtin=TABLE["not"])
+        yield from _sites(otherwise, (*choices, turned))
+        return
+    for part in typed.parts:
+        yield from _sites(part, choices)
+    if typed.site is not None:
+        yield typed.site, choices
+
+
+def _condition(choice: Typed, transform: CheckedTransform, statements: Iterable[Statement]) -> str:
+    """The text of a condition on parameters; local values stand for what they are."""
+    local = {statement.symbol: statement.typed for statement in statements}
+    params = {f"transforms.{transform.name}.params.{param.name}" for param in transform.params}
+
+    def name(symbol: Symbol) -> str:
+        if symbol in local:
+            return f"({_condition(local[symbol], transform, statements)})"
+        return f"self.{symbol.name}" if symbol.path in params else symbol.name
+
+    text = str(print_expression(choice, name))
+    return f"({text})" if " or " in text or " if " in text else text
