@@ -23,6 +23,13 @@ from specgen.schema.load import SchemaFile
 __all__ = ["CheckedChain", "check_chain"]
 
 
+_BY_HAND = {
+    "ModuleTransform": "declare a transform with what the module reads and writes, under `networks`: "
+    "the module is a keyword of the chain then"
+}
+"""What to write for transforms of the runtime that no schema declares."""
+
+
 def check_chain(
     file: SchemaFile,
     name: str,
@@ -90,7 +97,8 @@ def check_chain(
                     schema_rules.UNKNOWN_DECLARATION.at(
                         where,
                         f"unknown transform `{kind}`",
-                        help=suggestion(kind, declared[1])
+                        help=_BY_HAND.get(kind)
+                        or suggestion(kind, declared[1])
                         or "declare it under `transforms`, or `import` the file that does",
                     )
                 )

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, check_env_specs
+from specgen_runtime.envs.generated import lifting
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_std.envs import Pendulum
-from specgen_std.transforms import RewardSum, RNDTransform, StepCounter, VecNorm
+from specgen_std.envs import Pendulum, PendulumGym
+from specgen_std.transforms import FrameSkipTransform, RewardSum, RNDTransform, StepCounter, VecNorm
 from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 
 from specgen.expr import Symbol
@@ -96,6 +98,49 @@ def test_a_chain_gives_what_the_classes_give(generated: ModuleType, batch: tuple
         assert shapes[0] == shapes[1], name
     assert found[0]["next", "intrinsic_reward"].shape == (*batch, 50, 1)
     assert found[0]["next", "drift"].max() > 0
+
+
+@pytest.mark.parametrize("kind", ["OfGymnasium", "Skipping"])
+def test_chains_of_other_kinds(generated: ModuleType, kind: str) -> None:
+    nets = Nets()
+    encoder = TensorDictModule(nets.encoder, in_keys=["x"], out_keys=["y"])  # takes tensors, too
+    chain = [generated.Encode(encoder), generated.Drift(nets.code), RNDTransform(nets.target, nets.predictor)]
+    chain.append(StepCounter() if kind == "OfGymnasium" else FrameSkipTransform(3))
+    base = PendulumGym() if kind == "OfGymnasium" else Pendulum(batch_size=[3])
+    networks = {"target_network": nets.target, "predictor_network": nets.predictor}
+    batch = {} if kind == "OfGymnasium" else {"batch_size": [3]}
+    made = getattr(generated, kind)(encoder=encoder, code=nets.code, **networks, **batch)
+    found = []
+    for env in (TransformedEnv(base, Compose(*chain)), made):
+        check_env_specs(env)
+        env.set_seed(3)
+        torch.manual_seed(1)
+        found.append(env.rollout(40, break_when_any_done=False))
+    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
+    for key in found[0].keys(True, True):
+        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    found[1]["next", "drift"].sum().backward()
+    assert nets.code.linear.weight.grad is not None
+
+
+@pytest.mark.parametrize("lift", ["sums", "products", "maxima", "minima", "shifted"])
+def test_what_is_lifted_over_time_has_gradients(lift: str) -> None:
+    before = getattr(lifting, f"{lift}_before")
+    firsts, terms = torch.randn(2, 3), torch.randn(7, 3, requires_grad=True)
+    found = before(firsts, terms, [3, 4])
+    assert torch.equal(found, before(firsts, terms.detach(), [3, 4]))
+    found[2].sum().backward()
+    assert terms.grad is not None
+    assert terms.grad[:2].abs().sum() > 0
+    assert (terms.grad[2:] == 0).all()
+
+
+def test_affine_recurrences_have_gradients() -> None:
+    firsts, factors, terms = torch.randn(1, 2), torch.rand(4, 2), torch.randn(4, 2)
+    wanted = lifting.affine_before(firsts, factors, terms, [4])
+    found = lifting.affine_before(firsts, factors, terms.requires_grad_(), [4])
+    assert torch.equal(found, wanted)
+    assert found.requires_grad
 
 
 def test_the_values_are_those_of_the_networks(generated: ModuleType) -> None:
