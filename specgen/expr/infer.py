@@ -56,8 +56,7 @@ def infer(
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
         prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
             `in_range` around it, which raises for what is.
-        for_any_key: Whether the expression is a transform's, which is also compiled for keys and parameters that
-            nobody knows: it draws the same numbers in both.
+        for_any_key: Whether it is a transform's: for keys and parameters that nobody knows it draws the same numbers.
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
     typed = inferrer.visit(expr)

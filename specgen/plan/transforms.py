@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
-from specgen.expr.sizes import Rest
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
@@ -38,8 +38,8 @@ from specgen.plan.transform_text import (
     by_condition,
     dtype_code,
     follows_code,
+    has_own_dims,
     policy_states,
-    refusals,
     spec_like,
     unassigned_flags,
 )
@@ -183,7 +183,10 @@ class _Planner:
                 (
                     None if condition is None else condition.python,
                     tuple(
-                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        (
+                            o.name,
+                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                        )
                         for o in outputs
                     ),
                 )
@@ -193,7 +196,7 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
-        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+        if has_own_dims(output):
             return None
         return output.each if output.like is None or output.each is not None else output.like
 
@@ -300,9 +303,9 @@ class _Planner:
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target, at_hand)),
-            tuple(unassigned_flags(self.transform, target, written))
+            tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
-            else tuple(policy_states(self.transform)),
+            else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
@@ -331,7 +334,8 @@ class _Planner:
                     passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
-                    passed.append(f"self._rank(key.{counted.name})")
+                    first = "[0]" if counted.form == "all" else ""  # they are of one rank
+                    passed.append(f"self._rank(key.{counted.name}{first})")
                     continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")

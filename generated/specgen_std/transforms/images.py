@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d51f271a3176fb10711b0302c3a342458733a8c6e2ccdee27dfb0da0c04ac2a
+# specgen: sha256=b2afebca363b1a1a0f738185cd6e611a3a633b5d420e4d730e62f1dd646eb3ad
 """Images."""
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class ToTensorImageKeys(NamedTuple):
     tensor: NestedKey
 
 
-def to_tensor_image_map(dtype: str, image: Tensor) -> Tensor:
+def to_tensor_image_map(from_int: bool | None, dtype: str, image: Tensor) -> Tensor:
     """`tensor` at any moment.
 
     Args:
+        from_int: whether the values are divided by 255; without it, whole numbers are.
         dtype: the dtype of the result.
         image: numbers [*batch, ..., H, W, C].
     """
     # transforms.ToTensorImage.map
+    value = image.to(getattr(torch, dtype))
     return (
-        image.to(getattr(torch, dtype)) / 255
-        if not image.is_floating_point()
-        else image.to(getattr(torch, dtype))
+        value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
     ).movedim((-1, -3, -2), (-3, -2, -1))
 
 
@@ -63,21 +63,23 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        dtype: Literal["float32", "float64"] = "float32",
+        from_int: bool | None = None, dtype: Literal["float32", "float64"] = "float32",
     ) -> None:
         """Bring the channels of images to the front, and whole numbers into [0, 1].
 
         Args:
             in_keys: the keys that it works on (default: `pixels`).
             out_keys: the keys of `tensor`, one for each input (default: `in_keys`).
+            from_int: whether the values are divided by 255; without it, whole numbers are.
             dtype: the dtype of the result.
 
         Raises:
             ValueError: if `dtype` is none of float32, float64.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.from_int = from_int
         if dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype is one of float32, float64, got {dtype}")
+            raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         self.dtype = dtype
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:
@@ -86,7 +88,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         return [ToTensorImageKeys(*keys) for keys in zip(image, tensor, strict=True)]
 
     def _apply_transform(self, image: Tensor) -> Tensor:
-        return to_tensor_image_map(self.dtype, image)
+        return to_tensor_image_map(self.from_int, self.dtype, image)
 
 
 class CenterCropKeys(NamedTuple):

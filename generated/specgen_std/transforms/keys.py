@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=413e6859d036f716877bde85a10b4a08e4b15c2180fa05888c12b69bebc13cb9
+# specgen: sha256=0328135faf20aabb121fca2b38f2772805aa0edc8fd301f0869079dea1b83ae9
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -225,15 +225,16 @@ class StackKeys(NamedTuple):
     """all of them, in the order of `in_keys`"""
 
 
-def stack_map(dim: int, entries: list[Tensor]) -> Tensor:
+def stack_map(dim: int, entries_rank: int, entries: list[Tensor]) -> Tensor:
     """`stacked` at any moment.
 
     Args:
         dim: the new axis, counted from the end.
+        entries_rank: how many dimensions `entries` has, without the batch's.
         entries: numbers [*batch, ...].
     """
     # transforms.Stack.map
-    return torch.stack((*entries,), dim=dim)
+    return torch.stack((*entries,), dim=dim if dim < 0 else dim - (entries_rank + 1))
 
 
 class Stack(GeneratedTransform[StackKeys]):
@@ -254,24 +255,26 @@ class Stack(GeneratedTransform[StackKeys]):
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,
-        del_keys: bool = True,
+        allow_positive_dim: bool = False, del_keys: bool = True,
     ) -> None:
         """Put several entries of one shape side by side, along a new axis.
 
         Args:
             in_keys: the keys that it works on.
             out_key: the key of `stacked`.
-            dim: the new axis, counted from the end; <= -1.
+            dim: the new axis, counted from the end; <= -1 unless `allow_positive_dim`.
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
             del_keys: whether the single entries are left out.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys)
         self.out_key = normal_key(out_key)
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
         self.del_keys = del_keys
         if self.del_keys:
             self._drops = (*self._drops, "entries")
@@ -286,6 +289,6 @@ class Stack(GeneratedTransform[StackKeys]):
             if tolerant and self._lacks(tensordict, key.entries):
                 continue
             entries = [self._require(tensordict, each) for each in key.entries]
-            stacked = stack_map(self.dim, entries)
+            stacked = stack_map(self.dim, self._rank(key.entries[0]), entries)
             self._write(tensordict, key.stacked, stacked)
         return tensordict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -16,7 +16,7 @@ from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.draws import DrawingTransform
 from specgen_runtime.transforms.follows import Follows, following_specs
 from specgen_runtime.transforms.given_specs import from_given_specs
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
 from specgen_runtime.transforms.offline import replay
 from specgen_runtime.typing import NestedKey
 
@@ -213,9 +213,10 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     def _derives_done(self) -> bool:
         return bool(self._flags)
 
-    def _row_spec(self, key: NestedKey) -> TensorSpec:
-        """One number for each row of the batch that an entry has."""
-        return Unbounded(shape=self._lead(key), device=None if self.parent is None else self.parent.device)
+    def _row_spec(self, key: NestedKey, dims: Sequence[int] = ()) -> TensorSpec:
+        """The spec of an entry of some dimensions, for each row of the batch that it has."""
+        device = None if self.parent is None else self.parent.device
+        return Unbounded(shape=(*self._lead(key), *dims), device=device)
 
     def _lead(self, key: NestedKey) -> torch.Size:
         """The batch size of an entry: that of its nest, where there is one."""
@@ -290,7 +291,7 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
                 f"{type(self).__name__} works in environments only, not on recorded data"
             )
         if self._sequential:
-            return replay(self, tensordict)
+            return replay(self._without_next(), tensordict)
         bound = self._bound_to(tensordict)
         if type(self)._apply_transform is not Transform._apply_transform:
             super(GeneratedTransform, bound)._offline(tensordict)
@@ -299,6 +300,19 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         for moment in _moments(tensordict):
             bound._dropped(moment)
         return tensordict
+
+    def _without_next(self) -> Self:
+        """This, or a copy for the keys of a moment if users named some under `"next"` too: a replay writes both."""
+        given, named = self._in_keys or [], self._out_keys
+        if not any(as_tuple(key)[0] == "next" for key in given):
+            return self
+        pairs = dict.fromkeys(
+            zip(map(without_next, given), map(without_next, given if named is None else named), strict=False)
+        )
+        twin = self.clone()
+        twin._in_keys = [in_key for in_key, _ in pairs]
+        twin._out_keys = None if named is None else [out_key for _, out_key in pairs]
+        return twin
 
     def _map_offline(self, tensordict: TensorDictBase) -> None:
         """Map what stands at the root and under ``"next"``; in place."""
@@ -349,6 +363,8 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        if self.parent is None and self._data is None:
+            return self._bound_to(next_tensordict)._call(next_tensordict)
         return self._dropped(super()._call(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
