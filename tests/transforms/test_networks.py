@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -368,3 +369,30 @@ def test_rows_of_an_empty_batch(generated: ModuleType) -> None:
     encode = generated.Encode(nn.Linear(3, 6))
     data = encode(TensorDict({"observation": torch.zeros(2, 0, 3)}, [2, 0]))
     assert data["observation_feature"].shape == (2, 0, 6)
+
+
+def test_the_example_of_the_manual(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "language" / "transforms.md").read_text(encoding="utf-8")
+    (text,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "Shaping:" in block)
+    text = text.replace("transforms:", "import: [specgen_std/envs/pendulum]\ntransforms:", 1)
+    files = generate(
+        {"s.yaml": f"{text}chains:\n  Guided: {{env: Pendulum, transforms: [Shaping]}}\n"}, "manual"
+    )
+    value = nn.Sequential(nn.Linear(3, 1), nn.Flatten(0))
+    with imported(files, "manual", tmp_path):
+        made = importlib.import_module("manual.s")
+        for batch in BATCHES:
+            found = []
+            shaping = made.Shaping(value)
+            for env in (
+                TransformedEnv(Pendulum(batch_size=batch), shaping),
+                made.Guided(value=value, batch_size=batch),
+            ):
+                check_env_specs(env)
+                env.set_seed(1)
+                torch.manual_seed(0)
+                found.append(env.rollout(5))
+            moved = 0.99 * value(found[0]["next", "observation"].reshape(-1, 3))
+            expected = moved - value(found[0]["observation"].reshape(-1, 3))
+            torch.testing.assert_close(found[0]["next", "progress"].flatten(), expected.detach())
+            torch.testing.assert_close(found[0]["next", "progress"], found[1]["next", "progress"])
