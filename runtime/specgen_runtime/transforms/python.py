@@ -195,15 +195,8 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
     """The user's object."""
 
     def _inputs_of(self, key: Row, moment: TensorDictBase) -> list[Tensor]:
-        """What a repetition gives to the class, without the trailing 1 of rewards and flags."""
-        fields = self._python_inputs.record._fields
-        pairs = zip(fields, self._python_inputs.rows, strict=True)
-        return [self._logical(moment, getattr(key, field), len(rows)) for field, rows in pairs]
-
-    def _logical(self, moment: TensorDictBase, key: NestedKey, rank: int) -> Tensor:
-        value = self._require(moment, key)
-        stored = value.ndim - rank > len(self._lead(key)) or (rank == 0 and value.ndim > moment.ndim)
-        return value.squeeze(-1) if rank == 0 and stored and value.shape[-1] == 1 else value
+        """What a repetition gives to the class."""
+        return [self._require(moment, getattr(key, field)) for field in self._python_inputs.record._fields]
 
     def _store(self, moment: TensorDictBase, key: Row, name: str, found: tuple[Tensor, ...]) -> None:
         for field, value in zip(self._python_methods[name].record._fields, found, strict=True):
