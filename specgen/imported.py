@@ -50,6 +50,7 @@ _RUNTIME_TRANSFORMS = {
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "flag_like", "shaped_like", "unbounded_like"),
     "outer": ("choices_like",),
+    "python": ("GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_object"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),

@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.envs.packing import put_checked
-from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
+from specgen_runtime.row_networks import NetworkRows, RowNetwork, RowsError, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
@@ -167,6 +167,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         read, written = self._columns
         try:
             made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
+        except RowsError:
+            raise
         except (RuntimeError, IndexError) as error:
             raise ValueError(refused_shape(self, {in_key: value}, error)) from error
         return made.unsqueeze(-1) if out_key in written else made

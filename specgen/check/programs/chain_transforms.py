@@ -10,6 +10,7 @@ from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
+from specgen.check.programs.chain_python import call_class, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
@@ -27,7 +28,9 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
     carried: list[tuple[str, Entry, Symbol]] = []
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
-        first = {s.target for s in instance.statements("reset", row)}
+        first = {s.target for s in instance.statements("reset", row)} | {
+            *given_by_class(instance, row, "reset")
+        }
         for output in instance.transform.outputs:
             entry = row.outputs.get(output.name)
             if entry is not None and output.name in first:
@@ -168,6 +171,9 @@ def _run(
     Returns:
         The done flags that it assigns.
     """
+    if instance.transform.python is not None:
+        call_class(state, instance, row, phase, moment, place, before, cells)
+        return []
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
