@@ -7,38 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
-from specgen.check.model import Parameter
 from specgen.check.transform_model import Output, Role
-from specgen.code import Code, needs_math, using, value_code
+from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest
-from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan, RefusalPlan, Text
+from specgen.literals import literal
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
-
-
-def refusals(param: Parameter) -> Iterator[RefusalPlan]:
-    """What must not hold of a parameter."""
-    name = param.name
-    if param.kind == "enum":
-        words = literal(param.choices)
-        yield RefusalPlan(
-            f"{name} not in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
-        )
-    value = f"self.{name}" if param.kind == "tensor" else name
-    for sign, bound in param.range:
-        limit = value_code(bound)
-        holds = f"{value} {sign} {limit}"
-        if param.kind in ("ints", "int_or_ints"):
-            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
-        if param.kind == "tensor":
-            holds = f"bool(({holds}).all())"
-        free = f"not {param.unless} and " if param.unless else ""
-        but = f" unless {param.unless}" if param.unless else ""
-        yield RefusalPlan(
-            using(f"{free}not {holds}", *limit.uses),
-            formatted(f"{name} must be {sign} {limit}{but}, got ", name),
-        )
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
@@ -121,3 +96,24 @@ def key_literal(entry: str) -> str:
     if entry.startswith("env.") or "." not in entry:
         return literal(entry)
     return literal(tuple(entry.split(".")))
+
+
+def policy_states(outputs: Iterable[Output]) -> Iterator[tuple[str | None, str]]:
+    """Lines of a step that leave what the policy wrote, each with the condition of its output."""
+    for output in outputs:
+        if output.policy:
+            yield _when(output), f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
+
+
+def unassigned_flags(
+    outputs: Iterable[Output], target: str, assigned: set[str]
+) -> Iterator[tuple[str | None, str]]:
+    """Lines that write the done flags that no statement assigns, each with the condition of its output."""
+    for output in outputs:
+        if output.flag and output.name not in assigned:
+            value = f"self._flag({target}, key.{output.name})"
+            yield _when(output), f"self._write({target}, key.{output.name}, {value})"
+
+
+def _when(output: Output) -> str | None:
+    return None if output.when is None else output.when.python

@@ -12,6 +12,7 @@ from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
@@ -35,8 +36,9 @@ from specgen.plan.transform_text import (
     dtype_code,
     follows_code,
     has_own_dims,
-    refusals,
+    policy_states,
     spec_like,
+    unassigned_flags,
 )
 
 
@@ -306,9 +308,9 @@ class _Planner:
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target, at_hand)),
-            tuple(self._unassigned_flags(target, written))
+            tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
-            else tuple(self._policy_states()),
+            else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
@@ -400,17 +402,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
-        """Lines of a step that leave what the policy wrote."""
-        for output in self.transform.outputs:
-            if output.policy:
-                when = None if output.when is None else output.when.python
-                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
-
-    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
-        for output in self.transform.outputs:
-            if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name})"
-                when = None if output.when is None else output.when.python
-                yield when, f"self._write({target}, key.{output.name}, {value})"

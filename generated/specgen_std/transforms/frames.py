@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ced2884253d61683773ae503d9149958db2281d68ef4344e9d9ab119f8d4ffff
+# specgen: sha256=507e3583897cf5efd21108b9025d7dd9a38de83fbb82477dd3c3fb93335553ca
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
         if padding not in ("same", "constant"):
-            raise ValueError(f"padding is one of same, constant, got {padding}")
+            raise ValueError(f"padding must be one of 'same', 'constant', got {padding!r}")
         self.padding = padding
         self.padding_value = padding_value
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=687d155189d5d1ef665bb95ea70c3e3319b92b35d887caf353abe8ab31c14971
+# specgen: sha256=b2afebca363b1a1a0f738185cd6e611a3a633b5d420e4d730e62f1dd646eb3ad
 """Images."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.from_int = from_int
         if dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype is one of float32, float64, got {dtype}")
+            raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         self.dtype = dtype
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:

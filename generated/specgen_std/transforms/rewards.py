@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=31b9f3197a2e7d19622f501fe5750294fbc0463954a383cdfd07e296f4e8d89a
+# specgen: sha256=f529f1932ebed66de14052b8f33547e16ed350b09561bc82c559f141d58039ff
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.target_return = target_return
         if mode not in ("reduce", "constant"):
-            raise ValueError(f"mode is one of reduce, constant, got {mode}")
+            raise ValueError(f"mode must be one of 'reduce', 'constant', got {mode!r}")
         self.mode = mode
 
     def _bind(self, env: EnvBase | None) -> list[TargetReturnKeys]:
