@@ -188,13 +188,24 @@ class Binder:
                 made = written_entry(transform, output, followed, row, key, named)
                 where = self._span_of(output, arguments, chosen)
                 self.state.written_keys.note_output(
-                    made, row.values(), output, transform, where, written.values(), going
+                    made,
+                    row.values(),
+                    output,
+                    transform,
+                    where,
+                    written.values(),
+                    going | self._replaced(output),
                 )
                 if followed is not None:
                     made = cast_bounds(transform, output, followed, made)
                 written[output.name] = made
             rows.append(Row(row, written, sizes=sizes))
         return rows
+
+    def _replaced(self, output: Output) -> set[str]:
+        """The keys that an output may take although they are there: a new reward takes the place of another."""
+        rewards = [key for key, entry in self.state.entries.items() if entry.role == "reward"]
+        return set(rewards) if output.reward else set()
 
     def _repetitions(self, transform: CheckedTransform, arguments: Arguments) -> list[dict[str, Entry]]:
         """What each role stands for, for each repetition; a role of several keys is numbered: `xs.0`."""

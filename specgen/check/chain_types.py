@@ -162,7 +162,8 @@ class _Typing:
     def _settle(self, name: str, typed: Typed, phase: Phase) -> Entry:
         """The entry of an output whose type is that of what is computed."""
         entry, output = self.outputs[name], self.transform.output(name)
-        column = entry.role == "reward" or typed.type.col
+        source = self.row.inputs.get(output.each or "")
+        column = entry.role == "reward" or (source is not None and source.type.col)
         type_ = Type(typed.type.dtype, typed.type.dims, col=column)
         if output.source is not None and output.source in self.row.inputs and typed.op == "name":
             return replace(entry, spec=self.row.inputs[output.source].spec, type=type_)

@@ -136,7 +136,7 @@ class WrittenKeys:
         transform: CheckedTransform,
         span: Span,
         beside: Iterable[Entry],
-        going: Collection[str],
+        free: Collection[str],
     ) -> None:
         """Note that an output is written under its key; what stands against it is reported at `span`.
 
@@ -147,7 +147,7 @@ class WrittenKeys:
             transform: whose it is.
             span: where its key was chosen.
             beside: what the transform writes for the same entry above it.
-            going: the keys that the transform drops.
+            free: the keys that it may take although they are there: those that the transform drops, and rewards.
         """
         replaced = next((entry for entry in read if entry.key == made.key), None)
         flag = next((entry for entry in read if entry.role == "done"), None)
@@ -164,7 +164,7 @@ class WrittenKeys:
                     "or compute what follows from it under `step` and `reset`",
                 )
             )
-        elif made.dotted in self._writers and replaced is None and made.dotted not in going:
+        elif made.dotted in self._writers and replaced is None and made.dotted not in free:
             self._report_collision(made, output, transform, span)
         elif made.dotted not in self._writers:
             self._note_new_key(made, span)

@@ -92,11 +92,17 @@ class _Reader:
         if node.op == "where" and node.args[0].type.python:
             return self._beside(map(self.directions, node.args[1:]))
         self.structural = False
+        if node.op == "where" and (flag := self._flag(node.args[0])) is not None:
+            return {**self._beside(map(self.directions, node.args[1:])), flag: 0}
         if node.op in ("+", "-", "*", "/", "neg"):
             return self._arithmetic(node)
         if node.op in _RISING or node.op in _SUMS:
             return self._rising(node)
         raise _NotMonotoneError
+
+    def _flag(self, condition: Typed) -> Symbol | None:
+        """The truth value that a condition is, which is tried at both of its ends."""
+        return None if condition.op != "name" or condition.symbol in self.local else condition.symbol
 
     def _arithmetic(self, node: Typed) -> Directions:
         if is_int(node.type.dtype) or (is_abstract(node.type.dtype) and node.type.dtype != "float"):

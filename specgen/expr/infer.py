@@ -89,7 +89,8 @@ class _Inferrer:
         self._sink.add(rule.at(self._source.span_of(start, end), message, help=help))
 
     def written(self, node: Typed) -> str:
-        return self._source.text[node.start : node.end]
+        text, symbol = self._source.text[node.start : node.end], node.symbol
+        return ".".join(symbol.key) if text[:1] == "*" and symbol and symbol.key else text
 
     def next_draw(self) -> str:
         self._draws += 1
@@ -167,6 +168,9 @@ class _Inferrer:
             self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, f"write {expr.value.path}")
             return None
         return [tree.Name(name, expr.start, expr.end) for name in binding.several] or [expr]
+
+    def is_number(self, path: str) -> bool:
+        return self._scope[path].type.dims == ()
 
     def _several(self, expr: tree.Spread) -> Typed:
         """Values of which nobody knows how many there are: a tuple of tensors when the code runs."""

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.sizes import Dim, Sym, at_most, limits
 
+_LARGEST_PRODUCT = 2**62
+"""No memory holds more numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -33,9 +36,9 @@ class Interval:
 
     @classmethod
     def of_size(cls, size: Dim) -> Interval:
-        """The number that a size is."""
+        """The number that a size is; a product of sizes is no larger than what an int64 can hold."""
         low, high = limits(size)
-        return cls(low, high, size=size if isinstance(size, Sym) else None)
+        return cls(low, min(high, _LARGEST_PRODUCT), size=size if isinstance(size, Sym) else None)
 
     @classmethod
     def indices(cls, size: Dim) -> Interval:
@@ -57,8 +60,8 @@ class Interval:
         """Whether every value is less than `size`."""
         if self.high < limits(size)[0]:
             return True
-        if self.size is not None:
-            return at_most(self.size + 1, size)
+        if self.size is not None and at_most(self.size + 1, size):
+            return True
         return self.below is not None and at_most(self.below, size)
 
     @property

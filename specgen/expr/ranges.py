@@ -146,7 +146,7 @@ def floor_divide(args: Ranges, node: Typed) -> Interval:
     if b.contains(0):
         return full(node.type.dtype)
     if (size := _of_sizes(a, b, quotient)) is not None:
-        return size
+        return _up_to(size, _top_of_quotient(a, b))
     if a.bounded and b.bounded and is_int(node.type.dtype):
         ends = [x // y for x, y in product((a.low, a.high), (b.low, b.high))]
         return _up_to(Interval(min(ends), max(ends)), _top_of_quotient(a, b))

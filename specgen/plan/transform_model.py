@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
+from specgen.plan.transform_columns import ColumnsPlan
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,7 @@ class TransformPlan:
         grown: conditions on parameters under which the constructor adds to such attributes.
         follows: outputs whose spec follows from what is computed, as the text of a class attribute.
         maps: outputs of maps, each with the role whose group is its own, as the text of a class attribute.
+        columns: what it does with the trailing 1 of rewards and done flags.
         sequential: whether it goes from step to step.
         invertible: whether it has an inverse.
         args: the arguments of the constructor.
@@ -207,6 +209,7 @@ class TransformPlan:
     grown: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]
     follows: Text | None
     maps: str
+    columns: ColumnsPlan
     sequential: bool
     invertible: bool
     args: tuple[str, ...]

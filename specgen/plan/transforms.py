@@ -16,6 +16,7 @@ from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
+from specgen.plan.transform_columns import joins_only, plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
@@ -99,6 +100,7 @@ class _Planner:
             grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
             maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
+            columns=plan_columns(transform),
             sequential=self.sequential,
             invertible=bool(transform.inverse),
             args=tuple(self._argument_texts(arguments)),
@@ -273,7 +275,8 @@ class _Planner:
         """The map of several tensors, or of those of a transform that steps as well."""
         functions = self.functions["map"]
         target = "tensordict"
-        source = "seen" if self._rereads() else target
+        # A repetition may write what a later one reads: then all is read as it was before.
+        source = "seen" if self.forward.driver is not None or len(functions) > 1 else target
         names = [*self.roles, *self.outputs]
         needed = [name for name in names if any(name in function.reads for function in functions)]
         return PhasePlan(
@@ -283,10 +286,6 @@ class _Planner:
             source="seen" if source == "seen" else None,
             needed=tuple(needed),
         )
-
-    def _rereads(self) -> bool:
-        """Whether a repetition may write what a later one reads: then all is read as it was before."""
-        return self.forward.driver is not None or len(self.functions["map"]) > 1
 
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
         written = {write for function in self.functions[phase] for write in function.writes}
@@ -368,6 +367,8 @@ class _Planner:
         if read in self.buffers:
             return f"held[{literal(read)}]", False
         output, role = self.outputs.get(bare), self.roles.get(bare)
+        if role is not None and role.form == "all" and joins_only(self.transform, role):
+            return f"self._vectors({source}, key.{bare})", True
         if role is not None and role.form == "all":
             return f"[self._require({source}, each) for each in key.{bare}]", True
         if phase == "reset":

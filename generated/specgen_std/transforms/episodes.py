@@ -2,12 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d445bec9fa988d61e7880fc2d14587da668c486ab8f5d2e5fed57ae5a8600b72
+# specgen: sha256=d0256e0a3d6b53ede2d465d66a1a6374b590f1b747d4b59294861ed1c431fc46
 """Lives and ends of episodes."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,6 +70,9 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
 
     _writes = ("eol",)
     _recalls_inputs = ("lives",)
+    _beside: ClassVar[Mapping[str, str]] = {"eol": "done"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"lives": ""}
     _sequential = True
 
     def __init__(self, eol_key: str = "end_of_life", lives_key: NestedKey = "lives") -> None:

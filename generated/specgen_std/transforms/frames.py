@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=507e3583897cf5efd21108b9025d7dd9a38de83fbb82477dd3c3fb93335553ca
+# specgen: sha256=1e985a8ca23db677535b51cc3b37e39a82b4bb3a0a6129e0ce762e74feef2c43
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
     _recalls = ("stacked",)
     _carries = ("stacked",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+    _beside: ClassVar[Mapping[str, str]] = {"stacked": "frame"}
+    _logical = True
     _sequential = True
 
     def __init__(
@@ -193,6 +195,8 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
         "pooled": Follows("monotone"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"pooled": "x"}
+    _beside: ClassVar[Mapping[str, str]] = {"window": "x"}
+    _logical = True
     _sequential = True
 
     def __init__(

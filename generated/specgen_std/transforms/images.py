@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b2afebca363b1a1a0f738185cd6e611a3a633b5d420e4d730e62f1dd646eb3ad
+# specgen: sha256=90a7c2c76a69a120ab08d5471e6da64d4b7eef47b321ceb1c463380eceaeda02
 """Images."""
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
     _writes = ("tensor",)
     _follows: ClassVar[Mapping[str, Follows]] = {"tensor": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"tensor": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W, C"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
@@ -143,6 +145,8 @@ class CenterCrop(GeneratedTransform[CenterCropKeys]):
         "square": Follows("structural"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"cropped": "image", "square": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
 
     def __init__(
         self, w: int, h: int | None = None, in_keys: Sequence[NestedKey] | None = None,
@@ -245,6 +249,8 @@ class Crop(GeneratedTransform[CropKeys]):
         "square": Follows("structural"),
     }
     _maps: ClassVar[Mapping[str, str]] = {"cropped": "image", "square": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
 
     def __init__(
         self, w: int, h: int | None = None, top: int = 0, left: int = 0,
@@ -337,6 +343,8 @@ class GrayScale(GeneratedTransform[GrayScaleKeys]):
     _writes = ("gray",)
     _follows: ClassVar[Mapping[str, Follows]] = {"gray": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"gray": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., 3, H, W"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None

@@ -2,12 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=00c48e808886fcf80c963bf0391b701ce13b422c9521d49ebc06984507b3c6fc
+# specgen: sha256=f12036dfde166d97558aa0205d6630565c2e1b04b762223f2662de6fbde22786
 """Mark the first step of each episode."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,6 +61,7 @@ class InitTracker(GeneratedTransform[InitTrackerKeys]):
     """
 
     _writes = ("is_init",)
+    _beside: ClassVar[Mapping[str, str]] = {"is_init": "done"}
     _sequential = True
 
     def __init__(self, init_key: str = "is_init") -> None:

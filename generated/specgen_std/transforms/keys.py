@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0328135faf20aabb121fca2b38f2772805aa0edc8fd301f0869079dea1b83ae9
+# specgen: sha256=ff265b820aca87c76a1b3f6d8f87ab53bc4d1e7053036791cec4cefb4e958f0a
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
     _reads = ("entries",)
     _writes = ("vector",)
     _follows: ClassVar[Mapping[str, Follows]] = {"vector": Follows("structural")}
+    _logical = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_key: NestedKey = "observation_vector",
@@ -211,7 +212,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
         for key in self.keys:
             if tolerant and self._lacks(tensordict, key.entries):
                 continue
-            entries = [self._require(tensordict, each) for each in key.entries]
+            entries = self._vectors(tensordict, key.entries)
             vector = cat_tensors_map(self.dim, entries)
             self._write(tensordict, key.vector, vector)
         return tensordict
@@ -252,6 +253,7 @@ class Stack(GeneratedTransform[StackKeys]):
     _reads = ("entries",)
     _writes = ("stacked",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
+    _logical = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,

@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5864c130e41fa4126e548e9fb8770a30e21814cd7f893b3fbee2199dcb24b1c9
+# specgen: sha256=c96be91f2766219bd811bb10e9d155c3a10d11d6754df712ec33655fd45b1c9a
 """Returns of the episodes so far."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,6 +66,7 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
     _writes = ("total",)
     _recalls = ("total",)
     _carries = ("total",)
+    _beside: ClassVar[Mapping[str, str]] = {"total": "reward"}
     _sequential = True
 
     def __init__(

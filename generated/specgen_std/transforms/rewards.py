@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f529f1932ebed66de14052b8f33547e16ed350b09561bc82c559f141d58039ff
+# specgen: sha256=a9943c2c230e4f2eac7c4a7c369965f989c288f4c8df528b45dbe0b8095777fc
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ class SuccessReward(GeneratedTransform[SuccessRewardKeys]):
 
     _writes = ("reward",)
     _rewards = ("reward",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("monotone")}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"success": ""}
 
     def __init__(
         self, success_key: NestedKey = "success", reward_key: NestedKey = "reward", scale: float = 1.0
@@ -306,6 +308,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
     _writes = ("target",)
     _recalls = ("target",)
     _carries = ("target",)
+    _beside: ClassVar[Mapping[str, str]] = {"target": "reward"}
     _sequential = True
 
     def __init__(
@@ -373,7 +376,7 @@ def linearise_rewards_map(weights: Tensor, rewards: Tensor) -> Tensor:
         rewards: floats [*batch, ..., n].
     """
     # transforms.LineariseRewards.map
-    return (rewards * weights).sum(dim=-1, keepdim=True)
+    return (rewards * weights).sum(dim=-1)
 
 
 class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
@@ -390,6 +393,9 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
     _writes = ("reward",)
     _rewards = ("reward",)
     _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
     weights: Tensor
 
     def __init__(

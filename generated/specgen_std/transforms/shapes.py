@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=110321b4e8f84564cab4485e8601b471522ba24c8cb7e076404fe33a293f4398
+# specgen: sha256=944f4ee3cffcb01e3fe76a48d54a14b9c8dfab5df4ccb9dbc222ced985aaa6a1
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
     _writes = ("flat",)
     _follows: ClassVar[Mapping[str, Follows]] = {"flat": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"flat": "entry"}
+    _logical = True
 
     def __init__(
         self, first_dim: int, last_dim: int, in_keys: Sequence[NestedKey] | None = None,
@@ -136,6 +137,7 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
     _writes = ("squeezed",)
     _follows: ClassVar[Mapping[str, Follows]] = {"squeezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"squeezed": "entry"}
+    _logical = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
@@ -207,6 +209,7 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
     _writes = ("unsqueezed",)
     _follows: ClassVar[Mapping[str, Follows]] = {"unsqueezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"unsqueezed": "entry"}
+    _logical = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
@@ -277,6 +280,7 @@ class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
     _writes = ("permuted",)
     _follows: ClassVar[Mapping[str, Follows]] = {"permuted": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"permuted": "entry"}
+    _logical = True
 
     def __init__(
         self, dims: Sequence[int], in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None

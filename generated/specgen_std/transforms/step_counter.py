@@ -2,12 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4fc7baff355ed0f718312a32e762a3ad7ddcb1bceed3d7dc1ad55a178afe6b8b
+# specgen: sha256=04d9ee33a96b8415993d6b95635f547dd70ce92a9278f2c74ad6788e5b1f373f
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -77,6 +78,7 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
     _writes: tuple[str, ...] = ("step_count",)
     _recalls = ("step_count",)
     _carries = ("step_count",)
+    _beside: ClassVar[Mapping[str, str]] = {"step_count": "done"}
     _sequential = True
 
     def __init__(

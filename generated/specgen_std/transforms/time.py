@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ce83d7305419294258abe439ddb47d64df1409290fc3ed2aeb6a950287b32126
+# specgen: sha256=e21db3db8e160ce3b927045005acc9be71e91c5f98fc30436e94a1803b9d25fd
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,6 +52,7 @@ class FrameSkipTransform(RepeatTransform[FrameSkipTransformKeys]):
     _writes = ("reward",)
     _folds = ("reward",)
     _sums = ("reward",)
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "reward"}
 
     def __init__(self, frame_skip: int = 1, in_keys: Sequence[NestedKey] | None = None) -> None:
         """Take several steps with the same action as one; rewards add up, and rows that are done stay as they

@@ -196,7 +196,7 @@ class Transform(nn.Module):
         return call_with(self, self._offline, lambda: (self.in_keys, self.out_keys), data, tensors)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for key in map_moments(tensordict, self._pairs(), self._apply_transform):
+        for key in map_moments(tensordict, self._pairs(), lambda *keys: self._apply_transform(keys[-1])):
             self._read(tensordict, key, self._missing_tolerance)  # raises, unless it may be missing
         return tensordict
 

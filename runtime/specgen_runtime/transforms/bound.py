@@ -28,6 +28,7 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite, TensorSpec
+    from specgen_runtime.transforms.columns import Columns
 
 __all__ = ["INPUTS", "OUTPUTS", "BoundTransform", "InverseRow", "Row"]
 
@@ -43,7 +44,6 @@ _GROUPS = {
     "action": "full_action_spec",
     "state": "full_state_spec",
 }
-_BOUND = ("_bound", "_bound_inv", "_private", "_private_inputs", "_declared_cache", "_added_cache")
 
 
 class BoundTransform(Transform, Generic[Row, InverseRow]):
@@ -80,6 +80,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _data: TensorDictBase | None
     _given: Composite | None = None  # what a spec method was given outside of environments
     _added_cache: dict[NestedKey, TensorSpec] | None
+    _column_cache: Columns | None
 
     def __init__(
         self,
@@ -91,10 +92,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         if in_keys is not None and in_keys_inv is None:
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self._bound = self._bound_inv = self._data = None
-        self._declared_cache = self._added_cache = None
-        self._private = self._private_inputs = {}
-        self._ranks = {}
+        self.__dict__.update(_nothing_bound())
 
     # ------------------------------------------------------------------ keys
 
@@ -339,6 +337,10 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             assert value is not None  # `_read` raises when it may not be missing
         return Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
 
+    def _columns_behind(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
+        """The entries with a trailing 1 that is no dimension of theirs, from those before this transform."""
+        return columns
+
     # ------------------------------------------------------------- container
 
     def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
@@ -357,7 +359,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
 
     def _adopt(self, original: BoundTransform[Row, InverseRow]) -> None:
         """Take over the keys that `original`, of which this is a copy, has bound."""
-        self.__dict__.update({name: original.__dict__[name] for name in _BOUND})
+        self.__dict__.update({name: original.__dict__[name] for name in _nothing_bound()})
 
     def _rebind(self) -> None:
         container = self.container
@@ -368,16 +370,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(
-            _bound=None,
-            _bound_inv=None,
-            _private={},
-            _private_inputs={},
-            _ranks={},
-            _data=None,
-            _declared_cache=None,
-            _added_cache=None,
-        )
+        self.__dict__.update(_nothing_bound())
 
     def clone(self) -> Self:
         """A copy that is part of no environment; parameters and buffers are shared."""
@@ -390,6 +383,12 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             return f"{type(self).__name__}(keys={self.in_keys or self.in_keys_inv or self.out_keys})"
         except (RuntimeError, KeyError, TypeError):  # keys that cannot be chosen yet
             return f"{type(self).__name__}()"
+
+
+def _nothing_bound() -> dict[str, Any]:
+    """What a transform knows of its environment before it has asked for anything."""
+    known = "_bound", "_bound_inv", "_data", "_declared_cache", "_added_cache", "_column_cache"
+    return {**dict.fromkeys(known), "_private": {}, "_private_inputs": {}, "_ranks": {}}
 
 
 def _group(env: EnvBase, group: str) -> Composite:

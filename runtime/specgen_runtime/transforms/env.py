@@ -21,7 +21,7 @@ from specgen_runtime.transforms.function import TransformLike, as_transform
 from specgen_runtime.transforms.keys import subspec
 from specgen_runtime.transforms.parts import InnerEnv, parts_of
 from specgen_runtime.transforms.stages import Stages
-from specgen_runtime.typing import DEVICE_TYPING
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TransformedEnv"]
 
@@ -210,6 +210,10 @@ class TransformedEnv(WrappingEnv[TensorDict]):
                 raise
             self._known_layout = self._same_actions = None
         return self._known_stages
+
+    @property
+    def _columns(self) -> frozenset[NestedKey]:
+        return self._stages().specs[-1].columns
 
     def _index_of(self, transform: Transform) -> int:
         """The place of a transform in the chain."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import leaf_name
-from specgen_runtime.specs import Composite
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key
+from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["FlagSet", "flag_sets", "raise_done"]
@@ -36,10 +35,10 @@ class FlagSet:
         return [tensordict.get(key, None) for key in self.flags]
 
 
-def flag_sets(done_spec: Composite) -> tuple[FlagSet, ...]:
-    """Group a done spec by level, the root-most first."""
+def flag_sets(keys: Iterable[NestedKey]) -> tuple[FlagSet, ...]:
+    """Group done flags by level, the root-most first."""
     levels: dict[tuple[str, ...], list[NestedKey]] = {}
-    for key in leaf_keys(done_spec):
+    for key in keys:
         levels.setdefault(as_tuple(key)[:-1], []).append(key)
     sets = []
     for level, keys in sorted(levels.items(), key=lambda item: len(item[0])):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from specgen_runtime.specs import TensorSpec
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["Follows", "following_specs"]
+__all__ = ["Follows", "following_specs", "refused_shape"]
 
 ROUNDS = 64
 """So often bounds of what is carried are widened; what has none by then is unbounded."""
@@ -54,8 +54,22 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
     found = {name: how for name, how in transform._follows.items() if name in written}
     if not found:
         return {}
-    with transform._drawing_zeros():
-        return _Images(transform, found).specs()
+    images = _Images(transform, found)
+    try:
+        with transform._drawing_zeros():
+            return images.specs()
+    except (RuntimeError, IndexError) as error:
+        inputs = {key: transform._spec(key) for key in images.inputs}
+        raise ValueError(refused_shape(transform, inputs, error)) from error
+
+
+def refused_shape(
+    transform: GeneratedTransform[Any, Any], inputs: Mapping[NestedKey, Tensor | TensorSpec], error: Exception
+) -> str:
+    """What to say of inputs that a transform can't be applied to."""
+    shapes = ", ".join(f"{key!r} of the shape {list(value.shape)}" for key, value in inputs.items())
+    reason = str(error).partition("\n")[0]
+    return f"{type(transform).__name__} can't be applied to {shapes}: {reason}"
 
 
 class _Images:
@@ -86,6 +100,7 @@ class _Images:
         specs = {key: transform._spec(key) for key in self.inputs}
         blank = self._after_reset({key: spec.zero() for key, spec in specs.items()})
         values = {key: value for key in self.written if (value := blank.get(key, None)) is not None}
+        self._refuse_batch_axes(specs, values)
         ends = self._ends({key: box_of(spec) for key, spec in specs.items()}, values)
         made: dict[NestedKey, TensorSpec] = {}
         for key, value in values.items():
@@ -96,6 +111,18 @@ class _Images:
             else:
                 made[key] = boxed(*ends[key]) if key in ends else _within(value, how)
         return made
+
+    def _refuse_batch_axes(
+        self, specs: Mapping[NestedKey, TensorSpec], values: Mapping[NestedKey, Tensor]
+    ) -> None:
+        """Raise an IndexError where an axis is one of the batch's: then a single row is computed otherwise."""
+        env, data = self.transform.parent, self.transform._data
+        batch = len(env.batch_size) if env is not None else 0 if data is None else data.ndim
+        if not batch or self.transform._declared:
+            return
+        row = self._after_reset({key: spec.zero().flatten(0, batch - 1)[0] for key, spec in specs.items()})
+        if any(row[key].shape != value.shape[batch:] for key, value in values.items()):
+            raise IndexError("an axis is one of the batch dimensions")
 
     def _ends(self, inputs: dict[NestedKey, Box], values: Mapping[NestedKey, Tensor]) -> dict[NestedKey, Box]:
         """The bounds of the outputs that follow from those of the inputs; none where they never settle."""

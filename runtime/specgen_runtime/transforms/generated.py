@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
@@ -14,11 +13,11 @@ from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
-from specgen_runtime.transforms.draws import DrawingTransform
-from specgen_runtime.transforms.follows import Follows, following_specs
+from specgen_runtime.transforms.entries import EntriesTransform
+from specgen_runtime.transforms.follows import following_specs, refused_shape
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
-from specgen_runtime.transforms.offline import replay
+from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "GeneratedTransform"]
 
 
-class GeneratedTransform(DrawingTransform[Row, InverseRow]):
+class GeneratedTransform(EntriesTransform[Row, InverseRow]):
     """A thin adapter between tensordicts and the pure functions that a transform was compiled to.
 
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
@@ -39,23 +38,14 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
 
     Attributes:
         _refuses_offline: whether it works in environments only.
-        _follows: the outputs whose specs follow from what is computed, and how.
-        _optional: the outputs with specs of their own that some parameters leave out, where specs follow of others.
         _policy: the outputs that the policy writes under ``"next"``.
-        _rewards: the outputs that are rewards whatever they are made of.
-        _maps: the outputs of maps, each with the input whose group is its own.
         _networks: the networks that it calls, by their keywords.
     """
 
     _refuses_offline: bool = False
-    _follows: ClassVar[Mapping[str, Follows]] = {}
-    _optional: tuple[str, ...] = ()
     _policy: tuple[str, ...] = ()
-    _rewards: tuple[str, ...] = ()
-    _maps: ClassVar[Mapping[str, str]] = {}
     _networks: dict[str, RowNetwork]
     _known_pairs: tuple[Any, list[tuple[NestedKey, NestedKey]]] = (None, [])
-    _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
         """Take a network of the constructor: a submodule, which generated code calls on rows.
@@ -81,6 +71,13 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
     def _declared(self) -> dict[NestedKey, TensorSpec]:
         if self._declared_cache is None:
             self._declared_cache = self._added_specs()
+            for row in self.keys if self._rewards else ():
+                for name in self._rewards:
+                    key, role = getattr(row, name), self._beside.get(name)
+                    if key in self._declared_cache and (
+                        role is None or getattr(row, role) not in self._columns.read
+                    ):
+                        self._declared_cache[key] = self._declared_cache[key].unsqueeze(-1)
         return self._declared_cache
 
     @property
@@ -88,21 +85,7 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         """The specs of all entries that this transform writes."""
         if self._added_cache is None:
             self._added_cache = {**self._declared, **following_specs(self)}
-            for key in self._fields(self._rewards):
-                spec = self._added_cache.get(key)
-                if spec is not None and len(spec.shape) == len(self._lead(key)):
-                    self._added_cache[key] = spec.unsqueeze(-1)
         return self._added_cache
-
-    def _shown_and_hidden(self) -> tuple[str, ...]:
-        """The fields of a record that this transform writes."""
-        return (*self._writes, *(name for name in self._carries if name not in self._writes))
-
-    def _absent(self) -> tuple[str, ...]:
-        """The outputs that do not exist, for the parameters that this transform was given."""
-        return tuple(
-            name for name in (*self._follows, *self._optional) if name not in self._shown_and_hidden()
-        )
 
     @from_given_specs
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
@@ -175,24 +158,8 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         """The entries that are read, and written anew under the same key."""
         return {*self.out_keys} & {*self._read_keys()}
 
-    def _read_keys(self) -> list[NestedKey]:
-        written = self._shown_and_hidden()
-        fields: tuple[str, ...] = getattr(self.keys[0], "_fields", ()) if self.keys else ()
-        return self._fields(
-            tuple(name for name in fields if name not in written and name not in self._absent())
-        )
-
     def _reward_keys(self) -> list[NestedKey]:
-        """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
-        found = [key for key in self._fields(self._rewards) if key in self._added]
-        mapped = {name: role for name, role in self._maps.items() if name in self._writes}
-        env = self.parent
-        rewards = self._given_rewards if env is None else env.full_reward_spec
-        known = leaf_keys(rewards) if mapped and rewards is not None else ()
-        for row in self.keys:
-            found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
-            found += [key for name in self._writes if (key := getattr(row, name)) in known]
-        return list(dict.fromkeys(found))
+        return [key for key in self._new_rewards() if key in self._added]
 
     def _without_dropped(self, specs: Composite) -> Composite:
         for key in self.dropped_keys:
@@ -210,6 +177,14 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
                     del specs[in_key]
                 specs[out_key] = spec
 
+    def _apply_to(self, in_key: NestedKey, out_key: NestedKey, value: Tensor) -> Tensor:
+        read, written = self._columns
+        try:
+            made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
+        except (RuntimeError, IndexError) as error:
+            raise ValueError(refused_shape(self, {in_key: value}, error)) from error
+        return made.unsqueeze(-1) if out_key in written else made
+
     # --------------------------------------------------------------- entries
 
     def _derives_done(self) -> bool:
@@ -220,73 +195,6 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         device = None if self.parent is None else self.parent.device
         return Unbounded(shape=(*self._lead(key), *dims), device=device)
 
-    def _lead(self, key: NestedKey) -> torch.Size:
-        """The batch size of an entry: that of its nest, where there is one."""
-        source: Any = self._data if self._given is None else self._given
-        if (env := self.parent) is not None:
-            source = env.full_observation_spec
-        path = as_tuple(key)[:-1]
-        nest = None if source is None or not path else source.get(path, None)
-        found: torch.Size = torch.Size() if source is None else (source if nest is None else nest).batch_size
-        return found
-
-    def _blank(self, key: NestedKey) -> Tensor:
-        """A tensor of the shape, dtype and device of one of the added entries."""
-        blank: Tensor = self._declared[key].zero()
-        return blank
-
-    def _rank(self, key: NestedKey) -> int:
-        """How many dimensions an entry has for one environment."""
-        if key not in self._ranks:
-            env = self.parent
-            batch = len(env.batch_size) if env is not None else 0 if self._data is None else self._data.ndim
-            self._ranks[key] = len(self._spec(key).shape) - batch
-        return self._ranks[key]
-
-    def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """An input.
-
-        Raises:
-            KeyError: if it is missing.
-        """
-        value = self._read(tensordict, key)
-        assert value is not None  # `_read` raises when it may not be missing
-        return value
-
-    def _leave_to_policy(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
-    ) -> None:
-        """Write what the policy put under ``"next"`` before the step; without that the value stays."""
-        written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
-        next_tensordict.set(key, self._require(tensordict, key) if written is None else written)
-
-    def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """The value of an output before the step, as it was at this position in the chain."""
-        return self._require(tensordict, self._private.get(key, key))
-
-    def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """The value of an input before the step, as it was at this position in the chain."""
-        return self._require(tensordict, self._private_inputs.get(key, key))
-
-    def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        """A done flag as it is so far: false where nobody has written it."""
-        value: Tensor | None = tensordict.get(key, None)
-        return self._blank(key) if value is None else value
-
-    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write an output; a reward has a trailing 1."""
-        if self._rewards and key in self._fields(self._rewards):
-            nest = tensordict.get(as_tuple(key)[:-1], None) if isinstance(key, tuple) else tensordict
-            if value.ndim == (tensordict if nest is None else nest).ndim:
-                value = value.unsqueeze(-1)
-        tensordict.set(key, value)
-
-    def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write a value that the next step recalls."""
-        tensordict.set(key, value)
-        if key in self._private:
-            tensordict.set(self._private[key], value)
-
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._refuses_offline:
             raise NotImplementedError(
@@ -296,7 +204,8 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
             return replay(self._without_next(), tensordict)
         bound = self._bound_to(tensordict)
         if type(self)._apply_transform is not Transform._apply_transform:
-            super(GeneratedTransform, bound)._offline(tensordict)
+            for key in map_moments(tensordict, bound._pairs(), bound._apply_to):
+                bound._read(tensordict, key, bound._missing_tolerance)  # raises, unless it may be missing
         else:
             bound._map_offline(tensordict)
         for moment in _moments(tensordict):
@@ -323,26 +232,21 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
             if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
                 self._require(tensordict, key)  # raises, as it stands nowhere
         for moment in moments:
-            self._map(moment, tolerant=True)
+            try:
+                self._map(moment, tolerant=True)
+            except (RuntimeError, IndexError) as error:
+                if not self._follows:
+                    raise  # nothing that it computes depends on shapes
+                inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
+                raise ValueError(refused_shape(self, inputs, error)) from error
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
         twin = self.clone()
         twin.__dict__["_data"] = tensordict
         if self.parent is not None:
-            twin.__dict__["_bound"] = self.keys
+            twin.__dict__.update(_bound=self.keys, _column_cache=self._columns)
         return twin
-
-    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
-        """Keep the value of an input, as it is at this position in the chain, for the next step."""
-        place = self._private_inputs.get(key)
-        if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
-            tensordict.set(place, value)
-
-    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
-        """Whether one of some entries is missing, as rewards are at a reset."""
-        flat = [each for key in keys for each in (key if isinstance(key, list) else [key])]
-        return any(tensordict.get(key, None) is None for key in flat)
 
     def _as_before(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The entries as they are now, whatever is written from here on."""
@@ -365,10 +269,11 @@ class GeneratedTransform(DrawingTransform[Row, InverseRow]):
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
         # All are read before one is written: names may be swapped.
-        values = [(out_key, self._read(tensordict, in_key, tolerant)) for in_key, out_key in self._pairs()]
-        for out_key, value in values:
+        pairs = list(self._pairs())
+        values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
+        for (in_key, out_key), value in zip(pairs, values, strict=True):
             if value is not None:
-                put_checked(tensordict, out_key, self._apply_transform(value))
+                put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:

@@ -23,8 +23,9 @@ class MultiStepTransform(ReplayTransform):
 
     The reward becomes :math:`\sum_{k=0}^{m-1} \gamma^k r_{t+k}`, and everything else under ``"next"``, done flags
     included, that of the last of these moments. There are fewer of them (`m`) where an episode ends, and where data do not
-    go on: where the trajectory's number (``("collector", "traj_ids")``) changes, or what comes in does not begin with
-    the entries that stood under ``"next"`` before. Time is the last batch dimension.
+    go on: where the trajectory's number (``("collector", "traj_ids")``) changes, and between what comes in and what came
+    before, where the one does not begin with the entries that stand under ``"next"`` at the end of the other. Time is
+    the last batch dimension.
 
     The last `n_steps` moments are held back until others follow, so that the result does not depend on the sizes
     in which data come: `inv` gives those that are complete, or None if none is. `flush` gives what is held back.

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import leaf_name
-from specgen_runtime.transforms.keys import as_tuple, is_private, without_next
+from specgen_runtime.transforms.flags import flag_sets, raise_done
+from specgen_runtime.transforms.keys import as_tuple, is_private, normal_key, without_next
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Pairs = Iterable[tuple[NestedKey, NestedKey]]
 
 
 def map_moments(
-    tensordict: TensorDictBase, pairs: Pairs, apply: Callable[[Tensor], Tensor]
+    tensordict: TensorDictBase, pairs: Pairs, apply: Callable[[NestedKey, NestedKey, Tensor], Tensor]
 ) -> list[NestedKey]:
     """Apply a function wherever its keys stand: at the root and under ``"next"``; in place.
 
@@ -31,7 +32,7 @@ def map_moments(
         tensordict: one moment, or transitions.
         pairs: what is read, and where the result is written, as at one moment. An entry under ``"next"`` that a
             pair names in full is read by that pair only.
-        apply: the function.
+        apply: the function, of the two keys and the value.
 
     Returns:
         The keys that stand nowhere.
@@ -40,7 +41,7 @@ def map_moments(
     named = {as_tuple(in_key) for in_key, _ in pairs}
     found: set[NestedKey] = set()
     for moment in ((), ("next",)):
-        values: list[tuple[tuple[str, ...], Tensor]] = []  # all are read before one is written
+        values: list[tuple[NestedKey, NestedKey, Tensor]] = []  # all are read before one is written
         for in_key, out_key in pairs:
             place = (*moment, *as_tuple(in_key))
             if moment and place in named:
@@ -48,9 +49,9 @@ def map_moments(
             value: Tensor | None = tensordict.get(place, None)
             if value is not None:
                 found.add(in_key)
-                values.append(((*moment, *as_tuple(out_key)), value))
-        for place, value in values:
-            tensordict.set(place, apply(value))
+                values.append((in_key, out_key, value))
+        for in_key, out_key, value in values:
+            tensordict.set((*moment, *as_tuple(out_key)), apply(in_key, out_key, value))
     return [in_key for in_key, _ in pairs if in_key not in found]
 
 
@@ -97,6 +98,7 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
         key: value.narrow(time, 0, min(1, length)) for key, value in _entries(tensordict, written).items()
     }
     roots, nexts = tensordict.exclude("next", *written), tensordict["next"]
+    before_step = nexts.copy()
     for key, value in nexts.items(True, True):
         if leaf_name(key) in FLAGS and key not in outputs and roots.get(key, None) is None:
             roots.set(key, torch.zeros_like(value))
@@ -116,6 +118,13 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
             first = earlier.get(key, reset[key].narrow(time, 0, 1))
             before = torch.cat([first, after.narrow(time, 0, length - 1)], time)
             tensordict.set(key, torch.where(begins[key], reset[key], before))
+    if bound._derives_done():
+        raised = set(bound._fields(bound._flags))
+        flags = [
+            normal_key(key) for key in nexts.keys(True, True) if leaf_name(key) in FLAGS or key in raised
+        ]
+        sets = flag_sets(flags)
+        raise_done(tensordict["next"], sets, [level.read(before_step) for level in sets])
     return tensordict
 
 

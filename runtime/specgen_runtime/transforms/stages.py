@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import BoundTransform
+from specgen_runtime.transforms.columns import column_keys, reward_and_done_columns
 from specgen_runtime.transforms.flags import FlagSet, flag_sets
 from specgen_runtime.transforms.keys import is_private, leaf_keys, private_key, subspec
 from specgen_runtime.typing import NestedKey
@@ -19,10 +20,17 @@ __all__ = ["Stage", "Stages"]
 
 
 class Stage(NamedTuple):
-    """The specs between two transforms."""
+    """The specs between two transforms.
+
+    Attributes:
+        inputs: of what the environment is given.
+        outputs: of what it returns.
+        columns: the entries that are stored with a trailing 1 which is no dimension of theirs.
+    """
 
     inputs: Composite
     outputs: Composite
+    columns: frozenset[NestedKey]
 
 
 class Stages:
@@ -75,13 +83,18 @@ class Stages:
             spec = subspec(inputs, "full_state_spec")[key]
             for part, name in ((inputs, "full_state_spec"), (outputs, "full_observation_spec")):
                 part[name] = subspec(part, name).set(place, spec.clone())
-        self.specs = [Stage(inputs.lock_(), outputs.lock_())]
+        columns = column_keys(self._base_env) | reward_and_done_columns(outputs)
+        self.specs = [Stage(inputs.lock_(), outputs.lock_(), columns)]
         for entry in self._chain:
             entry.__dict__["_parent"] = None
             before = self.specs[-1]
             inputs = entry.transform_input_spec(before.inputs.clone())
             outputs = entry.transform_output_spec(before.outputs.clone())
-            self.specs.append(Stage(inputs.lock_(), outputs.lock_()))
+            kept = (
+                entry._columns_behind(before.columns) if isinstance(entry, BoundTransform) else before.columns
+            )
+            columns = kept | reward_and_done_columns(outputs)
+            self.specs.append(Stage(inputs.lock_(), outputs.lock_(), columns))
 
     def _assign_private_carries(self) -> bool:
         written = {key for entry in self._chain for key in _rewritten_by(entry)}
@@ -97,7 +110,7 @@ class Stages:
         return changed
 
     def _settle(self) -> None:
-        self.flag_sets = flag_sets(subspec(self.specs[-1].outputs, "full_done_spec"))
+        self.flag_sets = flag_sets(leaf_keys(subspec(self.specs[-1].outputs, "full_done_spec")))
         self.written = frozenset(key for entry in self._chain for key in _rewritten_by(entry))
         inner, outer = (
             subspec(stage.outputs, "full_observation_spec") for stage in (self.specs[0], self.specs[-1])

@@ -79,7 +79,13 @@ def _infer_concat(site: Site) -> Typed | None:
     if any(value.several for value in site.values):
         total = resized(total, axis, lambda size: _of_several(site))
         assert total is not None
-    return site.node(Type(dtype, total, level), site.cast(site.values, dtype), axis=axis)
+    parts = [value for value in site.values if not _is_empty(value, axis)] or site.values[:1]
+    return site.node(Type(dtype, total, level), site.cast(parts, dtype), axis=axis)
+
+
+def _is_empty(value: Typed, axis: Axis) -> bool:
+    place = place_of(value.type.dims, axis)
+    return place is not None and value.type.dims[place] == 0
 
 
 def _of_several(site: Site) -> Dim:
@@ -139,8 +145,8 @@ def _infer_tile(site: Site) -> Typed | None:
     size = count.interval.known_size
     if size is None and x.type.open:
         dims: Dims | None = inexact(x.type.dims)
-    elif size is None or limits(size)[0] < (0 if x.type.open else 1):
-        message = "how often to repeat must be a whole number from 1, known at build"
+    elif size is None or limits(size)[0] < 0:
+        message = "how often to repeat must be a whole number from 0, known at build"
         site.fail(rules.WRONG_ARGUMENTS, message, at=count)
         return None
     else:
@@ -176,7 +182,7 @@ def _infer_narrow(site: Site) -> Typed | None:
     if first is None or count is None:
         site.fail(rules.WRONG_ARGUMENTS, "`start` and `length` must be known at build", at=start)
         return None
-    if limits(first)[0] < 0 or not may_be_at_most(1, count) or not may_be_at_most(first + count, size):
+    if limits(first)[0] < 0 or not may_be_at_most(0, count) or not may_be_at_most(first + count, size):
         message = f"elements {first} up to {first + count} are not in a dimension of {size}"
         site.fail(rules.INDEX_UNPROVEN, message, at=start)
         return None

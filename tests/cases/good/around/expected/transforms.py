@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a6f43031d93938a07dca12529567049954995ff1187a5b8f6073fcea2043ae98
+# specgen: sha256=785a354edeac4e57d117d84748324ce588d1731064eff39222daa941615ed007
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -72,6 +72,7 @@ class SkipFrames(RepeatTransform[SkipFramesKeys]):
     _recalls_inputs = ("x",)
     _folds = ("x",)
     _extremes = ("x",)
+    _beside: ClassVar[Mapping[str, str]] = {"x": "x"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, count: int = 4, bright: float = 9.0
@@ -165,6 +166,7 @@ class Collected(RepeatTransform[CollectedKeys]):
     _folds = ("reward",)
     _collects = ("rewards",)
     _taken = ("lengths",)
+    _beside: ClassVar[Mapping[str, str]] = {"rewards": "reward", "lengths": "reward", "reward": "reward"}
 
     def __init__(
         self, count: int, in_keys: Sequence[NestedKey] | None = None,
@@ -329,6 +331,7 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
     _writes = ("reward",)
     _folds = ("reward",)
     _sums = ("reward",)
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "reward"}
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,

@@ -25,6 +25,8 @@ class Encode(GeneratedTransform[EncodeKeys]):
     _reads = ("x",)
     _writes = ("y",)
     _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"x": "n"}
     encoder: nn.Module
 
     def __init__(

@@ -58,6 +58,7 @@ class Seen(LearningTransform[SeenKeys]):
     _writes = ("least",)
     _recalls = ("least",)
     _carries = ("least",)
+    _beside: ClassVar[Mapping[str, str]] = {"least": "x"}
     _sequential = True
     _learns_from = ()
 

@@ -1,0 +1,149 @@
+"""Rewards and done flags are stored with a trailing 1 that is no dimension of theirs; so is what is made of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from specgen_runtime.envs.done import FLAGS
+from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.transforms.keys import leaf_keys, subspec
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+    from specgen_runtime.specs import Composite
+    from specgen_runtime.transforms.entries import EntriesTransform
+
+__all__ = ["Columns", "column_keys", "columns_of", "reward_and_done_columns", "row_shape"]
+
+
+class Columns(NamedTuple):
+    """The columns among the entries of a transform.
+
+    Attributes:
+        read: those that it reads.
+        written: those that it writes.
+    """
+
+    read: frozenset[NestedKey]
+    written: frozenset[NestedKey]
+
+
+def column_keys(env: EnvBase[Any]) -> frozenset[NestedKey]:
+    """The columns of an environment, as its transforms know them."""
+    known: frozenset[NestedKey] = getattr(env, "_columns", frozenset())
+    return known
+
+
+def reward_and_done_columns(outputs: Composite) -> frozenset[NestedKey]:
+    """The rewards and done flags that have a trailing 1, from the specs of what an environment returns."""
+    groups = [subspec(outputs, "full_reward_spec"), subspec(outputs, "full_done_spec")]
+    return frozenset(
+        key for group in groups for key in leaf_keys(group) if _ends_in_one(group[key].shape, outputs.ndim)
+    )
+
+
+def columns_of(transform: EntriesTransform[Any, Any]) -> Columns:
+    """The columns among the entries of `transform`: in its environment, or in the data that it is given.
+
+    Raises:
+        ValueError: if an entry has other dimensions than its pattern.
+    """
+    env = transform.parent
+    before = _recorded(transform) if env is None else column_keys(env)
+    read = set()
+    for row in transform.keys:
+        sizes: dict[str, tuple[int, NestedKey]] = {}
+        for field in transform._inputs():
+            value = getattr(row, field)
+            pattern = transform._shapes.get(field)
+            for key in value if isinstance(value, list) else [value]:
+                if pattern is None:
+                    read |= {key} & before
+                elif (shape := _stored_shape(transform, key)) is not None and _matched(
+                    transform, key, shape, key in before, pattern.split(", ") if pattern else [], sizes
+                ):
+                    read.add(key)
+    written = transform._column_outputs(before | read) | frozenset(transform._new_rewards())
+    inside = written - frozenset(transform._fields(transform._inputs()))
+    return Columns(frozenset(read) | inside, written)
+
+
+def row_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...]:
+    """The dimensions of an input of `transform` for one environment, as it reads them."""
+    shape = _stored_shape(transform, key)
+    assert shape is not None  # the key is bound
+    return shape[:-1] if key in transform._columns.read else shape
+
+
+def _stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...] | None:
+    """The dimensions of an input for one environment as they are stored; None where data lack it."""
+    env, data = transform.parent, transform._data
+    if env is None and data is not None and all(data.get(k, None) is None for k in (key, _following(key))):
+        return None
+    batch = len(env.batch_size) if env is not None else 0 if data is None else data.ndim
+    return tuple(transform._spec(key).shape[batch:])
+
+
+def _following(key: NestedKey) -> NestedKey:
+    return ("next", key) if isinstance(key, str) else ("next", *key)
+
+
+def _recorded(transform: EntriesTransform[Any, Any]) -> frozenset[NestedKey]:
+    """The columns of data that come from nowhere: what is called as rewards and done flags are."""
+    data = transform._data
+    if data is None:
+        return frozenset()
+    found: set[NestedKey] = set()
+    for key in transform._fields(transform._inputs()):
+        value: Tensor | None = data.get(_following(key), None)
+        value = data.get(key, None) if value is None else value
+        if (
+            value is not None
+            and leaf_name(key) in (*FLAGS, "reward")
+            and _ends_in_one(value.shape, data.ndim)
+        ):
+            found.add(key)
+    return frozenset(found)
+
+
+def _ends_in_one(shape: tuple[int, ...], batch: int) -> bool:
+    return len(shape) > batch and shape[-1] == 1
+
+
+def _matched(
+    transform: EntriesTransform[Any, Any],
+    key: NestedKey,
+    shape: tuple[int, ...],
+    column: bool,
+    pattern: list[str],
+    sizes: dict[str, tuple[int, NestedKey]],
+) -> bool:
+    """Whether an entry is read without a trailing 1; what its pattern names is noted in `sizes`.
+
+    An entry that has just one dimension more than its pattern, of size 1, is a column, too: of environments by hand
+    nobody knows which of their observations are made of flags.
+    """
+    wanted = pattern[1:] if pattern[:1] == ["..."] else pattern
+    free = len(wanted) < len(pattern)
+    column = column or (not free and len(shape) == len(wanted) + 1 and shape[-1] == 1)
+    actual = shape[:-1] if column else shape
+    name = type(transform).__name__
+    if len(actual) < len(wanted) or (not free and len(actual) > len(wanted)):
+        without = ", without the trailing 1 of rewards and flags" if column else ""
+        raise ValueError(
+            f"{name} needs [{', '.join(pattern)}], but {key!r} has the shape {list(actual)} in each environment{without}"
+        )
+    for size, have in zip(wanted, actual[len(actual) - len(wanted) :], strict=True):
+        if size == "_":
+            continue
+        known, other = (int(size), None) if size.isdigit() else sizes.setdefault(size, (have, key))
+        if known != have and other is None:
+            raise ValueError(f"{name} needs [{', '.join(pattern)}], but {key!r} has the shape {list(actual)}")
+        if known != have:
+            raise ValueError(
+                f"{name} needs one {size!r}, but it is {known} for {other!r} and {have} for {key!r}"
+            )
+    return column

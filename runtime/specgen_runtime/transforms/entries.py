@@ -1,0 +1,190 @@
+"""`EntriesTransform`: reads and writes the entries of a record, with the trailing 1 that rewards and flags are stored with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.transforms.bound import InverseRow, Row
+from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
+from specgen_runtime.transforms.draws import DrawingTransform
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.specs import Composite, TensorSpec
+    from specgen_runtime.transforms.follows import Follows
+
+__all__ = ["EntriesTransform"]
+
+
+class EntriesTransform(DrawingTransform[Row, InverseRow]):
+    """A transform whose records say which entries it reads and writes.
+
+    Attributes:
+        _follows: the outputs whose specs follow from what is computed, and how.
+        _optional: the outputs with specs of their own that some parameters leave out, where specs follow of others.
+        _rewards: the outputs that are rewards whatever they are made of.
+        _maps: the outputs of maps, each with the input whose group is its own.
+        _beside: other outputs, each with the input whose dimensions it has.
+        _logical: whether it depends on axes: rewards, done flags and what is made of them are read without their
+            trailing 1, and get it back.
+        _shapes: the dimensions of the inputs that can't have any, as their patterns say them.
+    """
+
+    _follows: ClassVar[Mapping[str, Follows]] = {}
+    _optional: tuple[str, ...] = ()
+    _rewards: tuple[str, ...] = ()
+    _maps: ClassVar[Mapping[str, str]] = {}
+    _beside: ClassVar[Mapping[str, str]] = {}
+    _logical: bool = False
+    _shapes: ClassVar[Mapping[str, str]] = {}
+    _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
+
+    @property
+    def _declared(self) -> dict[NestedKey, TensorSpec]:
+        """The specs of entries that this transform writes, by key, where its declaration says them."""
+        raise NotImplementedError
+
+    def _shown_and_hidden(self) -> tuple[str, ...]:
+        """The fields of a record that this transform writes."""
+        return (*self._writes, *(name for name in self._carries if name not in self._writes))
+
+    def _absent(self) -> tuple[str, ...]:
+        """The outputs that do not exist, for the parameters that this transform was given."""
+        return tuple(
+            name for name in (*self._follows, *self._optional) if name not in self._shown_and_hidden()
+        )
+
+    def _inputs(self) -> tuple[str, ...]:
+        """The fields of a record that this transform reads from others."""
+        outputs = {*self._shown_and_hidden(), *self._absent()}
+        fields: tuple[str, ...] = getattr(self.keys[0], "_fields", ()) if self.keys else ()
+        return tuple(name for name in fields if name not in outputs)
+
+    def _read_keys(self) -> list[NestedKey]:
+        return self._fields(self._inputs())
+
+    def _new_rewards(self) -> list[NestedKey]:
+        """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
+        found = self._fields(self._rewards)
+        mapped = {name: role for name, role in self._maps.items() if name in self._writes}
+        env = self.parent
+        rewards = self._given_rewards if env is None else env.full_reward_spec
+        known = leaf_keys(rewards) if mapped and rewards is not None else ()
+        for row in self.keys:
+            found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
+            found += [key for name in self._writes if (key := getattr(row, name)) in known]
+        return list(dict.fromkeys(found))
+
+    @property
+    def _columns(self) -> Columns:
+        if self._column_cache is None:
+            self._column_cache = columns_of(self) if self._logical else Columns(frozenset(), frozenset())
+        return self._column_cache
+
+    def _columns_behind(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
+        """The entries with a trailing 1 that is no dimension of theirs, from those before this transform."""
+        return columns.difference(self.out_keys) | self._column_outputs(columns)
+
+    def _column_outputs(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
+        """The outputs that have the trailing 1 of their input, or of a flag."""
+        found = set(self._fields(self._flags))
+        written = self._shown_and_hidden()
+        for row in self.keys:
+            for output, role in (*self._maps.items(), *self._beside.items()):
+                if output in written and getattr(row, role) in columns:
+                    found.add(getattr(row, output))
+        return frozenset(found)
+
+    def _lead(self, key: NestedKey) -> torch.Size:
+        """The batch size of an entry: that of its nest, where there is one."""
+        source: Any = self._data if self._given is None else self._given
+        if (env := self.parent) is not None:
+            source = env.full_observation_spec
+        path = as_tuple(key)[:-1]
+        nest = None if source is None or not path else source.get(path, None)
+        found: torch.Size = torch.Size() if source is None else (source if nest is None else nest).batch_size
+        return found
+
+    def _rank(self, key: NestedKey) -> int:
+        """How many dimensions an entry has for one environment."""
+        if key not in self._ranks:
+            self._ranks[key] = len(row_shape(self, key))
+        return self._ranks[key]
+
+    # --------------------------------------------------------------- entries
+
+    def _blank(self, key: NestedKey) -> Tensor:
+        """A tensor of the shape, dtype and device of one of the added entries."""
+        blank: Tensor = self._declared[key].zero()
+        return blank.squeeze(-1) if key in self._columns.written else blank
+
+    def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """An input.
+
+        Raises:
+            KeyError: if it is missing.
+        """
+        value = self._read(tensordict, key)
+        assert value is not None  # `_read` raises when it may not be missing
+        return value.squeeze(-1) if key in self._columns.read else value
+
+    def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
+        """Inputs that are put behind one another: single numbers as vectors of one."""
+        found = [self._require(tensordict, key) for key in keys]
+        return [
+            value if self._rank(key) else value.unsqueeze(-1) for key, value in zip(keys, found, strict=True)
+        ]
+
+    def _leave_to_policy(
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
+    ) -> None:
+        """Write what the policy put under ``"next"`` before the step; without that the value stays."""
+        written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
+        next_tensordict.set(key, self._read(tensordict, key) if written is None else written)
+
+    def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """The value of an output before the step, as it was at this position in the chain."""
+        value = self._read(tensordict, self._private.get(key, key))
+        assert value is not None  # `_read` raises when it may not be missing
+        return value.squeeze(-1) if key in self._columns.written else value
+
+    def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """The value of an input before the step, as it was at this position in the chain."""
+        value = self._read(tensordict, self._private_inputs.get(key, key))
+        assert value is not None  # `_read` raises when it may not be missing
+        return value.squeeze(-1) if key in self._columns.read else value
+
+    def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """A done flag as it is so far: false where nobody has written it."""
+        value: Tensor | None = tensordict.get(key, None)
+        if value is None:
+            return self._blank(key)
+        return value.squeeze(-1) if key in self._columns.written else value
+
+    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write an output."""
+        tensordict.set(key, value.unsqueeze(-1) if key in self._columns.written else value)
+
+    def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write a value that the next step recalls."""
+        value = value.unsqueeze(-1) if key in self._columns.written else value
+        tensordict.set(key, value)
+        if key in self._private:
+            tensordict.set(self._private[key], value)
+
+    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
+        """Keep the value of an input, as it is at this position in the chain, for the next step."""
+        place = self._private_inputs.get(key)
+        if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
+            tensordict.set(place, value)
+
+    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
+        """Whether one of some entries is missing, as rewards are at a reset."""
+        flat = [each for key in keys for each in (key if isinstance(key, list) else [key])]
+        return any(tensordict.get(key, None) is None for key in flat)
