@@ -40,7 +40,7 @@ def text_of(value: str) -> str:
         ("next.reward - (made - 1)", 'reward - (held["made"] - 1)'),
         ("-(next.reward * made)", '-(reward * held["made"])'),
         ("made", 'held["made"].copy()'),
-        ("made + ones_like(made)", 'held["made"] + filled("float32", 1.0, 1)'),
+        ("made + ones_like(made)", 'held["made"] + filled_row("float32", 1.0, 1)'),
         ("cast(next.reward > made, float32)", '(reward > held["made"]).astype("float32")'),
     ],
 )
