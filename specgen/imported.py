@@ -126,7 +126,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
-    "filled": Import("specgen_runtime.envs.gym.rows", "filled"),
+    "filled_row": Import("specgen_runtime.envs.gym.rows", "filled_row"),
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
     **{
