@@ -381,13 +381,8 @@ class _Inferrer:
             self.error(rules.BUILTIN_HIDDEN, start, end, message, f"give your own `{name}` another name")
             return
         if name in self._scope or name in NUMBERS:
-            self.error(
-                rules.UNKNOWN_FUNCTION,
-                start,
-                end,
-                f"`{name}` is a value, not a function",
-                "write `*` to multiply",
-            )
+            message = f"`{name}` is a value, not a function"
+            self.error(rules.UNKNOWN_FUNCTION, start, end, message, "write `*` to multiply")
             return
         help = meant_function(name, self.functions)
         self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)
