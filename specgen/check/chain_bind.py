@@ -167,23 +167,25 @@ class Binder:
             entry.dotted for row in inputs for name, entry in row.items() if name.partition(".")[0] in dropped
         }
         names = iter(enumerate(out_keys or ()))
+        static = {p.name: arguments.params[p.name] for p in transform.params if p.static and p.kind == "int"}
         rows = []
         for row in inputs:
             sizes = self._sizes(transform, row, arguments)
             if sizes is None:
                 return []
+            named = {**static, **sizes}
             written: dict[str, Entry] = {}
             for output in outputs:
                 followed = None if output.each is None else row[output.each]
                 if output.hidden:
-                    written[output.name] = hidden_entry(instance, output, followed)
+                    written[output.name] = hidden_entry(instance, output, followed, named)
                     continue
                 chosen, key = (
                     next(names)
                     if out_keys is not None and output in free
                     else (None, self._key(output, followed, arguments))
                 )
-                made = written_entry(transform, output, followed, row, key, sizes)
+                made = written_entry(transform, output, followed, row, key, named)
                 where = self._span_of(output, arguments, chosen)
                 self.state.written_keys.note_output(
                     made,

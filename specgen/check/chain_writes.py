@@ -36,7 +36,7 @@ def written_entry(
         entry: what its role stands for, if it has one.
         row: what each role stands for.
         key: the key that it is written under.
-        sizes: what the names of sizes are for the repetition.
+        sizes: what the names of sizes are for the repetition, static parameters among them.
     """
     source = row.get(output.like or "", entry) if output.like != output.each else entry
     dtype = output.dtype or ("float32" if source is None else source.spec.dtype)
@@ -66,12 +66,12 @@ def written_entry(
     return Entry(key, role, spec, Type(dtype, shape, col=column), output.doc)
 
 
-def hidden_entry(instance: Instance, output: Output, entry: Entry | None) -> Entry:
-    """The entry of an output that nobody sees, below `_carry`."""
+def hidden_entry(instance: Instance, output: Output, entry: Entry | None, sizes: Mapping[str, int]) -> Entry:
+    """The entry of an output that nobody sees, below `_carry`; arguments as for `written_entry`."""
     prefix, last = ((), "") if entry is None else (entry.key[:-1], f"_{entry.key[-1]}")
     key = (*prefix, PRIVATE, f"t{instance.position}", f"{output.name}{last}")
     followed = {} if entry is None else {output.each or "": entry}
-    return written_entry(instance.transform, output, entry, followed, key, {})
+    return written_entry(instance.transform, output, entry, followed, key, sizes)
 
 
 def sizes_of(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -12,23 +12,26 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Rest, names_in
 
 
-def check_draws(statements: Iterable[Statement], given: Collection[Symbol], sink: Sink) -> None:
+def check_draws(
+    statements: Iterable[Statement], given: Collection[Symbol], sink: Sink, *, always: bool = False
+) -> None:
     """Report draws whose shape or dtype no key tells.
 
     Args:
         statements: those of a phase that may draw.
         given: what it reads of the data.
         sink: takes every mistake.
+        always: whether a key has to tell the shape of each.
     """
     for statement in statements:
         for node in statement.typed.nodes():
             site = node.site
-            if site is not None and site.like not in given and _follows_key(site):
+            if site is not None and site.like not in given and (always or _follows_key(site)):
                 sink.add(
                     rules.WRONG_ARGUMENTS.at(
                         statement.source.span_of(node.start, node.end),
                         "nothing tells the shape of this draw for whatever key there is",
-                        help="write `like=` and the name of a role",
+                        help=f"write `like=` and the name of {'an output' if always else 'a role'}",
                     )
                 )
 

@@ -282,7 +282,7 @@ class _Checker:
         keys = [*(role.name for role in roles), *(output.name for output in outputs)]
         bindings = [scope.get(f"{prefix}{name}") for name in keys for prefix in ("", "next.")]
         given = [binding.symbol for binding in bindings if binding is not None and binding.symbol is not None]
-        check_draws(result.statements, given, self.sink)
+        check_draws(result.statements, given, self.sink, always=inverse)
         return result
 
     def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:

@@ -56,8 +56,7 @@ def infer(
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
         prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
             `in_range` around it, which raises for what is.
-        for_any_key: Whether the expression is a transform's, which is also compiled for keys and parameters that
-            nobody knows: it draws the same numbers in both.
+        for_any_key: Whether it is a transform's: for keys and parameters that nobody knows it draws the same numbers.
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
     typed = inferrer.visit(expr)
@@ -169,9 +168,6 @@ class _Inferrer:
             self.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, f"write {expr.value.path}")
             return None
         return [tree.Name(name, expr.start, expr.end) for name in binding.several] or [expr]
-
-    def is_number(self, path: str) -> bool:
-        return self._scope[path].type.dims == ()
 
     def _several(self, expr: tree.Spread) -> Typed:
         """Values of which nobody knows how many there are: a tuple of tensors when the code runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -64,6 +65,41 @@ class Token:
     text: str
     start: int
     end: int
+
+
+class Tokens:
+    """Tokens that are read one after the other; the last one, of kind `end`, stays at hand."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def peek(self) -> Token:
+        """The token at hand."""
+        return self._tokens[self._at]
+
+    @property
+    def after(self) -> Token:
+        """The token behind the one at hand."""
+        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+
+    @property
+    def last(self) -> Token:
+        """The token that was taken last."""
+        return self._tokens[max(self._at - 1, 0)]
+
+    def take(self) -> Token:
+        """The token at hand; moves on."""
+        token = self._tokens[self._at]
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+    def accept(self, text: str) -> Token | None:
+        """The token at hand if it is the operator `text`; moves on then."""
+        token = self._tokens[self._at]
+        return self.take() if token.kind == "op" and token.text == text else None
 
 
 def tokenize_all(

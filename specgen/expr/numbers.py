@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr.lexer import Token, tokenize_type
+from specgen.expr.lexer import Token, Tokens, tokenize_type
 from specgen.expr.sizes import Dim, Sym
 from specgen.expr.types import SourceText
 
@@ -20,14 +20,13 @@ class NotANumber(Exception):  # noqa: N818 - control flow: the mistake is alread
     """What was read has no value."""
 
 
-class Cursor:
-    """Reads the tokens of a short form one by one."""
+class Cursor(Tokens):
+    """The tokens of a short form, and what is said of mistakes in them."""
 
     def __init__(self, tokens: list[Token], source: SourceText, sink: Sink, dims: Mapping[str, Dim]) -> None:
-        self._tokens = tokens
+        super().__init__(tokens)
         self._source = source
         self._sink = sink
-        self._at = 0
         self.depth = 0
         self.dims = dims
 
@@ -36,35 +35,6 @@ class Cursor:
         """A cursor at the first token of `source`, or None when the text has no tokens."""
         tokens = tokenize_type(source, sink)
         return None if tokens is None else cls(tokens, source, sink, dims)
-
-    @property
-    def peek(self) -> Token:
-        """The token at hand."""
-        return self._tokens[self._at]
-
-    @property
-    def after(self) -> Token:
-        """The token behind the one at hand."""
-        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-
-    @property
-    def last(self) -> Token:
-        """The token that was taken last."""
-        return self._tokens[max(self._at - 1, 0)]
-
-    def take(self) -> Token:
-        """The token at hand; moves on."""
-        token = self.peek
-        if token.kind != "end":
-            self._at += 1
-        return token
-
-    def accept(self, text: str) -> bool:
-        """Whether the token at hand is `text`; moves on if it is."""
-        if self.peek.kind == "op" and self.peek.text == text:
-            self._at += 1
-            return True
-        return False
 
     def expect(self, text: str) -> Token:
         """The token at hand, which must be `text`."""

@@ -7,7 +7,7 @@ from typing import Final, cast
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
-from specgen.expr.lexer import Token, tokenize_all
+from specgen.expr.lexer import Token, Tokens, tokenize_all
 from specgen.expr.tree import Expr
 from specgen.expr.types import SourceText
 
@@ -56,22 +56,21 @@ class _GivenUp(Exception):  # noqa: N818 - control flow, not an error
     """The rest of the text has no structure that could be checked."""
 
 
-class _Parser:
+class _Parser(Tokens):
     def __init__(self, source: SourceText, sink: Sink, tokens: list[Token], *, quiet: bool) -> None:
+        super().__init__(tokens)
         self._source = source
         self._sink = sink
-        self._tokens = tokens
         # After a mistake of the lexer, "expected ..." messages only repeat it in other words.
         self._quiet = quiet
-        self._at = 0
         self._depth = 0
         self.failed = False
 
     def whole(self) -> Expr:
-        if self._peek.kind == "end":
-            self._fail(self._peek, "an expression is missing", always=True)
+        if self.peek.kind == "end":
+            self._fail(self.peek, "an expression is missing", always=True)
         expr = self._expression(0)
-        token = self._peek
+        token = self.peek
         if token.text in (")", "]"):
             opening = "(" if token.text == ")" else "["
             self._fail(
@@ -86,23 +85,9 @@ class _Parser:
         return expr
 
     @property
-    def _peek(self) -> Token:
-        return self._tokens[self._at]
-
-    @property
     def _end(self) -> int:
         """Where the last token that was read ends."""
-        return self._tokens[self._at - 1].end
-
-    def _next(self) -> Token:
-        token = self._tokens[self._at]
-        if token.kind != "end":
-            self._at += 1
-        return token
-
-    def _accept(self, text: str) -> Token | None:
-        token = self._peek
-        return self._next() if token.kind == "op" and token.text == text else None
+        return self.last.end
 
     def _fail(self, token: Token, message: str, *, help: str | None = None, always: bool = False) -> None:
         self.failed = True
@@ -120,19 +105,19 @@ class _Parser:
     def _expression(self, floor: int) -> Expr:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            span = self._source.span_of(self._peek.start, max(self._peek.end, self._peek.start + 1))
+            span = self._source.span_of(self.peek.start, max(self.peek.end, self.peek.start + 1))
             message = f"the expression is nested more than {_MAX_DEPTH} deep"
             help = "name its parts in lines of their own"
             self._sink.add(rules.TOO_DEEP.at(span, message, help=help))
             raise _GivenUp
         # Where it starts and ends with the parentheses around its operands, of which the tree knows nothing.
-        start = self._peek.start
+        start = self.peek.start
         left = self._infix(self._prefix(), floor, start)
         self._depth -= 1
         return left
 
     def _prefix(self) -> Expr:
-        token = self._next()
+        token = self.take()
         if token.kind == "number":
             return self._number(token)
         if token.kind == "name":
@@ -154,12 +139,12 @@ class _Parser:
 
     def _infix(self, left: Expr, floor: int, start: int) -> Expr:
         while True:
-            token = self._peek
+            token = self.peek
             if token.kind != "op":
                 return left
             op = token.text
             if op in _BINARY and _BINARY[op] > floor:
-                self._next()
+                self.take()
                 # `**` groups to the right and binds less than a sign on its right.
                 right = self._expression(_POWER - 1 if op == "**" else _BINARY[op])
                 left = tree.Binary(cast("tree.BinaryOp", op), left, right, token.start, start, self._end)
@@ -178,14 +163,14 @@ class _Parser:
 
     def _comparison(self, first: Expr, start: int) -> Expr:
         operands, ops = [first], []
-        while self._peek.kind == "op" and self._peek.text in _COMPARE:
-            ops.append(cast("tree.CompareOp", self._next().text))
+        while self.peek.kind == "op" and self.peek.text in _COMPARE:
+            ops.append(cast("tree.CompareOp", self.take().text))
             operands.append(self._expression(_COMPARISON))
         return tree.Compare(tuple(ops), tuple(operands), start, self._end)
 
     def _logic(self, first: Expr, op: tree.LogicOp, start: int) -> Expr:
         operands = [first]
-        while self._accept(op):
+        while self.accept(op):
             operands.append(self._expression(_AND if op == "and" else _OR))
         return tree.Logic(op, tuple(operands), start, self._end)
 
@@ -202,15 +187,15 @@ class _Parser:
         return tree.Literal(value, text, token.start, token.end)
 
     def _name(self, token: Token) -> Expr:
-        if token.text.startswith("__") or (token.text in _DANGEROUS and self._peek.text == "("):
+        if token.text.startswith("__") or (token.text in _DANGEROUS and self.peek.text == "("):
             self._unsafe(token)
         if token.text in ("True", "False", "true", "false"):
             return tree.Literal(token.text.lower() == "true", token.text, token.start, token.end)
         if token.text == "None":
             self._fail(token, "`None` stands only between square brackets, for a new dimension")
         path, end = [token.text], token.end
-        while self._accept("."):
-            word = self._next()
+        while self.accept("."):
+            word = self.take()
             if word.kind != "name":
                 self._fail(word, "expected a name after the dot")
             if word.text.startswith("__"):
@@ -218,7 +203,7 @@ class _Parser:
             path.append(word.text)
             end = word.end
         name = tree.Name(".".join(path), token.start, end)
-        return self._call(name) if self._peek.text == "(" else name
+        return self._call(name) if self.peek.text == "(" else name
 
     def _unsafe(self, token: Token) -> None:
         message = (
@@ -229,13 +214,13 @@ class _Parser:
         raise _GivenUp
 
     def _call(self, name: tree.Name) -> Expr:
-        opening = self._next()
+        opening = self.take()
         args: list[Expr] = []
         keywords: list[tree.Keyword] = []
-        while self._peek.text != ")":
-            word, after = self._peek, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        while self.peek.text != ")":
+            word, after = self.peek, self.after
             if word.kind == "name" and after.kind == "op" and after.text == "=":
-                self._next(), self._next()
+                self.take(), self.take()
                 value = self._expression(0)
                 keywords.append(tree.Keyword(word.text, value, word.start, self._end))
             else:
@@ -243,14 +228,14 @@ class _Parser:
                 if keywords:
                     self._report(arg.start, arg.end, "an argument without a name follows one with a name")
                 args.append(arg)
-            if not self._accept(","):
+            if not self.accept(","):
                 break
         closing = self._close(opening)
         return tree.Call(name, tuple(args), tuple(keywords), name.start, closing.end)
 
     def _spread(self) -> Expr | None:
         """`*xs`; None for any other argument."""
-        star = self._accept("*")
+        star = self.accept("*")
         if star is None:
             return None
         value = self._expression(_UNARY)
@@ -261,13 +246,13 @@ class _Parser:
         return tree.Spread(value, star.start, value.end)
 
     def _group(self, opening: Token) -> Expr:
-        if closing := self._accept(")"):
+        if closing := self.accept(")"):
             return tree.Tuple((), opening.start, closing.end)
         items = [self._expression(0)]
         is_tuple = False
-        while self._accept(","):
+        while self.accept(","):
             is_tuple = True
-            if self._peek.text == ")":
+            if self.peek.text == ")":
                 break
             items.append(self._expression(0))
         closing = self._close(opening)
@@ -275,36 +260,36 @@ class _Parser:
 
     def _close(self, opening: Token) -> Token:
         closing = _CLOSING[opening.text]
-        token = self._accept(closing)
+        token = self.accept(closing)
         if token is not None:
             return token
-        if self._peek.kind == "end" or self._peek.text in (")", "]"):
+        if self.peek.kind == "end" or self.peek.text in (")", "]"):
             self._fail(opening, f"`{opening.text}` is not closed", help=f"add the missing `{closing}`")
-        self._fail(self._peek, f"expected `,` or `{closing}` before `{self._peek.text}`")
+        self._fail(self.peek, f"expected `,` or `{closing}` before `{self.peek.text}`")
         raise AssertionError("unreachable")
 
     def _index(self, value: Expr, start: int) -> Expr:
-        opening = self._next()
+        opening = self.take()
         items: list[Expr | tree.Slice | tree.Axis | tree.Rest] = []
-        while self._peek.text != "]":
+        while self.peek.text != "]":
             items.append(self._index_item())
-            if not self._accept(","):
+            if not self.accept(","):
                 break
         if not items:
-            self._fail(self._peek, "an index is missing between the brackets")
+            self._fail(self.peek, "an index is missing between the brackets")
         closing = self._close(opening)
         return tree.Index(value, tuple(items), start, closing.end)
 
     def _index_item(self) -> Expr | tree.Slice | tree.Axis | tree.Rest:
-        token = self._peek
+        token = self.peek
         if token.kind == "name" and token.text == "None":
-            self._next()
+            self.take()
             return tree.Axis(token.start, token.end)
-        if self._accept("..."):
+        if self.accept("..."):
             return tree.Rest(token.start, token.end)
         ends: list[Expr | None] = [None]
-        while self._peek.text not in (",", "]") and self._peek.kind != "end":
-            colon = self._accept(":")
+        while self.peek.text not in (",", "]") and self.peek.kind != "end":
+            colon = self.accept(":")
             if colon is None:
                 if ends[-1] is not None:
                     break
@@ -316,15 +301,15 @@ class _Parser:
         if len(ends) == 1 and ends[0] is not None:
             return ends[0]
         if len(ends) == 1:
-            self._fail(self._peek, "an index is missing")
+            self._fail(self.peek, "an index is missing")
         return tree.Slice(ends[0], ends[1], ends[2] if len(ends) == 3 else None, token.start, self._end)
 
     def _attribute(self, dot: Token) -> None:
-        self._next()
-        word = self._next()
+        self.take()
+        word = self.take()
         if word.text.startswith("__"):
             self._unsafe(word)
-        help = f"write {word.text}(…)" if self._peek.text == "(" else "values have no attributes"
+        help = f"write {word.text}(…)" if self.peek.text == "(" else "values have no attributes"
         self._fail(word, "values have no methods or attributes", help=help)
 
 

@@ -14,14 +14,15 @@ from specgen.check.loss_model import (
 )
 from specgen.check.model import Statement, identifier
 from specgen.check.programs.loss import negated
-from specgen.code import Code, using, value_code
+from specgen.code import Code, using
 from specgen.expr import Typed
-from specgen.literals import formatted, listed, literal
+from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.program.torch_text import print_expression
 
 _ESTIMATORS = {"td0": "TD0"}
@@ -118,13 +119,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in loss.params:
-        if param.choices:
-            said = formatted(f"{param.name} must be one of {listed(param.choices)}, got ", f"{param.name}!r")
-            yield RefusalPlan(f"{param.name} not in {literal(param.choices)}", said)
-        for sign, bound in param.range:
-            limit = value_code(bound)
-            said = formatted(f"{param.name} must be {sign} {limit}, got ", param.name)
-            yield RefusalPlan(using(f"not {param.name} {sign} {limit}", *limit.uses), said)
+        yield from refusals(param)
     for requirement in loss.require:
         broken = _python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))

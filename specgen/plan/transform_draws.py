@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_functions import PhaseFunction
+from specgen.plan.transform_text import dims_text
 from specgen.program.torch_text import print_expression
 
 
@@ -62,16 +62,11 @@ def phase_draws(
 
 
 def _text(site: DrawSite, like: str | None, when: str, size: Callable[[str], str]) -> Code:
-    shape = identifier(like) if like else _dims(site, size)
+    shape = identifier(like) if like else dims_text(site.dims, size)
     dtype = f"{shape}.dtype" if is_abstract(site.dtype) else TORCH_DTYPES[site.dtype]
     ends = [str(site.low), str(site.high)] if site.kind == "randint" else []
     args = [*ends, shape, dtype, *([f"when={when}"] if when else [])]
     return using(f"self._{site.kind}({', '.join(args)})", *(["torch"] if dtype.startswith("torch.") else []))
-
-
-def _dims(site: DrawSite, size: Callable[[str], str]) -> str:
-    texts = [re.sub(r"[^\W\d]\w*", lambda name: size(name.group()), str(one)) for one in site.dims]
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _given(like: Symbol | None, phase: Phase) -> str | None:

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
-from specgen.check.model import Parameter
 from specgen.check.transform_model import Output, Role
-from specgen.code import Code, needs_math, using, value_code
-from specgen.expr.sizes import Rest
-from specgen.literals import formatted, literal
-from specgen.plan.model import CallPlan, RefusalPlan, Text
+from specgen.code import Code, needs_math, using
+from specgen.expr.sizes import Dim, Rest
+from specgen.literals import literal
+from specgen.plan.model import CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
-
-
-def refusals(param: Parameter) -> Iterator[RefusalPlan]:
-    """What must not hold of a parameter."""
-    name = param.name
-    if param.kind == "enum":
-        words = literal(param.choices)
-        yield RefusalPlan(
-            f"{name} not in {words}", formatted(f"{name} is one of {', '.join(param.choices)}, got ", name)
-        )
-    value = f"self.{name}" if param.kind == "tensor" else name
-    for sign, bound in param.range:
-        limit = value_code(bound)
-        holds = f"{value} {sign} {limit}"
-        if param.kind in ("ints", "int_or_ints"):
-            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
-        if param.kind == "tensor":
-            holds = f"bool(({holds}).all())"
-        yield RefusalPlan(
-            using(f"not {holds}", *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name)
-        )
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
@@ -45,20 +24,37 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list
     return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
 
 
-def spec_like(output: Output, like: str | None, role: Role | None = None) -> CallPlan:
-    """The spec of an output, made from that of the input `like`, of the role that the output follows."""
+def has_own_dims(output: Output) -> bool:
+    """Whether the declaration says all dimensions of an output."""
+    return output.dims is not None and not any(isinstance(size, Rest) for size in output.dims)
+
+
+def dims_text(dims: Iterable[Dim | Rest], size: Callable[[str], str]) -> str:
+    """Dimensions as a tuple; `size` is the text of a size that has a name."""
+    texts = [re.sub(r"[^\W\d]\w*", lambda name: size(name.group()), str(one)) for one in dims]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def spec_like(
+    output: Output, like: str | None, role: Role | None = None, size: Callable[[str], str] = str
+) -> CallPlan:
+    """The spec of an output, made from that of the input `like` where the declaration does not say its dimensions.
+
+    Args:
+        output: the output.
+        like: the text of the input's spec.
+        role: the role that the output follows.
+        size: the text of a size that has a name.
+    """
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
-    rows = f"self._row_spec(key.{output.name})"
-    given: Text = like or rows
-    if output.dims is not None:
-        own = tuple(size for size in output.dims if not isinstance(size, Rest))
-        cut = 0 if role is None else sum(not isinstance(size, Rest) for size in role.dims)
-        if like is not None and len(own) < len(output.dims):
-            given = using(f"shaped_like({like}, {literal(own)}, {cut})", "shaped_like")
-        elif own:
-            given = using(f"shaped_like({rows}, {literal(own)})", "shaped_like")
-        else:
-            given = rows
+    given: Text = like or f"self._row_spec(key.{output.name})"
+    own = [one for one in output.dims or () if not isinstance(one, Rest)]
+    if has_own_dims(output):
+        dims = f", {dims_text(own, size)}" if own else ""
+        given = f"self._row_spec(key.{output.name}{dims})"
+    elif output.dims is not None and like is not None:
+        instead = 0 if role is None else sum(not isinstance(one, Rest) for one in role.dims)
+        given = using(f"shaped_like({like}, {dims_text(own, size)}, {instead})", "shaped_like")
     if output.dtype == "bool":
         return CallPlan("flag_like", (given,))
     if output.interval is not None:
@@ -100,3 +96,24 @@ def key_literal(entry: str) -> str:
     if entry.startswith("env.") or "." not in entry:
         return literal(entry)
     return literal(tuple(entry.split(".")))
+
+
+def policy_states(outputs: Iterable[Output]) -> Iterator[tuple[str | None, str]]:
+    """Lines of a step that leave what the policy wrote, each with the condition of its output."""
+    for output in outputs:
+        if output.policy:
+            yield _when(output), f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
+
+
+def unassigned_flags(
+    outputs: Iterable[Output], target: str, assigned: set[str]
+) -> Iterator[tuple[str | None, str]]:
+    """Lines that write the done flags that no statement assigns, each with the condition of its output."""
+    for output in outputs:
+        if output.flag and output.name not in assigned:
+            value = f"self._flag({target}, key.{output.name})"
+            yield _when(output), f"self._write({target}, key.{output.name}, {value})"
+
+
+def _when(output: Output) -> str | None:
+    return None if output.when is None else output.when.python

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
-from specgen.expr.sizes import Rest
 from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
+from specgen.plan.refusals import refusals
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
@@ -32,7 +32,15 @@ from specgen.plan.transform_model import (
 )
 from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
-from specgen.plan.transform_text import by_condition, dtype_code, follows_code, refusals, spec_like
+from specgen.plan.transform_text import (
+    by_condition,
+    dtype_code,
+    follows_code,
+    has_own_dims,
+    policy_states,
+    spec_like,
+    unassigned_flags,
+)
 
 
 def plan_transform(checked: Checked[CheckedTransform]) -> list[Item]:
@@ -91,7 +99,6 @@ class _Planner:
             groups=tuple(always_fields(transform, around)),
             grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
-            maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             columns=plan_columns(transform),
             sequential=self.sequential,
             invertible=bool(transform.inverse),
@@ -114,12 +121,6 @@ class _Planner:
             around=self.around,
             networks=plan_networks(transform),
         )
-
-    def _grouped_maps(self) -> Iterator[Output]:
-        """The outputs of `map` that are a reward where their input is one."""
-        for output in self.transform.written(inverse=False):
-            if output.name in self.transform.mapped and output.each is not None and not output.reward:
-                yield output
 
     def _argument(self, name: str) -> Argument:
         if name == "done_key":
@@ -182,7 +183,10 @@ class _Planner:
                 (
                     None if condition is None else condition.python,
                     tuple(
-                        (o.name, spec_like(o, self._followed(o), self.roles.get(o.each or "")))
+                        (
+                            o.name,
+                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                        )
                         for o in outputs
                     ),
                 )
@@ -192,7 +196,7 @@ class _Planner:
 
     def _followed(self, output: Output) -> str | None:
         """The role that tells the shape of an output, or its dtype."""
-        if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+        if has_own_dims(output):
             return None
         return output.each if output.like is None or output.each is not None else output.like
 
@@ -296,9 +300,9 @@ class _Planner:
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target, at_hand)),
-            tuple(self._unassigned_flags(target, written))
+            tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
-            else tuple(self._policy_states()),
+            else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
             learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
@@ -391,17 +395,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-    def _policy_states(self) -> Iterator[tuple[str | None, str]]:
-        """Lines of a step that leave what the policy wrote."""
-        for output in self.transform.outputs:
-            if output.policy:
-                when = None if output.when is None else output.when.python
-                yield when, f"self._leave_to_policy(tensordict, next_tensordict, key.{output.name})"
-
-    def _unassigned_flags(self, target: str, assigned: set[str]) -> Iterator[tuple[str | None, str]]:
-        for output in self.transform.outputs:
-            if output.flag and output.name not in assigned:
-                value = f"self._flag({target}, key.{output.name})"
-                when = None if output.when is None else output.when.python
-                yield when, f"self._write({target}, key.{output.name}, {value})"

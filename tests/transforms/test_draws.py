@@ -11,7 +11,7 @@ import torch
 from specgen_runtime.envs import EnvBase, GymEnv, SerialEnv
 from specgen_runtime.testing import assert_identical, check_env
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
-from specgen_std.envs import CartPole, Pendulum
+from specgen_std.envs import CartPoleGym, Pendulum
 from specgen_std.transforms import RandomTruncationTransform, StepCounter
 from torch import Tensor
 
@@ -47,11 +47,11 @@ transforms:
     reset: {horizon: "randint(1, most + 1, like=done)"}
     step: {next.horizon: horizon, next.truncated: next.truncated or next.count >= horizon}
   Shake:
-    doc: Noise on actions, the same for all their elements.
+    doc: Noise on actions.
     params: {width: 0.25}
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
     out: {v: {each: u, name: same}}
-    inverse: {u: "clip(v + uniform(-width, width), -2, 2)"}
+    inverse: {u: "clip(v + uniform(-width, width, like=v), -2, 2)"}
   Drop:
     doc: Entries that go.
     in: {xs: {all: [], varargs: true}}
@@ -68,7 +68,7 @@ chains:
       - Shake: {width: 0.5}
       - Shake
   OverGymnasium:
-    env: CartPole
+    env: CartPoleGym
     transforms:
       - StepCounter
       - Horizon: {most: 9}
@@ -96,8 +96,8 @@ def native(package: Any, batch: tuple[int, ...]) -> TransformedEnv:
     return TransformedEnv(Pendulum(batch_size=batch), chain)
 
 
-def simulated(package: Any, **options: Any) -> TransformedEnv:
-    return TransformedEnv(CartPole(**options), Compose(StepCounter(), package.Horizon(9), package.Walk()))
+def simulated(package: Any) -> TransformedEnv:
+    return TransformedEnv(CartPoleGym(), Compose(StepCounter(), package.Horizon(9), package.Walk()))
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
@@ -111,7 +111,7 @@ def test_fused_as_one_after_another(package: Any, batch: tuple[int, ...]) -> Non
 
 
 def test_fused_over_gymnasium(package: Any) -> None:
-    fused, dynamic = package.OverGymnasium(num_envs=3), simulated(package, num_envs=3)
+    fused, dynamic = package.OverGymnasium(), simulated(package)
     same_specs(fused, dynamic)
     drive(fused, dynamic)
     for stop in (True, False):
@@ -156,6 +156,7 @@ def test_environments_without_a_generator_draw_from_the_global_one(package: Any)
         TransformedEnv(GymEnv("Pendulum-v1"), package.Walk()),
         TransformedEnv(SerialEnv(2, Pendulum), package.Walk()),
     ):
+        env.reset()  # environments draw the seed of their generator when they are made
         torch.manual_seed(0)
         first = env.reset()["observation_walk"]
         assert not torch.equal(env.reset()["observation_walk"], first)
@@ -189,9 +190,12 @@ def test_recorded_data(package: Any) -> None:
     assert one["observation_seed"].shape == (64, 40, 2)
 
 
-def test_draws_for_each_row_need_rows(package: Any) -> None:
-    with pytest.raises(RuntimeError, match="Shake draws for each row"):
-        package.Shake(in_keys_inv=["action"]).inv(action=torch.zeros(3, 1))
+def test_actions_that_were_recorded(package: Any) -> None:
+    """What the policy wrote, on its way into an environment, outside of any."""
+    torch.manual_seed(0)
+    shaken = package.Shake(in_keys_inv=["action"]).inv(action=torch.zeros(300, 1))
+    assert shaken.abs().max() <= 0.25
+    assert shaken.std() > 0.1
 
 
 class TestRandomTruncation:
@@ -222,6 +226,24 @@ class TestRandomTruncation:
         assert found[:3].eq(0).all()
         assert torch.allclose(found[3:8], torch.full((5,), 1 / 12), atol=0.03)
         assert torch.isclose(found[8], torch.tensor(7 / 12), atol=0.06)
+
+    def test_each_reset_draws(self) -> None:
+        env = TransformedEnv(
+            Pendulum(batch_size=[200]), Compose(StepCounter(), RandomTruncationTransform(2, 5, 1.0))
+        )
+        env.reset()
+        for _ in range(2):
+            root = env.reset()
+            lengths = [
+                env.rollout(5, break_when_any_done=False, auto_reset=False, tensordict=root.clone())[
+                    "next", "done"
+                ]
+                for _ in range(2)
+            ]
+            assert torch.equal(lengths[0][:, 0], lengths[1][:, 0])
+            first = lengths[0][..., 0].int().argmax(-1)
+            assert torch.equal(first, lengths[1][..., 0].int().argmax(-1))
+            assert set(first.tolist()) == {1, 2, 3, 4}
 
     def test_that_there_were_episodes_is_saved(self) -> None:
         def make() -> EnvBase[Any]:

@@ -175,9 +175,9 @@ def test_keys_keep_their_order() -> None:
 def test_arguments_that_shape_types_are_checked() -> None:
     with pytest.raises(ValueError, match="N must be >= 1"):
         ours.CatFrames(0, -1)
-    with pytest.raises(ValueError, match="padding is one of same, constant"):
+    with pytest.raises(ValueError, match="padding must be one of 'same', 'constant', got 'zero'"):
         ours.CatFrames(2, -1, padding="zero")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="mode is one of"):
+    with pytest.raises(ValueError, match="mode must be one of"):
         ours.TargetReturn(1.0, mode="other")  # type: ignore[arg-type]
 
 

@@ -154,7 +154,6 @@ def test_noops_are_steps_of_each_row(batch: tuple[int, ...], noops: int) -> None
     assert "action" not in root
     positions = flat_rows(walk_reset(torch.Size(batch)), batch)
     torch.manual_seed(0)
-    torch.rand(batch, dtype=torch.float64)  # how many steps: drawn, and not used
     counts = [0] * len(positions)
     for _ in range(noops):
         actions = flat_rows(env.base_env.rand_action()["action"], batch)

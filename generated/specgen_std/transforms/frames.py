@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2ca9baf41fa85f8c3abf39e0447fc2f47254a5d15a4a48b89d93bfb339767841
+# specgen: sha256=1e985a8ca23db677535b51cc3b37e39a82b4bb3a0a6129e0ce762e74feef2c43
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
         if padding not in ("same", "constant"):
-            raise ValueError(f"padding is one of same, constant, got {padding}")
+            raise ValueError(f"padding must be one of 'same', 'constant', got {padding!r}")
         self.padding = padding
         self.padding_value = padding_value
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=119a51a1f9d5abcca504998b57a626c572fc7fd839d1a20fca753f3017d18c7a
+# specgen: sha256=6153b8dd6e1e8f89eb7c88551b6ddd6cdd00e535d4bbc255b8bc28dcbd67128c
 """Images."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         if dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype is one of float32, float64, got {dtype}")
+            raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         self.dtype = dtype
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:

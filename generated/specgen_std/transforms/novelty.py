@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=93e7aa2ec04d64e6e91aca0ec6ffe9ff9381fc5dcf85a9b0d4b6b78ab285feb8
+# specgen: sha256=bc16b3156a41ddde0572a670a41a8bf2711be97e142ebb11e6278448a4342681
 """Rewards for what is new."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,8 @@ class RNDTransform(GeneratedTransform[RNDTransformKeys]):
     _reads = ("x",)
     _writes = ("intrinsic",)
     _rewards = ("intrinsic",)
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"x": "n"}
     _sequential = True
     target_network: nn.Module
     predictor_network: nn.Module

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db25bd677ec772c469c16296936d6d9cdcf528b66ea05afbb3b9ddafe79171d2
+# specgen: sha256=a9943c2c230e4f2eac7c4a7c369965f989c288f4c8df528b45dbe0b8095777fc
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.target_return = target_return
         if mode not in ("reduce", "constant"):
-            raise ValueError(f"mode is one of reduce, constant, got {mode}")
+            raise ValueError(f"mode must be one of 'reduce', 'constant', got {mode!r}")
         self.mode = mode
 
     def _bind(self, env: EnvBase | None) -> list[TargetReturnKeys]:
@@ -393,6 +393,7 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
     _writes = ("reward",)
     _rewards = ("reward",)
     _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
     weights: Tensor

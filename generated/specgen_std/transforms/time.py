@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ce83d7305419294258abe439ddb47d64df1409290fc3ed2aeb6a950287b32126
+# specgen: sha256=e21db3db8e160ce3b927045005acc9be71e91c5f98fc30436e94a1803b9d25fd
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4553f0c59364f8473629eeb0c67902f0326a387716809f21ca91ccf75a6276b1
+# specgen: sha256=e3a23a6d9c26ba2893461a559a24075708dfbbffba21f72766f2bed0c30c151e
 """Episodes of random length."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -98,6 +98,8 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
     _recalls = ("horizon",)
     _carries = ("horizon",)
     _flags = ("truncated",)
+    _beside: ClassVar[Mapping[str, str]] = {"horizon": "done"}
+    _logical = True
     _sequential = True
     _learns_from = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -16,11 +16,12 @@ from specgen_runtime.envs.packing import peek
 from specgen_runtime.envs.partial_resets import merge_reset
 from specgen_runtime.envs.spec_groups import SPEC_GROUPS
 from specgen_runtime.envs.stepping import complete_step
+from specgen_runtime.envs.wrapping import WrappingEnv
 
 __all__ = ["AutoResetEnv"]
 
 
-class AutoResetEnv(EnvBase[D]):
+class AutoResetEnv(WrappingEnv[D]):
     """Makes an ordinary environment of one whose `_step` resets by itself what is done.
 
     Such a `_step` gives reward and flags of the step that ended the episode, but the first observation of the next
@@ -73,18 +74,6 @@ class AutoResetEnv(EnvBase[D]):
         self._action_masks = getattr(base_env, "_action_masks", ())
         self._take_specs()
 
-    if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """What this environment has no attribute for is looked up in the one that it wraps."""
-            try:
-                return super().__getattr__(name)
-            except AttributeError:
-                base_env = self.__dict__.get("_modules", {}).get("base_env")
-                if base_env is None or name.startswith("_"):
-                    raise
-            return getattr(base_env, name)
-
     def _take_specs(self) -> None:
         for name in SPEC_GROUPS:
             self._set_group(name, self.base_env._env_layout.specs[name])
@@ -97,9 +86,6 @@ class AutoResetEnv(EnvBase[D]):
     @check_finite.setter
     def check_finite(self, value: bool) -> None:
         self.base_env.check_finite = value
-
-    def _steps_rows(self) -> bool:
-        return self.base_env._steps_rows()
 
     def _step(self, tensordict: D) -> TensorDictBase:
         mask: Tensor | None = peek(tensordict, "_step")
@@ -165,13 +151,6 @@ class AutoResetEnv(EnvBase[D]):
         drawn: D = self.base_env.rand_action(tensordict)
         return drawn
 
-    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the environment itself; see `EnvBase.set_seed`."""
-        return self.base_env.set_seed(seed, static_seed=static_seed)
-
-    def _set_seed(self, seed: int | None) -> None:
-        self.base_env._set_seed(seed)
-
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the environment itself too; in place, returns this environment."""
         self.base_env.to(*args, **kwargs)
@@ -179,8 +158,3 @@ class AutoResetEnv(EnvBase[D]):
         self._waiting = None
         self._take_specs()
         return self
-
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environment itself too."""
-        super().close(raise_if_closed=raise_if_closed)
-        self.base_env.close(raise_if_closed=False)

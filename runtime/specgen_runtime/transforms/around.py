@@ -65,7 +65,7 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
             self._stash(tensordict_reset, key)
         return tensordict_reset
 
-    def forward(self, *data: Any, generator: torch.Generator | None = None, **tensors: Any) -> NoReturn:
+    def forward(self, tensordict: TensorDictBase | None = None, **tensors: Tensor) -> NoReturn:
         """What is recorded can't be stepped again. Raises NotImplementedError."""
         raise NotImplementedError(
             f"{type(self).__name__} steps the environment before it, so recorded data can't be transformed by it: "

@@ -182,7 +182,8 @@ class Transform(nn.Module):
 
         Args:
             data: a tensordict, modified and returned; or tensors, in the order of `in_keys`.
-            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
+            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``; and
+                ``generator``, what transforms that draw draw from.
 
         Returns:
             The tensordict; for tensors the outputs (one tensor, or a tuple).
@@ -191,9 +192,7 @@ class Transform(nn.Module):
             TypeError: for keywords that are no input's name.
             KeyError: for a tensordict without an input.
         """
-        return call_with(
-            type(self).__name__, self._offline, lambda: (self.in_keys, self.out_keys), data, tensors
-        )
+        return call_with(self, self._offline, lambda: (self.in_keys, self.out_keys), data, tensors)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         for key in map_moments(tensordict, self._pairs(), lambda *keys: self._apply_transform(keys[-1])):
@@ -237,7 +236,8 @@ class Transform(nn.Module):
 
         Args:
             data: a tensordict, or tensors in the order of `out_keys_inv`.
-            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``.
+            tensors: instead, the inputs under their key's name (nested keys joined by ``_``), or ``tensordict``; and
+                ``generator``, what transforms that draw draw from.
 
         Returns:
             A new tensordict; for tensors the outputs (one tensor, or a tuple).
@@ -250,9 +250,7 @@ class Transform(nn.Module):
         def run(tensordict: TensorDictBase) -> TensorDictBase:
             return self._inv_call(tensordict.clone(recurse=False))
 
-        return call_with(
-            type(self).__name__, run, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors
-        )
+        return call_with(self, run, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors)
 
     def init(self, tensordict: TensorDictBase) -> None:
         """Prepare for data like `tensordict`."""

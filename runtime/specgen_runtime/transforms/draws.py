@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.envs.generated.env import GeneratedEnv
@@ -20,25 +19,11 @@ class DrawingTransform(BoundTransform[Row, InverseRow]):
     """A transform that draws for all rows, at a reset, at a step and for what the policy wrote.
 
     In an environment the numbers come from the generator of the base environment, or from torch's global one where
-    that has none (simulators, batches of environments); for recorded data from the one that `forward` is given.
+    that has none (simulators, batches of environments); for recorded data from the one that `forward` and `inv` are given.
     """
 
-    _generator: torch.Generator | None = None  # that `forward` is given
+    _generator: torch.Generator | None = None  # that `forward` or `inv` is given
     _draws_zeros: bool = False  # while specs are found
-
-    def forward(self, *data: Any, generator: torch.Generator | None = None, **tensors: Any) -> Any:
-        """Transform data from elsewhere; see `Transform.forward`.
-
-        Args:
-            data: as there.
-            generator: what a transform that draws draws from; by default torch's global generator.
-            tensors: as there.
-        """
-        self.__dict__["_generator"] = generator
-        try:
-            return super().forward(*data, **tensors)
-        finally:
-            self.__dict__["_generator"] = None
 
     def _uniform(self, shape: Tensor | Sequence[int], dtype: torch.dtype, when: bool = True) -> Tensor:
         """Uniform numbers in [0, 1).
@@ -73,16 +58,24 @@ class DrawingTransform(BoundTransform[Row, InverseRow]):
         """The whole shape of a draw, and its device."""
         if isinstance(shape, Tensor):
             return tuple(shape.shape), shape.device
-        env: Any = self.parent
-        rows: TensorDictBase | Any = (
-            env if env is not None else self._data if self._data is not None else self._given
+        rows, place = self._rows()
+        return (*rows, *shape), place
+
+    def _rows(self) -> tuple[torch.Size, torch.device | None]:
+        """The batch size and the device of what is transformed.
+
+        Raises:
+            RuntimeError: if there are neither an environment nor data to tell them from.
+        """
+        env = self.parent
+        if env is not None:
+            return env.batch_size, env.device
+        for known in (self._data, self._given):
+            if known is not None:
+                return known.shape, known.device
+        raise RuntimeError(
+            f"{type(self).__name__} is part of no environment that could tell how many rows there are"
         )
-        if rows is None:
-            raise RuntimeError(
-                f"{type(self).__name__} draws for each row, and it is part of no environment that could tell how many "
-                "there are"
-            )
-        return (*(rows.shape if env is None else rows.batch_size), *shape), rows.device
 
     def _source(self) -> torch.Generator | None:
         env: Any = self.parent

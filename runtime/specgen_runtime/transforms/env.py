@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.wrapping import WrappingEnv
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
@@ -28,7 +29,7 @@ __all__ = ["TransformedEnv"]
 _UNFIT = (KeyError, TypeError, ValueError, RuntimeError)
 
 
-class TransformedEnv(EnvBase[TensorDict]):
+class TransformedEnv(WrappingEnv[TensorDict]):
     """An environment whose data and specs pass through transforms.
 
     Args:
@@ -57,7 +58,6 @@ class TransformedEnv(EnvBase[TensorDict]):
         tensor(100)
     """
 
-    base_env: EnvBase[Any]
     _same_actions: bool | None = None  # whether the base environment takes the actions as they are
     _parts_refuse_casts = True
 
@@ -101,25 +101,6 @@ class TransformedEnv(EnvBase[TensorDict]):
     def transform(self, transform: TransformLike) -> None:
         self._transform.reset_parent()
         self._install(as_transform(transform))
-
-    if not TYPE_CHECKING:  # type checkers know no attributes but the written ones
-
-        def __getattr__(self, name: str) -> Any:
-            try:
-                return super().__getattr__(name)
-            except AttributeError:
-                inside = self.__dict__.get("_modules", {}).get("base_env")
-                if inside is None or name.startswith("_"):
-                    raise
-            if any(name in base.__dict__ for base in type(self).__mro__):
-                raise _internal_error(self, name)  # what stands inside under this name is another value
-            try:
-                return getattr(inside, name)
-            except AttributeError as error:
-                raise AttributeError(
-                    f"'{type(inside).__name__}' object has no attribute {name!r}, nor has the"
-                    f" {type(self).__name__} around it"
-                ) from error
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers any module that is assigned, and never reaches the property.
@@ -276,15 +257,6 @@ class TransformedEnv(EnvBase[TensorDict]):
     def _step(self, tensordict: TensorDict) -> TensorDictBase:
         return self._parts.step(tensordict)
 
-    def _steps_rows(self) -> bool:
-        return self.base_env._steps_rows()
-
-    @property
-    def _kept_at_reset(self) -> Collection[NestedKey]:
-        if self.batch_size != self.base_env.batch_size:
-            return ()  # its rows are others
-        return [key for key in self.base_env._kept_at_reset if key not in self._stages().written]
-
     @property
     def _action_masks(self) -> Masks:
         return base_action_masks(self)
@@ -321,13 +293,6 @@ class TransformedEnv(EnvBase[TensorDict]):
             self.empty_cache()
         return self
 
-    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the base environment; see `EnvBase.set_seed`."""
-        return self.base_env.set_seed(seed, static_seed=static_seed)
-
-    def _set_seed(self, seed: int | None) -> None:
-        self.base_env._set_seed(seed)
-
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the base environment, the transforms and the specs; in place, returns this environment."""
         self.base_env.to(*args, **kwargs)
@@ -363,7 +328,6 @@ class TransformedEnv(EnvBase[TensorDict]):
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the base environment and release what the transforms hold."""
         super().close(raise_if_closed=raise_if_closed)
-        self.base_env.close(raise_if_closed=False)
         self._transform.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -377,14 +341,3 @@ class TransformedEnv(EnvBase[TensorDict]):
 
 def _holds(entry: Transform, wanted: Transform) -> bool:
     return entry is wanted or (isinstance(entry, Compose) and any(_holds(inner, wanted) for inner in entry))
-
-
-def _internal_error(env: TransformedEnv, name: str) -> AttributeError:
-    """The error behind an attribute that the class has and that could not be computed."""
-    try:
-        object.__getattribute__(env, name)
-    except AttributeError as error:
-        found = AttributeError(f"{name!r} could not be told because an internal error was raised: {error!r}")
-        found.__cause__ = error
-        return found
-    return AttributeError(f"{name!r} could not be told at first")

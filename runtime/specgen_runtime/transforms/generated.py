@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from tensordict import TensorDictBase
@@ -179,7 +180,7 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
         try:
             made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
         except (RuntimeError, IndexError) as error:
-            raise ValueError(refused_shape(self, {in_key: value}, error)) from error
+            raise refused_shape(self, {in_key: value}, error) from error
         return made.unsqueeze(-1) if out_key in written else made
 
     # --------------------------------------------------------------- entries
@@ -187,9 +188,10 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
     def _derives_done(self) -> bool:
         return bool(self._flags)
 
-    def _row_spec(self, key: NestedKey) -> TensorSpec:
-        """One number for each row of the batch that an entry has."""
-        return Unbounded(shape=self._lead(key), device=None if self.parent is None else self.parent.device)
+    def _row_spec(self, key: NestedKey, dims: Sequence[int] = ()) -> TensorSpec:
+        """The spec of an entry of some dimensions, for each row of the batch that it has."""
+        device = None if self.parent is None else self.parent.device
+        return Unbounded(shape=(*self._lead(key), *dims), device=device)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._refuses_offline:
@@ -218,10 +220,8 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
             try:
                 self._map(moment, tolerant=True)
             except (RuntimeError, IndexError) as error:
-                if not self._follows:
-                    raise  # nothing that it computes depends on shapes
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
-                raise ValueError(refused_shape(self, inputs, error)) from error
+                raise refused_shape(self, inputs, error) from error
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""

@@ -17,7 +17,6 @@ __all__ = [
     "cast_like",
     "flag_like",
     "limits",
-    "shaped_like",
     "unbounded_like",
 ]
 

@@ -106,7 +106,7 @@ class Body:
             assert node.site is not None
             symbol = self.symbol(node.site.name, node.type, node.interval)
             self.draws.append(Input(symbol, "draw", draw=node.site))
-            return replace(read(symbol), start=node.start, end=node.end)
+            return read(symbol)
         if node.op == "where" and isinstance(node.args[0].static, bool):
             other = 2 if node.args[0].static else 1
             if node.args[other].draws:  # what is not taken draws nothing

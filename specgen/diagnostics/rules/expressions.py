@@ -210,8 +210,9 @@ DRAW_MISPLACED = Rule(
     "SG813",
     "random draw where nothing is drawn",
     """
-Random numbers are drawn at a reset and at a step. Observations are functions of the state, and declared functions
-are pure, so that both give the same for the same arguments, whenever and however often they are computed.
+Random numbers are drawn at a reset and at a step. Observations are functions of the state, maps of transforms and
+declared functions are pure, so that they give the same for the same arguments, whenever and however often they are
+computed.
 
     observe:
       observation: x + normal(0, 1)         # SG813

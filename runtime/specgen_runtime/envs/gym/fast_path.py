@@ -15,7 +15,7 @@ from torch import Tensor
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
-from specgen_runtime.envs.gym.values import reward_tensor, value_encoder
+from specgen_runtime.envs.gym.values import NOT_RAISED, reward_tensor, value_encoder
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, put
 from specgen_runtime.specs.gymnasium import NOT_ARRAYS, space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["GymFastPath", "no_flags"]
 
 _SIZE = torch.Size(())
-_NO = np.zeros(1, dtype=np.bool_)
 
 
 def no_flags(*size: int) -> dict[str, Tensor]:
@@ -126,9 +125,9 @@ class GymFastPath:
             entries["truncated"] = new(np.array((bool(truncated),)))
         else:
             self.done = False
-            entries["done"] = new(_NO.copy())
-            entries["terminated"] = new(_NO.copy())
-            entries["truncated"] = new(_NO.copy())
+            entries["done"] = new(NOT_RAISED.copy())
+            entries["terminated"] = new(NOT_RAISED.copy())
+            entries["truncated"] = new(NOT_RAISED.copy())
         return entries
 
     def write_next(self, tensordict: Any) -> dict[str, Any] | None:

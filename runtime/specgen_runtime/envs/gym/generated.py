@@ -18,7 +18,7 @@ from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.collector import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.source import GymSource
-from specgen_runtime.envs.gym.values import reward_tensor, value_encoder
+from specgen_runtime.envs.gym.values import NOT_RAISED, reward_tensor, value_encoder
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
@@ -28,7 +28,6 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
 
 _CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format")
-_NO = np.zeros(1, dtype=np.bool_)
 
 
 class GymSpaceMismatch(ValueError):  # noqa: N818
@@ -206,8 +205,8 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
             ended = self._true if terminated else self._false
             cut = self._true if truncated else self._false
         else:
-            ended = new(np.array((bool(terminated),)) if terminated else _NO.copy())
-            cut = new(np.array((bool(truncated),)) if truncated else _NO.copy())
+            ended = new(np.array((bool(terminated),)) if terminated else NOT_RAISED.copy())
+            cut = new(np.array((bool(truncated),)) if truncated else NOT_RAISED.copy())
         if self._off_cpu:
             gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
         return self._encode_all(observation), gain, ended, cut

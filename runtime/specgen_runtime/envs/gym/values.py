@@ -24,6 +24,7 @@ from specgen_runtime.specs.stacks.values import join
 from specgen_runtime.specs.values import to_spec_array
 
 __all__ = [
+    "NOT_RAISED",
     "Convert",
     "class_reader",
     "class_representation",
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 Convert = Callable[[Any], Any]
+
+NOT_RAISED = np.zeros(1, dtype=np.bool_)
+"""A done flag that is not raised; each step has a copy of its own."""
 
 _NUMBERS = (float, int, np.floating, np.integer)
 

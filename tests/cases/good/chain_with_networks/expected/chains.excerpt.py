@@ -25,6 +25,8 @@ class Encode(GeneratedTransform[EncodeKeys]):
     _reads = ("x",)
     _writes = ("y",)
     _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"x": "n"}
     encoder: nn.Module
 
     def __init__(
@@ -52,7 +54,7 @@ class Encode(GeneratedTransform[EncodeKeys]):
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
         for key in self.keys:
-            specs[key.y] = unbounded_like(shaped_like(self._row_spec(key.y), (4,)), torch.float32)
+            specs[key.y] = unbounded_like(self._row_spec(key.y, (4,)), torch.float32)
         return specs
 
     def _apply_transform(self, x: Tensor) -> Tensor:

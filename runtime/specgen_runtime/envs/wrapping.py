@@ -1,0 +1,65 @@
+"""`WrappingEnv`: environments around another one, which has whatever attributes they have not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from specgen_runtime.envs.base import D, EnvBase
+
+__all__ = ["WrappingEnv"]
+
+
+class WrappingEnv(EnvBase[D]):
+    """An environment around another one: that one is seeded, and its public attributes are found here, too.
+
+    Attributes:
+        base_env: the environment inside.
+    """
+
+    base_env: EnvBase[Any]
+
+    if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """What this environment has no attribute for is looked up in the one that it wraps."""
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                inside = self.__dict__.get("_modules", {}).get("base_env")
+                if inside is None or name.startswith("_"):
+                    raise
+            if any(name in base.__dict__ for base in type(self).__mro__):
+                raise _internal_error(self, name)  # what stands inside under this name is another value
+            try:
+                return getattr(inside, name)
+            except AttributeError as error:
+                raise AttributeError(
+                    f"'{type(inside).__name__}' object has no attribute {name!r}, nor has the"
+                    f" {type(self).__name__} around it"
+                ) from error
+
+    def _steps_rows(self) -> bool:
+        return self.base_env._steps_rows()
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the environment inside; see `EnvBase.set_seed`."""
+        return self.base_env.set_seed(seed, static_seed=static_seed)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.base_env._set_seed(seed)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close this environment and the one inside."""
+        super().close(raise_if_closed=raise_if_closed)
+        self.base_env.close(raise_if_closed=False)
+
+
+def _internal_error(env: WrappingEnv[Any], name: str) -> AttributeError:
+    """The error behind an attribute that the class has and that could not be computed."""
+    try:
+        object.__getattribute__(env, name)
+    except AttributeError as error:
+        found = AttributeError(f"{name!r} could not be told because an internal error was raised: {error!r}")
+        found.__cause__ = error
+        return found
+    return AttributeError(f"{name!r} could not be told at first")

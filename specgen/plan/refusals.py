@@ -1,0 +1,29 @@
+"""What a constructor refuses of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.model import Parameter
+from specgen.code import using, value_code
+from specgen.literals import formatted, listed, literal
+from specgen.plan.model import RefusalPlan
+
+
+def refusals(param: Parameter) -> Iterator[RefusalPlan]:
+    """What must not hold of a parameter."""
+    name = param.name
+    if param.kind == "enum":
+        said = formatted(f"{name} must be one of {listed(param.choices)}, got ", f"{name}!r")
+        yield RefusalPlan(f"{name} not in {literal(param.choices)}", said)
+    value = f"self.{name}" if param.kind == "tensor" else name
+    for sign, bound in param.range:
+        limit = value_code(bound)
+        holds = f"{value} {sign} {limit}"
+        if param.kind in ("ints", "int_or_ints"):
+            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
+        if param.kind == "tensor":
+            holds = f"bool(({holds}).all())"
+        yield RefusalPlan(
+            using(f"not {holds}", *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name)
+        )
