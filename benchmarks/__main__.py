@@ -14,12 +14,25 @@ import pandas  # noqa: F401  tensordict looks for it on each conversion, and is 
 import torch
 from tqdm import tqdm
 
-from benchmarks import batched, chains, compiler, gymnasium, incremental, losses, native, specs
+from benchmarks import (
+    batched,
+    chains,
+    compiler,
+    gymnasium,
+    incremental,
+    losses,
+    native,
+    screens,
+    specs,
+    transforms,
+)
 from benchmarks.harness import QUICK, THOROUGH, Budget, Row
 from benchmarks.table import render
 
 FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "chains": chains.rows,
+    "screens": screens.rows,
+    "transforms": transforms.rows,
     "gymnasium": gymnasium.rows,
     "native": native.rows,
     "batched": batched.rows,

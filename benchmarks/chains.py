@@ -8,6 +8,8 @@ from typing import Any
 import gymnasium
 import torch
 from specgen_std.chains.cartpole import CartPoleGymTrain
+from tensordict.nn import TensorDictModule
+from torch import nn
 from torchrl.envs import (
     Compose,
     GymEnv,
@@ -25,7 +27,7 @@ STEPS = 200
 
 
 def rows(budget: Budget) -> Iterator[Row]:
-    """Microseconds a step through ``step_and_maybe_reset`` and through ``rollout``."""
+    """Microseconds a step through `step_and_maybe_reset`, and through `rollout` with random actions and a policy."""
     ours, theirs = CartPoleGymTrain(), _torchrl_chain()
     for env in (ours, theirs):
         env.set_seed(0)
@@ -33,7 +35,7 @@ def rows(budget: Budget) -> Iterator[Row]:
     stepping = Work(_Stepping(ours), STEPS)
     rolling = Work(lambda: ours.rollout(STEPS, break_when_any_done=False), STEPS)
     yield paired(
-        "CartPoleGymTrain, step_and_maybe_reset", stepping, Work(_Stepping(theirs), STEPS), budget, limit=5
+        "CartPoleGymTrain, step_and_maybe_reset", stepping, Work(_Stepping(theirs), STEPS), budget, limit=8
     )
     yield paired(
         "CartPoleGymTrain, rollout(200)",
@@ -41,6 +43,14 @@ def rows(budget: Budget) -> Iterator[Row]:
         Work(lambda: theirs.rollout(STEPS, break_when_any_done=False), STEPS),
         budget,
         limit=25,
+    )
+    policy = _policy()
+    yield paired(
+        "CartPoleGymTrain, rollout(200) with a 2x64 policy",
+        Work(_Acting(ours, policy), STEPS),
+        Work(_Acting(theirs, policy), STEPS),
+        budget,
+        limit=8,
     )
     for name, work in (("step_and_maybe_reset", stepping), ("rollout(200)", rolling)):
         yield paired(f"CartPoleGymTrain, {name}", work, raw, budget, peer_name="raw Gymnasium loop")
@@ -57,6 +67,29 @@ def _torchrl_chain() -> TransformedEnv:
             RewardScaling(loc=0.0, scale=0.1),
         ),
     )
+
+
+class _Best(nn.Module):
+    """The action of the highest score."""
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores.argmax(-1)
+
+
+def _policy() -> TensorDictModule:
+    layers = nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2), _Best()
+    return TensorDictModule(nn.Sequential(*layers), in_keys=["observation"], out_keys=["action"])
+
+
+class _Acting:
+    """Rollouts by a policy, without gradients."""
+
+    def __init__(self, env: Any, policy: TensorDictModule) -> None:
+        self.env, self.policy = env, policy
+
+    def __call__(self) -> None:
+        with torch.no_grad():
+            self.env.rollout(STEPS, self.policy, break_when_any_done=False)
 
 
 class _Stepping:

@@ -75,7 +75,15 @@ _RUNTIME_LIFTING = (
     "shifted_before",
     "sums_before",
 )
-_RUNTIME_TYPING = ("ArrayLike", "DEVICE_TYPING", "Entries", "NestedKey", "TensorDict", "TensorDictBase")
+_RUNTIME_TYPING = (
+    "Array",
+    "ArrayLike",
+    "DEVICE_TYPING",
+    "Entries",
+    "NestedKey",
+    "TensorDict",
+    "TensorDictBase",
+)
 _RUNTIME_TYPED = (
     "Actions",
     "Dones",
@@ -116,6 +124,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
+    "filled": Import("specgen_runtime.envs.gym.rows", "filled"),
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
     **{

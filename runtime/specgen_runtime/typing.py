@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEVICE_TYPING",
+    "Array",
     "ArrayLike",
     "Entries",
     "Index",
@@ -39,6 +40,9 @@ ShapeLike: TypeAlias = Sequence[int] | int
 
 SpecValue: TypeAlias = torch.Tensor | TensorDictBase
 """What a spec describes: a tensor for a leaf, a tensordict for a `Composite`."""
+
+Array: TypeAlias = "NDArray[Any]"
+"""An array of NumPy's."""
 
 ArrayLike: TypeAlias = (
     "bool | int | float | np.generic | Sequence[ArrayLike] | NDArray[np.generic] | torch.Tensor"

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
 from specgen.check.params import check_argument
 from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile, find
+from specgen.schema.load import SchemaFile, find, to_data
 from specgen.source import Mapping, Node, Scalar, Sequence
 
 _LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
@@ -91,7 +92,8 @@ def read_arguments(
     for param in transform.params:
         found = given.get(param.name)
         if found is not None:
-            arguments.params[param.name] = check_argument(param, found, transform.name, mine)
+            free = param.unless is not None and _is_true(params[param.unless], given)
+            arguments.params[param.name] = check_argument(param, found, transform.name, mine, free=free)
         elif param.required:
             mine.add(
                 rules.MISSING_FIELD.at(
@@ -104,6 +106,12 @@ def read_arguments(
             arguments.params[param.name] = param.default
     sink.extend(mine.items)
     return None if mine.has_errors else arguments
+
+
+def _is_true(param: Parameter, given: dict[str, Node]) -> bool:
+    """Whether a truth value is given as true, or true without being given."""
+    node = given.get(param.name)
+    return bool(param.default if node is None else to_data(node) is True)
 
 
 def _keys(node: Node, name: str, sink: Sink) -> list[Key]:

@@ -148,6 +148,7 @@ class Parameter:
         default: its value when none is passed; `REQUIRED` when there is none.
         doc: one line, with the unit.
         range: what must hold of a value, as pairs of a comparison and a bound.
+        unless: the truth value where that need not hold.
         interval: its values in expressions.
         choices: the words of an `enum`.
         optional: whether it may be ``None`` (then `given(name)` is false).
@@ -162,6 +163,7 @@ class Parameter:
     default: Any
     doc: str = ""
     range: tuple[tuple[str, float], ...] = ()
+    unless: str | None = None
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
     optional: bool = False

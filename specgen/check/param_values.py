@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Interval
 from specgen.expr.dtypes import INT_RANGES, is_float
-from specgen.schema.fields import Param
+from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile, describe
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 
 
 def misfit(file: SchemaFile, path: tuple[str, ...], kind: str, default: Any) -> tuple[str, str | None]:
@@ -84,6 +92,8 @@ def param_interval(param: Param, kind: str) -> Interval:
     """The values that the range of a parameter admits."""
     if kind == "bool":
         return Interval(0, 1)
+    if param.unless is not None:
+        return Interval(-math.inf, math.inf)
     low = max(bound for bound in (param.min, param.above, -math.inf) if bound is not None)
     high = min(bound for bound in (param.max, param.below, math.inf) if bound is not None)
     return Interval(low, high)
@@ -106,3 +116,24 @@ def shape_of_value(value: Any) -> tuple[int, ...] | None:
     if len(inner) != 1 or None in inner:
         return None
     return (len(value), *(inner.pop() or ()))
+
+
+def decides(given: ParamField | None) -> bool:
+    """Whether a parameter is a truth value that is known when the transform is made."""
+    return (
+        isinstance(given, Param)
+        and given.static
+        and (given.type == "bool" or isinstance(given.default, bool))
+    )
+
+
+def check_range(name: str, param: Param, value: float, span: Span, sink: Sink) -> None:
+    """Report a value outside the range that its declaration gives."""
+    bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
+    wrong = [
+        f"{sign} {bound}"
+        for sign, bound in bounds
+        if bound is not None and not COMPARISONS[sign](value, bound)
+    ]
+    if wrong:
+        sink.add(rules.PARAM_OUT_OF_RANGE.at(span, f"`{name}` must be {' and '.join(wrong)}, got {value}"))

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from specgen.check.attributes import LOSS_ATTRIBUTES, TRANSFORM_ATTRIBUTES
 from specgen.check.model import PARAM_DTYPES, REQUIRED, Parameter, ParamKind
 from specgen.check.names import Names, refused
-from specgen.check.param_values import empty_range, flatten_value, misfit, param_interval, range_of
+from specgen.check.param_values import (
+    COMPARISONS,
+    check_range,
+    decides,
+    empty_range,
+    flatten_value,
+    misfit,
+    param_interval,
+    range_of,
+)
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
 from specgen.schema.fields import Param, ParamField
@@ -59,7 +68,7 @@ OF_ENVS = ParamRules(
     frozenset({"batch_size", "device"}),
     "every environment has this keyword",
     tuple(PARAM_DTYPES),
-    {"optional": "leave it out, and give a default that is a number"},
+    {"optional": "leave it out, and give a default that is a number", "unless": None},
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
 )
@@ -76,7 +85,7 @@ OF_LOSSES = ParamRules(
     LOSS_ATTRIBUTES,
     "every loss has it",
     ("float", "int", "bool", _ENUM),
-    {"per_env": None, "optional": None, "draw": None},
+    {"per_env": None, "optional": None, "draw": None, "unless": None},
 )
 
 
@@ -109,6 +118,11 @@ def check_params(
         if not names.claim(name, what, file.key_span(*here)) or per_env:
             continue
         kind = _kind(file, here, param, allowed, sink)
+        if kind is not None and param.unless is not None and not decides(params.get(param.unless)):
+            message = f"`unless: {param.unless}` names no static truth value of the parameters"
+            help = "declare it: `type: bool, default: false, static: true`"
+            sink.add(transform_rules.WRONG_CONDITION.at(file.span(*here, "unless"), message, help=help))
+            continue
         if kind is None or not _default_fits(file, here, param, kind, allowed, sink):
             continue
         made = _parameter(name, kind, param, allowed, file.key_span(*here))
@@ -140,6 +154,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         REQUIRED if missing else default,
         param.doc,
         range_of(param),
+        param.unless,
         interval,
         _words(param),
         param.optional,
@@ -310,8 +325,8 @@ def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Si
     return True
 
 
-def check_argument(param: Parameter, node: Node, owner: str, sink: Sink) -> Any:
-    """The value that is given for a parameter of `owner`; what is wrong with it is reported."""
+def check_argument(param: Parameter, node: Node, owner: str, sink: Sink, *, free: bool = False) -> Any:
+    """The value that is given for a parameter of `owner`, any of its type if `free`; what is wrong is reported."""
     value = to_data(node)
     what = f"`{param.name}` of `{owner}`"
     if value is None and param.optional:
@@ -336,9 +351,10 @@ def check_argument(param: Parameter, node: Node, owner: str, sink: Sink) -> Any:
             message = f"{what} should be {_WANTED[param.kind]}, got {describe(node, value)}"
             sink.add(rules.WRONG_TYPE.at(node.span, message))
         return value
-    for sign, bound in param.range:
-        if wrong := [number for number in numbers if not _COMPARISONS[sign](number, bound)]:
-            message = f"{what} must be {sign} {bound:g}, got {wrong[0]}"
+    for sign, bound in () if free else param.range:
+        if wrong := [number for number in numbers if not COMPARISONS[sign](number, bound)]:
+            but = f" unless `{param.unless}`" if param.unless else ""
+            message = f"{what} must be {sign} {bound:g}{but}, got {wrong[0]}"
             sink.add(rules.PARAM_OUT_OF_RANGE.at(node.span, message))
             break
     return tuple(value) if isinstance(value, list) and param.kind in _LISTS.values() else value
@@ -370,23 +386,3 @@ def _text_in(node: Node) -> Scalar | None:
         return node if isinstance(node.value, str) else None
     items = node.items if isinstance(node, Sequence) else ()
     return next((found for item in items if (found := _text_in(item)) is not None), None)
-
-
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-
-
-def check_range(name: str, param: Param, value: float, span: Span, sink: Sink) -> None:
-    """Report a value outside the range that its declaration gives."""
-    bounds = ((">=", param.min), ("<=", param.max), (">", param.above), ("<", param.below))
-    wrong = [
-        f"{sign} {bound}"
-        for sign, bound in bounds
-        if bound is not None and not _COMPARISONS[sign](value, bound)
-    ]
-    if wrong:
-        sink.add(rules.PARAM_OUT_OF_RANGE.at(span, f"`{name}` must be {' and '.join(wrong)}, got {value}"))

@@ -13,6 +13,7 @@ from typing import Any
 
 from specgen.check.model import PARAM_DTYPES, Entry, Parameter, ParamKind
 from specgen.check.param_values import (
+    check_range,
     empty_range,
     ends,
     flatten_value,
@@ -20,7 +21,6 @@ from specgen.check.param_values import (
     range_of,
     shape_of_value,
 )
-from specgen.check.params import check_range
 from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
 from specgen.check.statements import made_statement
@@ -156,7 +156,7 @@ def _check(
         default,
         param.doc,
         range_of(param),
-        param_interval(param, kind),
+        interval=param_interval(param, kind),
         entry=entry,
         draw=None
         if drawn is None

@@ -14,6 +14,7 @@ from specgen.code import named
 from specgen.plan.chain_class import chain_class
 from specgen.plan.chain_learned import learned_record
 from specgen.plan.chain_lift import plan_lift
+from specgen.plan.chain_row import plan_row
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.env import consts_record
 from specgen.plan.functions import Planned, plan_function
@@ -105,10 +106,12 @@ class _Planner:
             },
         )
         liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
-        lift = plan_lift(self.component, parts.advance) if liftable else ()
+        methods = plan_lift(self.component, parts.advance) if liftable else ()
+        if liftable:
+            methods += plan_row(self.programs.entries_after_step())
         given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
         observed = tuple(given[: len(env.env.observation)])
-        items.append(chain_class(interface, chain, env, lift, observed))
+        items.append(chain_class(interface, chain, env, methods, observed))
         items += data_plan(interface)
         return items
 

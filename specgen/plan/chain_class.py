@@ -7,6 +7,7 @@ from dataclasses import replace
 from specgen.check.chain_model import CheckedChain
 from specgen.code import named
 from specgen.plan.chain_learned import learned_record, plan_learners
+from specgen.plan.chain_lift import LIFT
 from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
@@ -20,7 +21,7 @@ def chain_class(
     interface: EnvInterface,
     chain: CheckedChain,
     env: EnvInterface,
-    lift: tuple[FunctionPlan, ...],
+    methods: tuple[FunctionPlan, ...],
     observed: tuple[str, ...],
 ) -> EnvironmentPlan:
     """The environment class of a chain, around a native, Gymnasium-backed or Python-backed environment.
@@ -29,7 +30,7 @@ def chain_class(
         interface: of the chain.
         chain: its declaration.
         env: of the environment behind it.
-        lift: the methods that compute many steps at once.
+        methods: those that compute many steps at once, and a step of NumPy's.
         observed: what the step function calls Gymnasium's observations.
     """
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
@@ -42,7 +43,7 @@ def chain_class(
         names = tuple(
             next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation
         )
-        gym = gym_plan(env.env, names, observed, lifts=bool(lift))
+        gym = gym_plan(env.env, names, observed, lifts=any(one.name == LIFT for one in methods))
         witness = "not_done"
     elif env.env.python is not None:
         parent = "python_environment"
@@ -64,6 +65,6 @@ def chain_class(
         env_class=None if gym is None and python is None else named(env.name),
         learned=None if learned is None else named(learned.name),
         learners=plan_learners(chain),
-        methods=lift,
+        methods=methods,
         networks=chain_networks(chain),
     )

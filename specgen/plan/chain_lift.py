@@ -17,6 +17,9 @@ from specgen.program.lifted import FIRSTS, LENGTHS, lifted
 from specgen.program.program import Component, Program
 from specgen.program.torch_text import RECORDS
 
+LIFT = "_gym_lift"
+"""The method that computes many steps at once."""
+
 _RETURNED = ("observation", "reward", "terminated", "truncated")
 """What Gymnasium returned, for all steps."""
 
@@ -53,7 +56,7 @@ def _steps_text(limit: Limit) -> str:
 
 
 def _lift_method(component: Component, whole: Program) -> FunctionPlan:
-    """`_gym_lift`: from what episodes begin with and what Gymnasium returned to the records of all steps."""
+    """`LIFT`: from what episodes begin with and what Gymnasium returned to the records of all steps."""
     given = (one for one in whole.inputs if one.kind == "given")
     names = {one.symbol: "observation" for one in given if one.symbol.name not in _RETURNED}
     inputs = tuple(
@@ -69,7 +72,7 @@ def _lift_method(component: Component, whole: Program) -> FunctionPlan:
         *(Argument(name, named("Tensor")) for name in _RETURNED),
     )
     return FunctionPlan(
-        "_gym_lift",
+        LIFT,
         arguments,
         f"{component.name}Next",
         (),

@@ -24,6 +24,9 @@ def refusals(param: Parameter) -> Iterator[RefusalPlan]:
             holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
         if param.kind == "tensor":
             holds = f"bool(({holds}).all())"
+        free = f"not {param.unless} and " if param.unless else ""
+        but = f" unless {param.unless}" if param.unless else ""
         yield RefusalPlan(
-            using(f"not {holds}", *limit.uses), formatted(f"{name} must be {sign} {limit}, got ", name)
+            using(f"{free}not {holds}", *limit.uses),
+            formatted(f"{name} must be {sign} {limit}{but}, got ", name),
         )

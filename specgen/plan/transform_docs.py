@@ -33,11 +33,7 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
     lines = summary(_what(transform))
     if transform.signature:
         lines += ["", "Args:", *(f"    {name}: {_argument(transform, name)}" for name in transform.signature)]
-    said = [
-        f"`{p.name}` is not {' and '.join(f'{s} {b:g}' for s, b in p.range)}"
-        for p in transform.params
-        if p.range
-    ]
+    said = [f"`{p.name}` is not {_range(p)}" for p in transform.params if p.range]
     said += [f"`{p.name}` is none of {', '.join(p.choices)}" for p in transform.params if p.choices]
     leaves = [output.keyword for output in transform.outputs if output.keyword and output.each]
     leaves += [
@@ -167,6 +163,10 @@ def _selects(role: Role) -> bool:
 
 
 def _param(param: Parameter) -> str:
-    bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in param.range)
     text = param.doc or param.kind
-    return f"{text}; {bounds}." if bounds else f"{text}."
+    return f"{text}; {_range(param)}." if param.range else f"{text}."
+
+
+def _range(param: Parameter) -> str:
+    bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in param.range)
+    return f"{bounds} unless `{param.unless}`" if param.unless else bounds

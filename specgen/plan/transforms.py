@@ -331,7 +331,8 @@ class _Planner:
                     passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
-                    passed.append(f"self._rank(key.{counted.name})")
+                    first = "[0]" if counted.form == "all" else ""  # they are of one rank
+                    passed.append(f"self._rank(key.{counted.name}{first})")
                     continue
                 if (param := self._param_of(read)) is not None:
                     passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")

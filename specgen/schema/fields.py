@@ -89,6 +89,7 @@ class Param(Declaration):
         type: ``float``, ``int``, ``bool``, a tensor pattern, or ``enum(a, b)``; inferred from ``default``.
         min, max: closed bounds.
         above, below: open bounds.
+        unless: a static truth value; where it is true, the bounds do not hold.
         optional: the parameter may be ``None`` (then ``given(name)`` is false in expressions).
         static: known at build time, so that it may shape types and decide branches.
         per_env: one value for each instance of the batch (a tensor).
@@ -102,6 +103,7 @@ class Param(Declaration):
     max: Number | None = None
     above: Number | None = None
     below: Number | None = None
+    unless: str | None = None
     optional: bool = False
     static: bool = False
     per_env: bool = False

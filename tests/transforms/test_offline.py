@@ -11,6 +11,7 @@ import pytest
 import torch
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import (
+    CatFrames,
     DoubleToFloat,
     InitTracker,
     ObservationNorm,
@@ -242,6 +243,18 @@ def test_an_environment_says_the_keys_and_the_data_the_shapes() -> None:
     env = TransformedEnv(Walk(), RewardSum(out_keys=["total"]))
     data = recorded(TransformedEnv(Walk(4, 3), RewardSum(out_keys=["total"])))
     assert_same(env.transform(data.exclude("total", ("next", "total"))), data)
+
+
+def test_keys_under_next_are_those_of_a_moment() -> None:
+    data = recorded(TransformedEnv(Walk(3), Compose(RewardSum(), CatFrames(3, -1, ["position"], ["frames"]))))
+    raw = data.exclude("episode_reward", "frames", ("next", "episode_reward"), ("next", "frames"))
+    total = RewardSum([("next", "reward")], [("next", "episode_reward")])
+    keys = ["position", ("next", "position")]
+    frames = CatFrames(3, -1, in_keys=keys, out_keys=["frames", ("next", "frames")])
+    assert_same(Compose(total, frames)(raw.copy()), data)
+    inside = CatFrames(3, -1, in_keys=keys)(raw.copy())
+    assert torch.equal(inside["position"], data["frames"])
+    assert torch.equal(inside["next", "position"], data["next", "frames"])
 
 
 def test_no_moment_at_all() -> None:

@@ -2,21 +2,22 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b9c3fd1442f54ada56c596c2c412035dfed0023e9a3d6181dc19015cb069556d
+# specgen: sha256=06e7a8acebe55b59c448543bbc83a98e91abc23c5178c9b9647b3f9bb7b34f88
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
+from specgen_runtime.envs.gym.rows import filled
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.cartpole import (
     CartPoleGym, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_reset, cart_pole_reward,
 )
@@ -397,6 +398,23 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         return cart_pole_gym_train_advance(
             step_count, episode_reward, observation, reward, terminated, truncated
         )
+
+    def _gym_row(
+        self, held: Mapping[str, Array], next_observation: Array, reward: Array, terminated: Array,
+        truncated: Array,
+    ) -> dict[str, Array]:
+        consts = self._gym_consts
+        done = terminated | truncated
+        return {
+            "observation": next_observation * consts.observation_norm_3_scale + consts.observation_norm_3_loc,
+            "done": done,
+            "terminated": terminated,
+            "truncated": truncated,
+            "is_init": filled("bool", False, 1),
+            "step_count": held["step_count"] + 1,
+            "episode_reward": held["episode_reward"] + reward,
+            "reward": reward * consts.reward_scaling_4_scale + consts.reward_scaling_4_loc,
+        }
 
     def _root_entries(self, root: CartPoleGymTrainRoot) -> dict[str, Any]:
         return {

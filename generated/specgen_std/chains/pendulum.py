@@ -2,20 +2,21 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1943a98a350a21530b769b5eb0185409d357f7095253ace8174e0da51dd69ed3
+# specgen: sha256=810b4ea0bab66ebaddb747ce10349bda1f50a30cc2a6e95f5d92758b5d98c2c7
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
+from specgen_runtime.envs.gym.rows import filled
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
-from specgen_runtime.typing import DEVICE_TYPING, TensorDict
+from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.pendulum import (
     PendulumGym, PendulumParams, pendulum_advance, pendulum_observe, pendulum_reset, pendulum_reward,
 )
@@ -339,6 +340,25 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         return pendulum_gym_train_advance(
             consts, step_count, episode_reward, observation, reward, terminated, truncated
         )
+
+    def _gym_row(
+        self, held: Mapping[str, Array], next_observation: Array, reward: Array, terminated: Array,
+        truncated: Array,
+    ) -> dict[str, Array]:
+        consts = self._gym_consts
+        done = terminated | truncated
+        # chains.PendulumGymTrain.transforms[2]
+        reward_2 = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
+        return {
+            "observation": next_observation,
+            "done": done,
+            "terminated": terminated,
+            "truncated": truncated,
+            "is_init": filled("bool", False, 1),
+            "step_count": held["step_count"] + 1,
+            "episode_reward": held["episode_reward"] + reward_2,
+            "reward": reward_2,
+        }
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6153b8dd6e1e8f89eb7c88551b6ddd6cdd00e535d4bbc255b8bc28dcbd67128c
+# specgen: sha256=90a7c2c76a69a120ab08d5471e6da64d4b7eef47b321ceb1c463380eceaeda02
 """Images."""
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class ToTensorImageKeys(NamedTuple):
     tensor: NestedKey
 
 
-def to_tensor_image_map(dtype: str, image: Tensor) -> Tensor:
+def to_tensor_image_map(from_int: bool | None, dtype: str, image: Tensor) -> Tensor:
     """`tensor` at any moment.
 
     Args:
+        from_int: whether the values are divided by 255; without it, whole numbers are.
         dtype: the dtype of the result.
         image: numbers [*batch, ..., H, W, C].
     """
     # transforms.ToTensorImage.map
+    value = image.to(getattr(torch, dtype))
     return (
-        image.to(getattr(torch, dtype)) / 255
-        if not image.is_floating_point()
-        else image.to(getattr(torch, dtype))
+        value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
     ).movedim((-1, -3, -2), (-3, -2, -1))
 
 
@@ -65,19 +65,21 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        dtype: Literal["float32", "float64"] = "float32",
+        from_int: bool | None = None, dtype: Literal["float32", "float64"] = "float32",
     ) -> None:
         """Bring the channels of images to the front, and whole numbers into [0, 1].
 
         Args:
             in_keys: the keys that it works on (default: `pixels`).
             out_keys: the keys of `tensor`, one for each input (default: `in_keys`).
+            from_int: whether the values are divided by 255; without it, whole numbers are.
             dtype: the dtype of the result.
 
         Raises:
             ValueError: if `dtype` is none of float32, float64.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.from_int = from_int
         if dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         self.dtype = dtype
@@ -88,7 +90,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         return [ToTensorImageKeys(*keys) for keys in zip(image, tensor, strict=True)]
 
     def _apply_transform(self, image: Tensor) -> Tensor:
-        return to_tensor_image_map(self.dtype, image)
+        return to_tensor_image_map(self.from_int, self.dtype, image)
 
 
 class CenterCropKeys(NamedTuple):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=54c1f2affa80a530b5eac03b47b0c7dbb4680ddea74ecdda958ccb25c3798682
+# specgen: sha256=ff265b820aca87c76a1b3f6d8f87ab53bc4d1e7053036791cec4cefb4e958f0a
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -226,15 +226,16 @@ class StackKeys(NamedTuple):
     """all of them, in the order of `in_keys`"""
 
 
-def stack_map(dim: int, entries: list[Tensor]) -> Tensor:
+def stack_map(dim: int, entries_rank: int, entries: list[Tensor]) -> Tensor:
     """`stacked` at any moment.
 
     Args:
         dim: the new axis, counted from the end.
+        entries_rank: how many dimensions `entries` has, without the batch's.
         entries: numbers [*batch, ...].
     """
     # transforms.Stack.map
-    return torch.stack((*entries,), dim=dim)
+    return torch.stack((*entries,), dim=dim if dim < 0 else dim - (entries_rank + 1))
 
 
 class Stack(GeneratedTransform[StackKeys]):
@@ -256,24 +257,26 @@ class Stack(GeneratedTransform[StackKeys]):
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,
-        del_keys: bool = True,
+        allow_positive_dim: bool = False, del_keys: bool = True,
     ) -> None:
         """Put several entries of one shape side by side, along a new axis.
 
         Args:
             in_keys: the keys that it works on.
             out_key: the key of `stacked`.
-            dim: the new axis, counted from the end; <= -1.
+            dim: the new axis, counted from the end; <= -1 unless `allow_positive_dim`.
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
             del_keys: whether the single entries are left out.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys)
         self.out_key = normal_key(out_key)
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
         self.del_keys = del_keys
         if self.del_keys:
             self._drops = (*self._drops, "entries")
@@ -288,6 +291,6 @@ class Stack(GeneratedTransform[StackKeys]):
             if tolerant and self._lacks(tensordict, key.entries):
                 continue
             entries = [self._require(tensordict, each) for each in key.entries]
-            stacked = stack_map(self.dim, entries)
+            stacked = stack_map(self.dim, self._rank(key.entries[0]), entries)
             self._write(tensordict, key.stacked, stacked)
         return tensordict

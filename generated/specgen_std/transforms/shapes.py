@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7ae4383174f72458c58d436ea15d0f9dffb851897c5986109416fda89ee0eca7
+# specgen: sha256=944f4ee3cffcb01e3fe76a48d54a14b9c8dfab5df4ccb9dbc222ced985aaa6a1
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specgen_runtime.transforms.arguments import as_ints
 from specgen_runtime.transforms.dtypes import ANY_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.typing import NestedKey
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from torch import Tensor
 
 __all__ = [
@@ -31,16 +31,20 @@ class FlattenObservationKeys(NamedTuple):
     flat: NestedKey
 
 
-def flatten_observation_map(first_dim: int, last_dim: int, entry: Tensor) -> Tensor:
+def flatten_observation_map(first_dim: int, last_dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`flat` at any moment.
 
     Args:
         first_dim: the first of them, counted from the end.
         last_dim: the last of them, counted from the end.
+        entry_rank: how many dimensions `entry` has, without the batch's.
         entry: any dtype [*batch, ...].
     """
     # transforms.FlattenObservation.map
-    return entry.flatten(first_dim, last_dim)
+    return entry.flatten(
+        first_dim if first_dim < 0 else first_dim - entry_rank,
+        last_dim if last_dim < 0 else last_dim - entry_rank,
+    )
 
 
 class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
@@ -61,34 +65,43 @@ class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
 
     def __init__(
         self, first_dim: int, last_dim: int, in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, allow_positive_dim: bool = False,
     ) -> None:
         """Make one axis of several that lie side by side.
 
         Args:
-            first_dim: the first of them, counted from the end; <= -1.
-            last_dim: the last of them, counted from the end; <= -1.
+            first_dim: the first of them, counted from the end; <= -1 unless `allow_positive_dim`.
+            last_dim: the last of them, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on (default: `pixels`).
             out_keys: the keys of `flat`, one for each input (default: `in_keys`).
+            allow_positive_dim: whether both may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `first_dim` is not <= -1, or `last_dim` is not <= -1.
+            ValueError: if `first_dim` is not <= -1 unless `allow_positive_dim`, or `last_dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        if not first_dim <= -1:
-            raise ValueError(f"first_dim must be <= -1, got {first_dim}")
+        if not allow_positive_dim and not first_dim <= -1:
+            raise ValueError(f"first_dim must be <= -1 unless allow_positive_dim, got {first_dim}")
         self.first_dim = first_dim
-        if not last_dim <= -1:
-            raise ValueError(f"last_dim must be <= -1, got {last_dim}")
+        if not allow_positive_dim and not last_dim <= -1:
+            raise ValueError(f"last_dim must be <= -1 unless allow_positive_dim, got {last_dim}")
         self.last_dim = last_dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[FlattenObservationKeys]:
         entry = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         flat = self._named(self._out_keys, entry, "out_keys")
         return [FlattenObservationKeys(*keys) for keys in zip(entry, flat, strict=True)]
 
-    def _apply_transform(self, entry: Tensor) -> Tensor:
-        return flatten_observation_map(self.first_dim, self.last_dim, entry)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.entry):
+                continue
+            entry = self._require(seen, key.entry)
+            flat = flatten_observation_map(self.first_dim, self.last_dim, self._rank(key.entry), entry)
+            self._write(tensordict, key.flat, flat)
+        return tensordict
 
 
 class SqueezeTransformKeys(NamedTuple):
@@ -98,15 +111,16 @@ class SqueezeTransformKeys(NamedTuple):
     squeezed: NestedKey
 
 
-def squeeze_transform_map(dim: int, entry: Tensor) -> Tensor:
+def squeeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`squeezed` at any moment.
 
     Args:
         dim: the axis, counted from the end.
+        entry_rank: how many dimensions `entry` has, without the batch's.
         entry: any dtype [*batch, ...].
     """
     # transforms.SqueezeTransform.map
-    return entry.squeeze(dim)
+    return entry.squeeze(dim if dim < 0 else dim - entry_rank)
 
 
 class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
@@ -126,30 +140,40 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
     _logical = True
 
     def __init__(
-        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
+        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        allow_positive_dim: bool = False,
     ) -> None:
         """Leave out an axis of one element.
 
         Args:
-            dim: the axis, counted from the end; <= -1.
+            dim: the axis, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on.
             out_keys: the keys of `squeezed`, one for each input (default: `in_keys`).
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[SqueezeTransformKeys]:
         entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         squeezed = self._named(self._out_keys, entry, "out_keys")
         return [SqueezeTransformKeys(*keys) for keys in zip(entry, squeezed, strict=True)]
 
-    def _apply_transform(self, entry: Tensor) -> Tensor:
-        return squeeze_transform_map(self.dim, entry)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.entry):
+                continue
+            entry = self._require(seen, key.entry)
+            squeezed = squeeze_transform_map(self.dim, self._rank(key.entry), entry)
+            self._write(tensordict, key.squeezed, squeezed)
+        return tensordict
 
 
 class UnsqueezeTransformKeys(NamedTuple):
@@ -159,15 +183,16 @@ class UnsqueezeTransformKeys(NamedTuple):
     unsqueezed: NestedKey
 
 
-def unsqueeze_transform_map(dim: int, entry: Tensor) -> Tensor:
+def unsqueeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`unsqueezed` at any moment.
 
     Args:
         dim: where it is then, counted from the end.
+        entry_rank: how many dimensions `entry` has, without the batch's.
         entry: any dtype [*batch, ...].
     """
     # transforms.UnsqueezeTransform.map
-    return entry.unsqueeze(dim)
+    return entry.unsqueeze(dim if dim < 0 else dim - (entry_rank + 1))
 
 
 class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
@@ -187,30 +212,40 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
     _logical = True
 
     def __init__(
-        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
+        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        allow_positive_dim: bool = False,
     ) -> None:
         """Add an axis of one element.
 
         Args:
-            dim: where it is then, counted from the end; <= -1.
+            dim: where it is then, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on.
             out_keys: the keys of `unsqueezed`, one for each input (default: `in_keys`).
+            allow_positive_dim: whether `dim` may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `dim` is not <= -1.
+            ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        if not dim <= -1:
-            raise ValueError(f"dim must be <= -1, got {dim}")
+        if not allow_positive_dim and not dim <= -1:
+            raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[UnsqueezeTransformKeys]:
         entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         unsqueezed = self._named(self._out_keys, entry, "out_keys")
         return [UnsqueezeTransformKeys(*keys) for keys in zip(entry, unsqueezed, strict=True)]
 
-    def _apply_transform(self, entry: Tensor) -> Tensor:
-        return unsqueeze_transform_map(self.dim, entry)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.entry):
+                continue
+            entry = self._require(seen, key.entry)
+            unsqueezed = unsqueeze_transform_map(self.dim, self._rank(key.entry), entry)
+            self._write(tensordict, key.unsqueezed, unsqueezed)
+        return tensordict
 
 
 class PermuteTransformKeys(NamedTuple):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["BlockCollector", "Collector", "fill_randomly", "over_time", "stack_transitions"]
+__all__ = ["BlockCollector", "Collector", "FlatRollout", "fill_randomly", "over_time", "stack_transitions"]
 
 _FIRST_BLOCK = 64
 """How many actions are drawn at first where nobody knows how many will be needed."""
@@ -52,6 +52,15 @@ class Collector:
 
     def blocks(self, root: Any) -> BlockCollector | None:
         """What takes random actions in blocks, or None if there is no such thing here.
+
+        Args:
+            root: where to start from; None starts new episodes.
+        """
+        del root
+        return None
+
+    def flat(self, root: Any) -> FlatRollout | None:
+        """What calls the policy with tensors in place of tensordicts, or None if there is no such thing here.
 
         Args:
             root: where to start from; None starts new episodes.
@@ -147,6 +156,14 @@ class BlockCollector(ABC):
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what the steps have not looked at; here they have looked at everything."""
         del rollout
+
+
+class FlatRollout(ABC):
+    """A rollout whose policy is called with tensors: nobody sees a tensordict before the end."""
+
+    @abstractmethod
+    def rolled_out(self) -> Any:
+        """Take all steps; all rows as one tensordict."""
 
 
 def fill_randomly(env: EnvBase[Any], rows: BlockCollector, options: RolloutOptions) -> Any:

@@ -21,7 +21,15 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.envs.layout import Layout
 
-__all__ = ["as_policy", "check_action_values", "check_actions", "on_policy_device", "shown"]
+__all__ = [
+    "as_policy",
+    "check_action_values",
+    "check_actions",
+    "observation_policy",
+    "on_policy_device",
+    "shown",
+    "takes_tensordict",
+]
 
 
 def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = False) -> Callable[[Any], Any]:
@@ -40,7 +48,7 @@ def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = F
     """
     if not callable(policy):
         raise TypeError(f"a policy must be callable, found {type(policy).__name__}")
-    if not trust_policy and not _takes_tensordict(policy):
+    if not trust_policy and not takes_tensordict(policy):
         return _from_observations(layout, policy)
 
     def act(tensordict: Any) -> Any:
@@ -57,7 +65,8 @@ def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = F
     return act
 
 
-def _takes_tensordict(policy: Callable[..., Any]) -> bool:
+def takes_tensordict(policy: Callable[..., Any]) -> bool:
+    """Whether a policy is called with the root tensordict, by what it looks like."""
     if hasattr(policy, "in_keys") or isinstance(policy, TensorDictModuleBase):
         return True
     signature = _signature(policy)
@@ -79,7 +88,14 @@ def _signature(policy: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[Any], Any]:
+def observation_policy(
+    layout: Layout, policy: Callable[..., Any]
+) -> tuple[list[str], Callable[[Any], tuple[Any, ...]]]:
+    """What a policy that takes no tensordict is called with, and how its result becomes a tuple of all actions.
+
+    Raises:
+        TypeError: it cannot take the observations.
+    """
     observations, actions = list(layout.observation.spec.keys()), layout.action.keys
     name = getattr(policy, "__name__", type(policy).__name__)
     signature = _signature(policy)
@@ -93,8 +109,7 @@ def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[
                 " wrap it in a TensorDictModule to choose others"
             ) from None
 
-    def act(tensordict: Any) -> Any:
-        result = policy(*[tensordict.get(key) for key in observations])
+    def values_of(result: Any) -> tuple[Any, ...]:
         values = result if isinstance(result, tuple) else (result,)
         if len(values) != len(actions) or any(isinstance(value, TensorDictBase) for value in values):
             found = ", ".join(type(value).__name__ for value in values)
@@ -103,7 +118,17 @@ def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[
                 f" {_names(actions)}, found {found}; a policy that takes the tensordict has a first parameter called"
                 " tensordict or td"
             )
-        for key, value in zip(actions, values, strict=True):
+        return values
+
+    return observations, values_of
+
+
+def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[Any], Any]:
+    observations, values_of = observation_policy(layout, policy)
+
+    def act(tensordict: Any) -> Any:
+        result = policy(*[tensordict.get(key) for key in observations])
+        for key, value in zip(layout.action.keys, values_of(result), strict=True):
             tensordict.set(key, value)
         return tensordict
 

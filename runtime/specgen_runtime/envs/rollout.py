@@ -85,7 +85,10 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     collector: Any = env._collector(options)
     root = _start(env, options)
     blocks = collector.blocks(root) if options.policy is None else None
-    if blocks is not None:
+    flat = None if options.policy is None else collector.flat(root)
+    if flat is not None:
+        result = flat.rolled_out()
+    elif blocks is not None:
         collector, result = blocks, fill_randomly(env, blocks, options)
     else:
         current, left = collector.begin(root), options.max_steps

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.transforms.dispatch import call_with
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
 from specgen_runtime.transforms.offline import map_moments
@@ -207,12 +208,12 @@ class Transform(nn.Module):
         return tensordict
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey, tolerant: bool = False) -> Tensor | None:
-        value: Tensor | None = tensordict.get(key, None)
+        found: Any = peek(tensordict, key)
+        value: Tensor | None = found if isinstance(found, Tensor) else tensordict.get(key, None)
         if value is None and not tolerant:
-            present = sorted(map(str, tensordict.keys(True, True)))
-            raise KeyError(
-                f"{type(self).__name__} reads {key!r}, which is not in the tensordict (it holds {', '.join(present)})"
-            )
+            present = ", ".join(sorted(map(str, tensordict.keys(True, True))))
+            what = f"{key!r}, which is not in the tensordict (it holds {present})"
+            raise KeyError(f"{type(self).__name__} reads {what}")
         return value
 
     def _inv_apply_transform(self, state: Tensor, /) -> Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
@@ -15,7 +16,7 @@ from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.follows import following_specs, refused_shape
 from specgen_runtime.transforms.given_specs import from_given_specs
-from specgen_runtime.transforms.keys import leaf_keys, remove
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
 from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
 
@@ -44,6 +45,7 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
     _refuses_offline: bool = False
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
+    _known_pairs: tuple[Any, list[tuple[NestedKey, NestedKey]]] = (None, [])
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
         """Take a network of the constructor: a submodule, which generated code calls on rows.
@@ -199,7 +201,7 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
                 f"{type(self).__name__} works in environments only, not on recorded data"
             )
         if self._sequential:
-            return replay(self, tensordict)
+            return replay(self._without_next(), tensordict)
         bound = self._bound_to(tensordict)
         if type(self)._apply_transform is not Transform._apply_transform:
             for key in map_moments(tensordict, bound._pairs(), bound._apply_to):
@@ -209,6 +211,19 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
         for moment in _moments(tensordict):
             bound._dropped(moment)
         return tensordict
+
+    def _without_next(self) -> Self:
+        """This, or a copy for the keys of a moment if users named some under `"next"` too: a replay writes both."""
+        given, named = self._in_keys or [], self._out_keys
+        if not any(as_tuple(key)[0] == "next" for key in given):
+            return self
+        pairs = dict.fromkeys(
+            zip(map(without_next, given), map(without_next, given if named is None else named), strict=False)
+        )
+        twin = self.clone()
+        twin._in_keys = [in_key for in_key, _ in pairs]
+        twin._out_keys = None if named is None else [out_key for _, out_key in pairs]
+        return twin
 
     def _map_offline(self, tensordict: TensorDictBase) -> None:
         """Map what stands at the root and under ``"next"``; in place."""
@@ -241,6 +256,13 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
             remove(tensordict, key)
         return tensordict
 
+    def _pairs(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+        rows, pairs = self._known_pairs
+        if rows is not self.keys:
+            pairs = list(super()._pairs())
+            self.__dict__["_known_pairs"] = self.keys, pairs
+        return iter(pairs)
+
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
@@ -249,10 +271,12 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
         values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
         for (in_key, out_key), value in zip(pairs, values, strict=True):
             if value is not None:
-                tensordict.set(out_key, self._apply_to(in_key, out_key, value))
+                put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        if self.parent is None and self._data is None:
+            return self._bound_to(next_tensordict)._call(next_tensordict)
         return self._dropped(super()._call(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:

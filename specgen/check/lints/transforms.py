@@ -14,6 +14,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.expr.tree import names_read
 from specgen.program.program import DONE_FLAGS
+from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
@@ -39,6 +40,9 @@ def lint_transform(
     conditions = [output.when for output in outputs] + [drop.when for drop in drops]
     reads = reads.union(*(condition.params for condition in conditions if condition is not None))
     reads |= {buffer.init for buffer in transform.buffers.values() if isinstance(buffer.init, str)}
+    reads |= {
+        param.unless for param in transform.params.values() if isinstance(param, Param) and param.unless
+    }
     for name in transform.params:
         if name not in reads:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)

@@ -100,6 +100,19 @@ class ChainPrograms:
         }
         return Component(self.chain.name, programs, tuple(cells))
 
+    def entries_after_step(self) -> Program | None:
+        """What stands under `next` after a step, as one program; None where what is carried has keys of its own."""
+        after, cells = self._state.views["next"], {one.cell.key for one in self.cells}
+        # In the order in which a class lists them: what follows from the records, the records, rewards.
+        shown = {entry.key: entry for entry in self.derived}
+        shown |= {key: entry for entry in self.chain.entries.values() if (key := entry.key) in cells}
+        shown |= {entry.key: entry for entry in self.chain.entries.values() if entry.role == "reward"}
+        outputs = [Output(entry.name, after[entry.dotted], "value", key) for key, entry in shown.items()]
+        if any(PRIVATE in (one.cell.key or ()) for one in self.cells):
+            return None
+        whole = self.component().phases["step"]
+        return cut(replace(whole, name=f"{self.prefix}_entries", record=None), outputs)
+
     def _program(self, body: Body, inputs: tuple[Input, ...], outputs: list[Output], record: str) -> Program:
         phase = body.path.rpartition(".")[2]
         given = self._state.given if phase == "step" else []

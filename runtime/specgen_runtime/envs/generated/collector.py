@@ -38,8 +38,8 @@ class RecordCollector(Collector):
 
     def __init__(self, env: GeneratedEnv[Any], options: RolloutOptions) -> None:
         super().__init__(env, options)
-        self._traced = is_traced() and not options.any_stops
-        self._by_transitions = self._traced
+        self.traced = is_traced() and not options.any_stops
+        self._by_transitions = self.traced
         self._given_keys = env.observation_keys + env.done_keys
         self._roots: list[Any] = []
         self._nexts: list[Any] = []
@@ -49,14 +49,15 @@ class RecordCollector(Collector):
     def blocks(self, root: Any) -> BlockCollector | None:
         """What takes random actions in blocks; None where the state decides which actions are allowed."""
         env = self.env
-        if self._traced or env._action_masks:
+        if self.traced or env._action_masks:
             return None
         record = self._read(root)
-        if root is not None:
-            known = {*self._given_keys, *env.action_keys}
-            if any(key not in known for key in root.keys(True, True)):
-                return None  # more entries would have to be repeated
-        return env._record_blocks(record, root, self.options)
+        return None if self.has_more(root) else env._record_blocks(record, root, self.options)
+
+    def has_more(self, root: Any) -> bool:
+        """Whether a root holds entries that would have to be repeated."""
+        known = {*self._given_keys, *self.env.action_keys}
+        return root is not None and any(key not in known for key in root.keys(True, True))
 
     def _read(self, root: Any) -> Any:
         """The Root record of a root tensordict; that of new episodes if it is None."""
@@ -138,7 +139,7 @@ class RecordCollector(Collector):
 
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse actions of a policy that are outside their spec, and what is not finite if that is asked for."""
-        if self._traced:
+        if self.traced:
             return
         if self.options.policy is not None:
             check_actions(self.env._env_layout, rollout)

@@ -84,6 +84,7 @@ class GeneratedEnv(EnvBase[D, S]):
     """The environment that transforms are fused around, where specs of its own tell what is behind it."""
     _supports_partial_steps = True
 
+    _record_collector: ClassVar[type[RecordCollector]] = RecordCollector
     _keeps_state: ClassVar[bool] = False
     """Whether there is state outside the tensordict: that of a simulation elsewhere."""
 
@@ -93,12 +94,7 @@ class GeneratedEnv(EnvBase[D, S]):
     _stacking = False
     """True while a rollout only stacks what `_advance` returns: shared constants are safe then."""
 
-    def __init__(
-        self,
-        *,
-        batch_size: Sequence[int] | int = (),
-        device: DEVICE_TYPING | None = None,
-    ) -> None:
+    def __init__(self, *, batch_size: Sequence[int] | int = (), device: DEVICE_TYPING | None = None) -> None:
         super().__init__(
             batch_size=batch_size if isinstance(batch_size, int) else tuple(batch_size), device=device
         )
@@ -368,8 +364,8 @@ class GeneratedEnv(EnvBase[D, S]):
             allowed: D = draw_masked_actions(self._env_layout, root, self._action_masks)
             return allowed
         if tensordict is not None and self._flat and self._takes_fast_path(tensordict):
-            for key, spec in self.full_action_spec.items():
-                put(tensordict, key, spec.rand())
+            for entry in self._env_layout.action.entries:
+                put(tensordict, entry.leaf.key, entry.leaf.spec.rand())
             return tensordict
         return super().rand_action(tensordict)
 
@@ -391,7 +387,7 @@ class GeneratedEnv(EnvBase[D, S]):
             refuse_mapped(self, stops=bool(options.any_stops or options.all_stops))
         if self._rewritten or not options.whole_only:
             return super()._collector(options)
-        return RecordCollector(self, options)
+        return self._record_collector(self, options)
 
     def _record_blocks(
         self, record: Any, root: TensorDictBase | None, options: RolloutOptions

@@ -16,18 +16,20 @@ from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.collector import LiftedGymBlocks
+from specgen_runtime.envs.gym.policy_rollout import GymRecordCollector
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
+from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.gym.source import GymSource
 from specgen_runtime.envs.gym.values import NOT_RAISED, reward_tensor, value_encoder
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, Array, NestedKey
 
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
 
-_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format")
+_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format", "_rows", "_gym_consts")
 
 
 class GymSpaceMismatch(ValueError):  # noqa: N818
@@ -79,6 +81,10 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     """The declared time limit; `gymnasium.make(max_episode_steps=...)` overrides it. None is no limit."""
 
     _keeps_state = True
+    _record_collector = GymRecordCollector
+
+    _gym_consts: Any
+    """The constant tables as NumPy's arrays, for `_gym_row`."""
 
     _gym_lifts: ClassVar[bool] = False
     """Whether there are `_gym_stop` and `_gym_lift`: rollouts then make tensors once for all steps."""
@@ -210,6 +216,62 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         if self._off_cpu:
             gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
         return self._encode_all(observation), gain, ended, cut
+
+    # steps of NumPy's
+
+    def _gym_row(
+        self,
+        held: Mapping[str, Array],
+        observation: Array,
+        reward: Array,
+        terminated: Array,
+        truncated: Array,
+    ) -> dict[str, Array]:
+        """What `"next"` holds after a step: what `_advance` and `_next_entries` give, bit by bit, as NumPy's arrays.
+
+        It is called for environments with one observation whose keys are flat. A class that writes `_advance` anew,
+        and not this, is stepped by that.
+
+        Args:
+            held: the state and done flags of the root.
+            observation: as Gymnasium gave it, in memory of its own.
+            reward: float32 `(1,)`.
+            terminated: bool `(1,)`.
+            truncated: likewise.
+        """
+        fields = self._next_record._fields
+        return dict(
+            zip(fields, (observation, terminated | truncated, terminated, truncated, reward), strict=True)
+        )
+
+    def _row_steps(self) -> GymRowSteps | None:
+        """What takes steps by `_gym_row`; None where there is none."""
+        if "_rows" not in self.__dict__:
+            consts = self.__dict__.get("consts")
+            if consts is not None and not self._off_cpu:
+                self.__dict__["_gym_consts"] = type(consts)._make([table.numpy() for table in consts])
+            self.__dict__["_rows"] = GymRowSteps.of(self)
+        rows: GymRowSteps | None = self.__dict__["_rows"]
+        return rows
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.__dict__.pop("_rows", None)
+
+    def step(self, tensordict: D) -> D:
+        """Advance by one step; see `EnvBase.step`."""
+        rows = self._row_steps()
+        if rows is not None and rows.write_next(tensordict) is not None:
+            return tensordict
+        return super().step(tensordict)
+
+    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
+        """Advance by one step, then reset if it ended the episode; see `EnvBase`."""
+        rows = self._row_steps()
+        entries = None if rows is None else rows.write_next(tensordict)
+        if rows is None or entries is None:
+            return super().step_and_maybe_reset(tensordict)
+        return tensordict, rows.following(tensordict, entries)
 
     # the lifted rollout
 

@@ -1,0 +1,146 @@
+"""A chain of images, as for Atari, on a source that costs nothing: fused and dynamic, against TorchRL's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from specgen_runtime.envs import GymEnv
+from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.transforms.frames import CatFrames
+from specgen_std.transforms.images import GrayScale, ToTensorImage
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
+from torchrl import envs as theirs
+
+from benchmarks.harness import Budget, Row, Work, paired
+from specgen import pipeline
+from specgen.project.gymnasium_lock import record
+from specgen.project.library import PACKAGE, library_schemas
+from specgen.settings import Config, Library
+
+STEPS = 20
+SHAPE = (210, 160, 3)
+NAME = "SpecgenScreen-v0"
+SCHEMA = f"""
+specgen: 1
+import: [specgen_std/transforms/images, specgen_std/transforms/frames, specgen_std/transforms/reward_sum, specgen_std/transforms/step_counter]
+envs:
+  Screen:
+    gymnasium: {{id: {NAME}, categorical_action_encoding: true}}
+chains:
+  ScreenTrain:
+    env: Screen
+    transforms:
+      - ToTensorImage: {{in_keys: [observation]}}
+      - GrayScale: {{in_keys: [observation]}}
+      - CatFrames: {{N: 4, dim: -3, in_keys: [observation]}}
+      - RewardSum
+      - StepCounter
+"""
+
+
+def rows(budget: Budget) -> Iterator[Row]:
+    """Microseconds a step: ToTensorImage, GrayScale, four frames, RewardSum, StepCounter on a screen of Atari's size."""
+    gymnasium.register(NAME, entry_point=_Screen, disable_env_checker=True)
+    fused, peer = _fused(), _theirs()
+    for name, ours, limit in (("fused", fused, 3), ("dynamic", _dynamic(), None)):
+        yield paired(
+            f"images {name}, step_and_maybe_reset",
+            Work(_Stepping(ours), STEPS),
+            Work(_Stepping(peer), STEPS),
+            budget,
+            limit=limit,
+        )
+        yield paired(
+            f"images {name}, rollout({STEPS})",
+            Work(_rollout(ours), STEPS),
+            Work(_rollout(peer), STEPS),
+            budget,
+        )
+
+
+class _Screen(gymnasium.Env[Any, Any]):
+    """Screens of noise, which are drawn beforehand."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, SHAPE, np.uint8)
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self) -> None:
+        self._screens = np.random.default_rng(0).integers(0, 256, (16, *SHAPE), dtype=np.uint8)
+        self._at = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._at = 0
+        return self._screens[0], {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._at += 1
+        return self._screens[self._at % 16], 1.0, self._at >= 1000, False, {}
+
+
+def _fused() -> Any:
+    library = Library(PACKAGE, library_schemas())
+    made = pipeline.compile_sources(
+        {"schemas/screens.yaml": SCHEMA},
+        Config("schemas", "made_screens", "made_screens"),
+        gymnasium={NAME: record(NAME, {})},
+        library=library,
+    )
+    assert not made.diagnostics, made.diagnostics
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in made.files.items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        sys.path.insert(0, folder)
+        try:
+            return importlib.import_module("made_screens.screens").ScreenTrain()
+        finally:
+            sys.path.remove(folder)
+
+
+def _dynamic() -> Any:
+    keys = ["pixels"]
+    chain = (ToTensorImage(in_keys=keys), GrayScale(in_keys=keys), CatFrames(4, -3, in_keys=keys))
+    env = GymEnv(NAME, categorical_action_encoding=True)
+    return TransformedEnv(env, Compose(*chain, RewardSum(), StepCounter()))
+
+
+class _Gray(theirs.GrayScale):
+    """Theirs, where torchvision is not installed: its formula."""
+
+    def _apply_transform(self, observation: torch.Tensor) -> torch.Tensor:
+        red, green, blue = observation.unbind(-3)
+        return (0.2989 * red + 0.587 * green + 0.114 * blue).to(observation.dtype).unsqueeze(-3)
+
+
+def _theirs() -> Any:
+    keys = ["pixels"]
+    chain = (theirs.ToTensorImage(in_keys=keys), _Gray(in_keys=keys), theirs.CatFrames(4, -3, in_keys=keys))
+    env = theirs.GymEnv(NAME, categorical_action_encoding=True)
+    return theirs.TransformedEnv(env, theirs.Compose(*chain, theirs.RewardSum(), theirs.StepCounter()))
+
+
+def _rollout(env: Any) -> Any:
+    return lambda: env.rollout(STEPS, break_when_any_done=False)
+
+
+class _Stepping:
+    """Random steps that go on from call to call."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.current = env.reset()
+
+    def __call__(self) -> None:
+        for _ in range(STEPS):
+            _, self.current = self.env.step_and_maybe_reset(self.env.rand_action(self.current))

@@ -1,0 +1,132 @@
+"""Rollouts of generated Gymnasium environments by a policy: arrays from step to step, one tensordict at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.collector import FlatRollout
+from specgen_runtime.envs.data_checks import check_entries, check_tensordict
+from specgen_runtime.envs.flat_policy import FlatPolicy, flat_policy
+from specgen_runtime.envs.generated.collector import RecordCollector
+from specgen_runtime.envs.gym.rows import GymRowSteps
+from specgen_runtime.envs.packing import fast_td
+from specgen_runtime.typing import Array
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.gym.generated import GeneratedGymEnv
+    from specgen_runtime.envs.rollout import RolloutOptions
+
+__all__ = ["GymRecordCollector"]
+
+
+class GymRecordCollector(RecordCollector):
+    """Collects rows of a generated Gymnasium environment."""
+
+    env: GeneratedGymEnv[Any, Any]
+
+    def flat(self, root: Any) -> FlatRollout | None:
+        """What calls the policy with tensors; None where it has to see the tensordict."""
+        env, options = self.env, self.options
+        steps = None if self.traced or self.has_more(root) else env._row_steps()
+        if steps is None:
+            return None
+        policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
+        known: set[Any] = {*env.observation_keys, *env.done_keys}
+        if policy is None or not known.issuperset(policy.in_keys):
+            return None
+        return GymPolicyRollout(env, steps, policy, root, options)
+
+
+class GymPolicyRollout(FlatRollout):
+    """Calls a policy with what it reads of each root.
+
+    Args:
+        env: the environment.
+        steps: takes its steps.
+        policy: gives the actions.
+        root: the tensordict to start from; None starts new episodes.
+        options: of the rollout.
+    """
+
+    def __init__(
+        self,
+        env: GeneratedGymEnv[Any, Any],
+        steps: GymRowSteps,
+        policy: FlatPolicy,
+        root: TensorDictBase | None,
+        options: RolloutOptions,
+    ) -> None:
+        self._env, self._steps, self._policy, self._options = env, steps, policy, options
+        self._root = root
+        self._begun: dict[int, dict[str, Array]] = {}
+        self._rows: list[dict[str, Array]] = []
+        self._actions: list[Tensor] = []
+
+    def rolled_out(self) -> Any:
+        """Take all steps; all rows as one tensordict."""
+        steps, call, in_keys = self._steps, self._policy.call, self._policy.in_keys
+        rows, actions, stops = self._rows, self._actions, bool(self._options.any_stops)
+        most, (leaf,) = self._options.max_steps, self._env._action_leaves
+        shape, dtype = leaf[1].shape, leaf[1].dtype
+        held = self._begun[0] = self._first()
+        new, take, decode = torch.from_numpy, steps.take, steps.decode
+        while True:
+            (action,) = call(*[new(held[key]) for key in in_keys])
+            if type(action) is not Tensor or action.shape != shape or action.dtype is not dtype:
+                action = self._checked(action)
+            held = take(held, decode(action))
+            rows.append(held)
+            actions.append(action)
+            if len(rows) == most:
+                break
+            if held["done"]:
+                if stops:
+                    break
+                held = self._begun[len(rows)] = steps.first()
+        return self._packed()
+
+    def _first(self) -> dict[str, Array]:
+        """The entries of the first root."""
+        env, root = self._env, self._root
+        env._refuse_if_closed()
+        env.__dict__["_begun"] = True
+        if root is None:
+            return self._steps.first()
+        check_tensordict(env._env_layout, root, "rollout")
+        env._check_root(env._read(root), root, "rollout")
+        keys: list[Any] = [*env.observation_keys, *env.done_keys]
+        return {key: root.get(key).numpy() for key in keys}
+
+    def _checked(self, action: Any) -> Tensor:
+        """An action that is not as its spec says: refused in the words of `step`, or in the dtype that is stored."""
+        env = self._env
+        root = fast_td({env.action_key: action}, env.batch_size, env.device)
+        check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
+        checked: Tensor = root.get(env.action_key)
+        return checked
+
+    def _packed(self) -> Any:
+        env, rows, count = self._env, self._rows, len(self._rows)
+        size = torch.Size((count,))
+        following = {
+            key: np.concatenate([row[key] for row in rows]).reshape(count, *value.shape)
+            for key, value in rows[0].items()
+        }
+        roots: dict[str, Array] = {}
+        for key in self._begun[0]:
+            column = following[key]
+            root = roots[key] = np.empty_like(column)
+            root[1:] = column[:-1]
+            for at, first in self._begun.items():
+                root[at] = first[key]
+        entries = {key: torch.from_numpy(column) for key, column in roots.items()}
+        entries[env.action_key] = torch.stack(self._actions)
+        names: list[str | None] = ["time"]
+        packed = {key: torch.from_numpy(column) for key, column in following.items()}
+        entries["next"] = fast_td(packed, size, env.device, names)
+        return fast_td(entries, size, env.device, names)
