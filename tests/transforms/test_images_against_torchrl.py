@@ -105,7 +105,7 @@ def test_gray_keeps_the_dtype(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_who_divides_by_255(from_int: bool | None, dtype: torch.dtype) -> None:
     image = torch.randint(0, 256, (5, 6, 3)).to(dtype)
-    made = [t.ToTensorImage(from_int=from_int, in_keys=["pixels"])(image) for t in (ours, theirs())]
+    made = [t.ToTensorImage(from_int=from_int, in_keys=["pixels"])(image) for t in (ours, theirs)]
     assert torch.equal(made[0], made[1])
 
 
