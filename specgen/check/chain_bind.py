@@ -10,6 +10,7 @@ from specgen.check.chain_around import can_step, folded_entries
 from specgen.check.chain_inverse import InverseBinder
 from specgen.check.chain_keys import KeyFinder
 from specgen.check.chain_model import Instance, Row
+from specgen.check.chain_policy import check_policy_states
 from specgen.check.chain_position import Position
 from specgen.check.chain_types import cast_bounds, typed_row
 from specgen.check.chain_writes import hidden_entry, written_entry
@@ -34,6 +35,7 @@ class Binder:
         spans: where each transform stands.
         keys: finds the keys that roles stand for.
         drawing: a transform so far that draws at each step; None where there is none.
+        policy_states: the keys that the policy writes under `next`, with the transforms that reset them.
     """
 
     file: SchemaFile
@@ -43,6 +45,7 @@ class Binder:
     spans: dict[int, Span] = field(default_factory=dict)
     keys: KeyFinder = field(init=False)
     drawing: str | None = None
+    policy_states: dict[str, str] = field(default_factory=dict)
     learning: str | None = None
 
     def __post_init__(self) -> None:
@@ -58,11 +61,6 @@ class Binder:
         if any(statement.draws for statement in (*transform.step, *transform.inverse)):
             self.drawing = transform.name
         before = self._faults()
-        if any(output.policy for output in transform.outputs):
-            message = f"`{transform.name}` keeps a state of the policy, which a chain can't yet"
-            help = "use its class in a TransformedEnv"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
-            return None
         path = f"{'.'.join(self.path)}.transforms[{position}]"
         entries = dict(self.state.entries)
         instance = Instance(
@@ -70,6 +68,7 @@ class Binder:
         )
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)
+        check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
         inverse = InverseBinder(instance, arguments, self.state, self.keys, span, self.sink)
         inverse_rows = inverse.rows(before)
         if self._faults() == before:

@@ -16,7 +16,7 @@ from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_columns import joins_only, plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
-from specgen.plan.transform_draws import phase_draws
+from specgen.plan.transform_draws import draw_lines, phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_inverse import plan_inverse
@@ -34,8 +34,8 @@ from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import (
     by_condition,
     follows_code,
-    has_own_dims,
     policy_states,
+    shape_source,
     spec_like,
     unassigned_flags,
 )
@@ -187,7 +187,7 @@ class _Planner:
         ]
         if not declared or self.recursion:
             return None
-        followed = [self._followed(output) for output in declared]
+        followed = [shape_source(output) for output in declared]
         return AddedSpecsPlan(
             tuple(dict.fromkeys(role for role in followed if role is not None)),
             tuple(
@@ -196,7 +196,7 @@ class _Planner:
                     tuple(
                         (
                             o.name,
-                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                            spec_like(o, shape_source(o), self.roles.get(o.each or ""), self._named_size),
                         )
                         for o in outputs
                     ),
@@ -204,12 +204,6 @@ class _Planner:
                 for condition, outputs in by_condition(declared)
             ),
         )
-
-    def _followed(self, output: Output) -> str | None:
-        """The role that tells the shape of an output, or its dtype."""
-        if has_own_dims(output):
-            return None
-        return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
@@ -282,16 +276,11 @@ class _Planner:
             end = f"self._dropped({end})"
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
-        at_hand: dict[str, Text] = {}
-        drawn: list[tuple[str, Text]] = []
-        for draw in phase_draws(self.transform, phase, self.functions[phase], self._named_size):
-            if draw.like is not None and draw.like not in at_hand:
-                at_hand[draw.like] = self._fetch(draw.like, phase, target, set())[0]
-                drawn.append((identifier(draw.like), at_hand[draw.like]))
-            drawn.append((draw.name, draw.text))
+        draws = list(phase_draws(self.transform, phase, self.functions[phase], self._named_size))
+        drawn = draw_lines(draws, lambda like: self._fetch(like, phase, target, set())[0])
         return PhasePlan(
             target,
-            tuple(self._blocks(phase, target, target, at_hand)),
+            tuple(self._blocks(phase, target, target, [draw.like for draw in draws if draw.like])),
             tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
             else tuple(policy_states(self.transform.outputs)),

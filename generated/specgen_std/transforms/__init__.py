@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=eee57279f10b348db65aaf657fd04efb214c5238a358b1cb382a8b809b01fe4e
+# specgen: sha256=26a5aa1c9c3de5b9282e66d620a6c719d95a2509ddbeec54fa7ac570e3b47019
 """The generated transforms."""
 
 from .actions import (
@@ -22,6 +22,7 @@ from .keys import (
 )
 from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
+from .policy_states import GSDENoise, GSDENoiseKeys, RecurrentState, RecurrentStateKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
@@ -48,15 +49,16 @@ __all__ = [
     "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform",
     "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction",
     "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys",
-    "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm", "ObservationNormKeys",
-    "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RenameTransform",
-    "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
-    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys",
-    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack",
-    "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
-    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
-    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
+    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
+    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
+    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
+    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
+    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
+    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
+    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys",
+    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

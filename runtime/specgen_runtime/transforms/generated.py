@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from tensordict import TensorDictBase
@@ -179,6 +179,19 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """The spec of an entry of some dimensions, for each row of the batch that it has."""
         device = None if self.parent is None else self.parent.device
         return Unbounded(shape=(*self._lead(key), *dims), device=device)
+
+    @property
+    def carry_keys(self) -> list[NestedKey]:
+        """The entries that the next step reads: those of this transform and of the policy."""
+        return list(dict.fromkeys([*super().carry_keys, *self._fields(self._policy)]))
+
+    def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
+        for key in self._fields(self._policy):
+            if key in rewritten:
+                raise ValueError(
+                    f"{type(self).__name__} leaves {key!r} to the policy, and a later transform writes or drops it"
+                )
+        return super()._set_private(index, rewritten)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._refuses_offline:

@@ -38,6 +38,7 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
+        _keep_policy_states(state, instance, row, cells)
     for row in instance.rows:
         for moment in MOMENTS:
             update_statistics(state, instance, row, moment)
@@ -72,6 +73,21 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
     for key in instance.dropped:
         for view in state.views.values():
             view.pop(key, None)
+
+
+def _keep_policy_states(state: ChainState, instance: Instance, row: Row, cells: Mapping[str, Symbol]) -> None:
+    """Let a step keep the states of the policy; what the policy wrote under `next` prevails in the tensordict."""
+    body = state.bodies["next"]
+    for name, now in cells.items():
+        if instance.transform.output(name).policy:
+            entry = row.outputs[name]
+            wish = f"next_{entry.name}"
+            symbol = body.symbol(
+                f"kept.{entry.dotted}", entry.type, now.interval, wish=wish, key=entry.key, time="next"
+            )
+            state.views["next"][entry.dotted] = body.add(
+                symbol, store(read(now), entry.type), f"{state.path}.transforms[{instance.position}]"
+            )
 
 
 def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symbol:

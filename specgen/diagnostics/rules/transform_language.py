@@ -201,7 +201,7 @@ reset: {hidden: "zeros((8,))"}
 step: {next.hidden: 0.5 * hidden}
 ```
 
-Leave `next.hidden` to the policy.
+Leave `next.hidden` to the policy, and the transforms behind it other keys.
 """,
     without="the recurrent state that the policy computed is lost at each step.",
 )
