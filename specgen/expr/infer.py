@@ -165,9 +165,6 @@ class _Inferrer:
             return None
         return [tree.Name(name, expr.start, expr.end) for name in binding.several] or [expr]
 
-    def is_number(self, path: str) -> bool:
-        return self._scope[path].type.dims == ()
-
     def _several(self, expr: tree.Spread) -> Typed:
         """Values of which nobody knows how many there are: a tuple of tensors when the code runs."""
         binding = self._scope[expr.value.path]

@@ -246,7 +246,6 @@ class TransformPlan:
         groups: class attributes that name fields of a row; whether the constructor adds to them; the names.
         grown: conditions on parameters under which the constructor adds to such attributes.
         follows: outputs whose spec follows from what is computed, as the text of a class attribute.
-        maps: outputs of maps, each with the role whose group is its own, as the text of a class attribute.
         columns: what it does with the trailing 1 of rewards and done flags.
         sequential: whether it goes from step to step.
         invertible: whether it has an inverse.
@@ -278,7 +277,6 @@ class TransformPlan:
     groups: tuple[tuple[str, bool, tuple[str, ...]], ...]
     grown: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]
     follows: Text | None
-    maps: str
     columns: ColumnsPlan
     sequential: bool
     invertible: bool

@@ -109,7 +109,6 @@ class _Planner:
             groups=tuple(always_fields(transform, around)),
             grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
-            maps=literal({o.name: o.each for o in self._grouped_maps()}) if any(self._grouped_maps()) else "",
             columns=plan_columns(transform),
             sequential=self.sequential,
             invertible=bool(transform.inverse),
@@ -138,12 +137,6 @@ class _Planner:
     def _prints_steps(self) -> bool:
         """Whether the class has a reset and a step of its own, as those with a user's class have not."""
         return self.sequential and self.transform.python is None
-
-    def _grouped_maps(self) -> Iterator[Output]:
-        """The outputs of `map` that are a reward where their input is one."""
-        for output in self.transform.written(inverse=False):
-            if output.name in self.transform.mapped and output.each is not None and not output.reward:
-                yield output
 
     def _argument(self, name: str) -> Argument:
         if name == "done_key":

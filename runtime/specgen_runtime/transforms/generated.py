@@ -170,7 +170,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         except RowsError:
             raise
         except (RuntimeError, IndexError) as error:
-            raise ValueError(refused_shape(self, {in_key: value}, error)) from error
+            raise refused_shape(self, {in_key: value}, error) from error
         return made.unsqueeze(-1) if out_key in written else made
 
     # --------------------------------------------------------------- entries
@@ -239,10 +239,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             except NotLearnedError:
                 raise
             except (RuntimeError, IndexError) as error:
-                if not self._follows:
-                    raise  # nothing that it computes depends on shapes
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
-                raise ValueError(refused_shape(self, inputs, error)) from error
+                raise refused_shape(self, inputs, error) from error
             # A user who names a key under "next" gets that one mapped once.
             self._bound = [row for row in rows if ("next", *as_tuple(row[0])) not in named]
         self._bound = rows

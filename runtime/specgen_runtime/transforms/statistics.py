@@ -223,8 +223,10 @@ class LearningTransform(GeneratedTransform[Row]):
 
     def _put(self, spec: BufferSpec, row: Row, value: Tensor) -> None:
         """Replace the value of a statistic; where processes share it, in their memory."""
-        value = value.detach().to(self._dtype(spec, row)).expand(self._shape(spec, row))
-        self._statistics.put(_name(spec, row), value)
+        held = self._statistics.values.get(name := _name(spec, row))
+        dtype = self._dtype(spec, row) if held is None else held.dtype
+        shape = self._shape(spec, row) if held is None else held.shape
+        self._statistics.put(name, value.detach().to(dtype).expand(shape))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         self._learn_of(next_tensordict, self._stepped_rows(tensordict))
