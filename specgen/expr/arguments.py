@@ -47,10 +47,6 @@ class Visitor(Protocol):
         """What `*xs` stands for."""
         ...
 
-    def is_number(self, path: str) -> bool:
-        """Whether a name is one number in each environment."""
-        ...
-
 
 class _Missing(Exception):  # noqa: N818 - control flow: the mistake is already reported
     """An argument has no value."""
@@ -152,7 +148,7 @@ def _spread_args(visitor: Visitor, call: tree.Call, name: str, first: Param | No
         if name == "concat":  # of single numbers as vectors of one
             members = [
                 tree.Index(one, (tree.Axis(one.start, one.end),), one.start, one.end)
-                if isinstance(one, tree.Name) and visitor.is_number(one.path)
+                if isinstance(one, tree.Name) and (typed := visitor.visit(one)) and typed.type.dims == ()
                 else one
                 for one in members
             ]

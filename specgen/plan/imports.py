@@ -129,6 +129,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "LearningChain"
     if plan.networks:
         yield from ("nn", "row_network")
+    if plan.objects:
+        yield "python_object"
     if plan.gym is not None:
         yield "GeneratedGymEnv"
     elif plan.python is not None:
@@ -141,13 +143,15 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
     yield plan.base
+    if plan.python is not None:
+        yield from ("Callable", "ClassVar", "Mapping", "torch", plan.python.setup, plan.python.protocol)
     if plan.around is not None and plan.around.methods:
         yield "TensorDictBase"
     if plan.recursion is not None:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
-    if plan.follows or plan.maps or plan.columns.beside or plan.columns.shapes:
+    if plan.follows or plan.columns.maps or plan.columns.beside or plan.columns.shapes:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):
         yield "as_ints"
@@ -162,7 +166,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
     if plan.tensor_map is not None or plan.inverse is not None:
         yield "Tensor"
     if plan.inverse is not None:
-        yield "TensorSpec"
+        yield from ("INPUTS", "NestedKey", "TensorSpec")
+        if plan.inverse.alone is None:
+            yield "TensorDictBase"
 
 
 def _of_loss(plan: LossPlan) -> Iterator[str]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_model import CheckedTransform, Role
 from specgen.expr import Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
+from specgen.plan.transform_text import has_own_dims
 
 _POINTWISE: Final = ("operator", "elementwise", "condition", "cast", "batch")
 """Families of built-ins that no axis matters to."""
@@ -20,11 +21,13 @@ class ColumnsPlan:
     """What a class does with the trailing 1 of rewards, done flags and what is made of them.
 
     Attributes:
+        maps: outputs of maps, each with the role whose group is its own, as the text of a class attribute.
         beside: outputs that no map makes, each with the role whose dimensions it has, as the text of a class attribute.
         logical: whether entries are read without it.
         shapes: the dimensions of roles that can't have any, as the text of a class attribute.
     """
 
+    maps: str
     beside: str
     logical: bool
     shapes: str
@@ -34,8 +37,16 @@ def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
     """What the class of a transform does with trailing 1s."""
     beside, logical = dict(_beside(transform)), _reads_logical(transform)
     shapes = {role.name: ", ".join(map(str, role.dims)) for role in transform.forward if not _free(role)}
+    maps = {
+        output.name: output.each
+        for output in transform.written(inverse=False)
+        if output.name in transform.mapped and output.each is not None and not output.reward
+    }
     return ColumnsPlan(
-        literal(beside) if beside else "", logical, literal(shapes) if logical and shapes else ""
+        literal(maps) if maps else "",
+        literal(beside) if beside else "",
+        logical,
+        literal(shapes) if logical and shapes else "",
     )
 
 
@@ -61,7 +72,7 @@ def _of_one_shape(transform: CheckedTransform) -> bool:
         for role in transform.forward
     ]
     written = [
-        output.each == driver.name and not output.reward and not _own_dims(output)
+        output.each == driver.name and not output.reward and not has_own_dims(output)
         for output in transform.written(inverse=False)
     ]
     return all(read) and all(written) and _free(driver)
@@ -90,14 +101,10 @@ def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
         return
     for output in transform.written(inverse=False):
         mapped = output.name in transform.mapped and not output.reward
-        if output.each is not None and not output.flag and not mapped and not _own_dims(output):
+        if output.each is not None and not output.flag and not mapped and not has_own_dims(output):
             yield output.name, output.each
     for role in transform.folded:
         yield role.name, role.name
-
-
-def _own_dims(output: Output) -> bool:
-    return output.dims is not None and not any(isinstance(dim, Rest) for dim in output.dims)
 
 
 def joins_only(transform: CheckedTransform, role: Role) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, RefusalPlan, Text
+from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, FunctionPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
 from specgen.plan.transform_columns import ColumnsPlan
 
@@ -28,6 +28,37 @@ class TransformParamPlan:
     listed: bool
     refusals: tuple[RefusalPlan, ...]
     initial: bool = False
+
+
+@dataclass(frozen=True)
+class PythonClassPlan:
+    """The user's class behind a transform.
+
+    Attributes:
+        path: the class as the schema names it.
+        module: where it is imported from.
+        name: its name there.
+        alias: what `_make_python` calls it.
+        setup: the record that it is made from.
+        protocol: what it has to be.
+        params: the call that makes the record of parameters, if there are some.
+        inputs: what each method is given.
+        carried: what `step` is given of what was returned before.
+        methods: what each method returns.
+        reads_env: whether it is made with the environment.
+    """
+
+    path: str
+    module: str
+    name: str
+    alias: str
+    setup: str
+    protocol: str
+    params: CallPlan | None
+    inputs: CallPlan
+    carried: CallPlan | None
+    methods: tuple[tuple[str, CallPlan], ...]
+    reads_env: bool
 
 
 @dataclass(frozen=True)
@@ -115,13 +146,51 @@ class TensorMapPlan:
         value: the name of the argument.
         drawn: what is drawn first: names with expressions.
         call: what the method returns.
-        spec: the call that makes the mapped spec; None where the base class finds it.
     """
 
     value: str
     call: CallPlan
-    spec: CallPlan | None
     drawn: tuple[tuple[str, Text], ...] = ()
+
+
+@dataclass(frozen=True)
+class OuterSpecsPlan:
+    """The specs of what the policy writes.
+
+    Attributes:
+        row: the record of one repetition's keys.
+        roles: what the environment is given, whose specs tell them.
+        groups: as in `AddedSpecsPlan`.
+    """
+
+    row: Text
+    roles: tuple[str, ...]
+    groups: tuple[tuple[str | None, tuple[tuple[str, CallPlan], ...]], ...]
+
+
+@dataclass(frozen=True)
+class InversePlan:
+    """What becomes of what the policy wrote.
+
+    Attributes:
+        specs: the specs of what the policy writes.
+        functions: the pure functions.
+        alone: the map of one tensor to another, where that is all.
+        needed: the keys without which a repetition is passed over, as arguments.
+        fetched: what is read first: names with expressions.
+        results: the names of what the function returns.
+        call: the call.
+        stores: the expressions that write the results.
+    """
+
+    specs: OuterSpecsPlan
+    functions: tuple[FunctionPlan, ...]
+    alone: TensorMapPlan | None = None
+    needed: str = ""
+    fetched: tuple[tuple[str, Text], ...] = ()
+    results: tuple[str, ...] = ()
+    call: CallPlan | None = None
+    stores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,7 +246,6 @@ class TransformPlan:
         groups: class attributes that name fields of a row; whether the constructor adds to them; the names.
         grown: conditions on parameters under which the constructor adds to such attributes.
         follows: outputs whose spec follows from what is computed, as the text of a class attribute.
-        maps: outputs of maps, each with the role whose group is its own, as the text of a class attribute.
         columns: what it does with the trailing 1 of rewards and done flags.
         sequential: whether it goes from step to step.
         invertible: whether it has an inverse.
@@ -186,6 +254,7 @@ class TransformPlan:
         names: keywords that name keys, each with what is kept.
         params: its parameters.
         networks: those that it calls.
+        python: the user's class that says what happens.
         bindings: how keys are found, forwards and backwards.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
@@ -208,7 +277,6 @@ class TransformPlan:
     groups: tuple[tuple[str, bool, tuple[str, ...]], ...]
     grown: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]
     follows: Text | None
-    maps: str
     columns: ColumnsPlan
     sequential: bool
     invertible: bool
@@ -224,12 +292,13 @@ class TransformPlan:
     step: PhasePlan | None
     tensor_map: TensorMapPlan | None
     map: PhasePlan | None
-    inverse: TensorMapPlan | None
+    inverse: InversePlan | None
     around: AroundPlan | None = None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
+    python: PythonClassPlan | None = None
 
     @property
     def base(self) -> str:
@@ -238,4 +307,6 @@ class TransformPlan:
             return str(self.around.base)
         if self.recursion is not None:
             return "RecursionTransform"
+        if self.python is not None:
+            return "PythonTransform"
         return "GeneratedTransform" if self.learns is None else "LearningTransform"

@@ -11,9 +11,31 @@ from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest
 from specgen.literals import literal
-from specgen.plan.model import CallPlan, Text
+from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
+
+KEY_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+"""The arguments of the constructor that the base class takes."""
+
+
+def argument_texts(transform: CheckedTransform, arguments: tuple[Argument, ...]) -> Iterator[str]:
+    """The arguments as the signature writes them: keys that users pass one after another come first."""
+    several = next((role for role in transform.roles if role.varargs), None)
+    if several is not None:
+        yield f"*{several.name}: NestedKey"
+    for argument in arguments:
+        yield argument.text
+
+
+def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
+    """The keys that the base class takes, each with the expression that it is given."""
+    several = next((role for role in transform.roles if role.varargs), None)
+    if several is not None:
+        yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
+    for name in transform.signature:
+        if name in KEY_LISTS or name == "done_key":
+            yield name, name
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
@@ -60,6 +82,13 @@ def spec_like(
     if output.interval is not None:
         return CallPlan("bounded_like", (given, *map(_number, output.interval), *dtype))
     return CallPlan("unbounded_like", (given, *dtype))
+
+
+def shape_source(output: Output) -> str | None:
+    """The role that tells the shape of an output, or its dtype."""
+    if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+        return None
+    return output.each if output.like is None or output.each is not None else output.like
 
 
 def dtype_code(dtype: str) -> Code:

@@ -60,16 +60,18 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
             return images.specs()
     except (RuntimeError, IndexError) as error:
         inputs = {key: transform._spec(key) for key in images.inputs}
-        raise ValueError(refused_shape(transform, inputs, error)) from error
+        raise refused_shape(transform, inputs, error) from error
 
 
 def refused_shape(
     transform: GeneratedTransform[Any, Any], inputs: Mapping[NestedKey, Tensor | TensorSpec], error: Exception
-) -> str:
-    """What to say of inputs that a transform can't be applied to."""
+) -> Exception:
+    """The error for inputs whose shapes a transform can't be applied to; `error` where it is about something else."""
+    if not transform._follows or transform.__dict__.get("_networks"):
+        return error
     shapes = ", ".join(f"{key!r} of the shape {list(value.shape)}" for key, value in inputs.items())
     reason = str(error).partition("\n")[0]
-    return f"{type(transform).__name__} can't be applied to {shapes}: {reason}"
+    return ValueError(f"{type(transform).__name__} can't be applied to {shapes}: {reason}")
 
 
 class _Images:

@@ -10,6 +10,7 @@ from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
+from specgen.check.programs.chain_python import call_class, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
@@ -27,7 +28,9 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
     carried: list[tuple[str, Entry, Symbol]] = []
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
-        first = {s.target for s in instance.statements("reset", row)}
+        first = {s.target for s in instance.statements("reset", row)} | {
+            *given_by_class(instance, row, "reset")
+        }
         for output in instance.transform.outputs:
             entry = row.outputs.get(output.name)
             if entry is not None and output.name in first:
@@ -38,6 +41,7 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
+        _keep_policy_states(state, instance, row, cells)
     for row in instance.rows:
         for moment in MOMENTS:
             update_statistics(state, instance, row, moment)
@@ -74,6 +78,21 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
             view.pop(key, None)
 
 
+def _keep_policy_states(state: ChainState, instance: Instance, row: Row, cells: Mapping[str, Symbol]) -> None:
+    """Let a step keep the states of the policy; what the policy wrote under `next` prevails in the tensordict."""
+    body = state.bodies["next"]
+    for name, now in cells.items():
+        if instance.transform.output(name).policy:
+            entry = row.outputs[name]
+            wish = f"next_{entry.name}"
+            symbol = body.symbol(
+                f"kept.{entry.dotted}", entry.type, now.interval, wish=wish, key=entry.key, time="next"
+            )
+            state.views["next"][entry.dotted] = body.add(
+                symbol, store(read(now), entry.type), f"{state.path}.transforms[{instance.position}]"
+            )
+
+
 def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symbol:
     """What an output was before the step."""
     path = f"{state.path}.cells.{place}.{name}"
@@ -90,23 +109,26 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
     """Add the environment's actions from what the policy wrote, last transform first."""
     current = dict(state.actions)
     for instance in reversed(state.chain.instances):
+        taken = dict(current)
         for index, row in enumerate(instance.inverse_rows):
-            role, entry = next(iter(row.inputs.items()))
             place = f"transforms[{instance.position}].{index}.inverse"
             local = Body(f"{body.path}.{place}")
             bind_parameters(state, local, instance)
+            _bind_tables(state, local, row)
             for name, written in row.outputs.items():
-                bind_name(local, row, "inverse", name, current[written.dotted])
+                bind_name(local, row, "inverse", name, taken[written.dotted])
+            first = next(iter(row.inputs.values()))
             for statement in instance.statements("inverse", row):
+                entry = row.inputs.get(statement.target)
                 local.assign(
                     statement,
-                    entry.type if statement.target == role else None,
+                    None if entry is None else entry.type,
                     origin=f"{state.path}.transforms[{instance.position}]",
-                    wish=f"{entry.name}_{identifier(statement.target)}",
+                    wish=f"{(entry or first).name}_{identifier(statement.target)}",
                 )
             body.statements += local.statements
             body.draws += local.draws
-            current[entry.dotted] = local.bound(role)
+            current |= {entry.dotted: local.bound(role) for role, entry in row.inputs.items()}
     return current
 
 
@@ -119,6 +141,9 @@ def tables(instances: Iterable[Instance]) -> Iterator[Constant]:
                 type_ = Type("float32", shape_of(value), "const")
                 doc = f"`{param.name}` of {instance.transform.name}"
                 yield Constant(_constant(instance, param.name), type_, value, doc)
+        for row in instance.inverse_rows:
+            read = {path for one in row.bound["inverse"] for path in _paths_read(one.typed)}
+            yield from (table for path, table in row.tables.items() if path in read)
 
 
 def _run(
@@ -146,6 +171,9 @@ def _run(
     Returns:
         The done flags that it assigns.
     """
+    if instance.transform.python is not None:
+        call_class(state, instance, row, phase, moment, place, before, cells)
+        return []
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
@@ -237,6 +265,22 @@ def _parameter(state: ChainState, instance: Instance, param: str) -> Symbol:
     )
     state.constants.setdefault(name, Input(symbol, "const", "consts"))
     return symbol
+
+
+def _bind_tables(state: ChainState, body: Body, row: Row) -> None:
+    """Let the bounds that an inverse reads stand for constants of the chain."""
+    for binding in row.facts.values():
+        symbol = binding.symbol
+        if symbol is None or symbol.path not in row.tables:
+            continue
+        table = row.tables[symbol.path]
+        made = Symbol(f"{state.path}.consts.{table.name}", table.name, table.type, symbol.interval)
+        state.constants.setdefault(table.name, Input(made, "const", "consts"))
+        body.bind(symbol, made)
+
+
+def _paths_read(node: Typed) -> Iterator[str]:
+    return (one.symbol.path for one in node.nodes() if one.op == "name" and one.symbol is not None)
 
 
 def _raise(state: ChainState, flag: Entry) -> None:
