@@ -41,14 +41,15 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "arguments": ("as_float_tensor", "as_ints"),
+    "arguments": ("as_float_tensor", "as_ints", "in_dtype"),
     "around": ("RepeatTransform", "SkipTransform"),
     "reset_steps": ("ResetStepsTransform",),
     "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
-    "like": ("bounded_like", "cast_like", "flag_like", "shaped_like", "unbounded_like"),
+    "like": ("bounded_like", "flag_like", "shaped_like", "unbounded_like"),
+    "outer": ("choices_like",),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),

@@ -60,9 +60,9 @@ def read_arguments(
     given: dict[str, Node] = (
         {key.text: value for key, value in node.entries} if isinstance(node, Mapping) else {}
     )
-    keywords = {o.keyword for o in transform.outputs if o.keyword is not None and o.each is not None}
+    keywords = {o.keyword for o in transform.outputs if o.keyword is not None and not o.whole}
     keywords |= {r.keyword for r in transform.roles if r.keyword is not None and r.form == "key" and r.beside}
-    places = {o.keyword for o in transform.outputs if o.keyword is not None and o.each is None}
+    places = {o.keyword for o in transform.outputs if o.keyword is not None and o.whole}
     places |= {
         r.keyword for r in transform.roles if r.keyword is not None and r.form == "key" and not r.beside
     }

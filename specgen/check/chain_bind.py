@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_around import can_step, folded_entries
-from specgen.check.chain_keys import KeyFinder, shapes_of
+from specgen.check.chain_inverse import InverseBinder
+from specgen.check.chain_keys import KeyFinder
 from specgen.check.chain_model import Instance, Row
+from specgen.check.chain_policy import check_policy_states
 from specgen.check.chain_position import Position
 from specgen.check.chain_types import cast_bounds, typed_row
 from specgen.check.chain_writes import hidden_entry, written_entry
@@ -18,7 +20,6 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
-from specgen.expr.patterns import NoMatch, match
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 
@@ -34,6 +35,7 @@ class Binder:
         spans: where each transform stands.
         keys: finds the keys that roles stand for.
         drawing: a transform so far that draws at each step; None where there is none.
+        policy_states: the keys that the policy writes under `next`, with the transforms that reset them.
     """
 
     file: SchemaFile
@@ -43,6 +45,7 @@ class Binder:
     spans: dict[int, Span] = field(default_factory=dict)
     keys: KeyFinder = field(init=False)
     drawing: str | None = None
+    policy_states: dict[str, str] = field(default_factory=dict)
     learning: str | None = None
 
     def __post_init__(self) -> None:
@@ -58,11 +61,6 @@ class Binder:
         if any(statement.draws for statement in (*transform.step, *transform.inverse)):
             self.drawing = transform.name
         before = self._faults()
-        if any(output.policy for output in transform.outputs):
-            message = f"`{transform.name}` keeps a state of the policy, which a chain can't yet"
-            help = "use its class in a TransformedEnv"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
-            return None
         path = f"{'.'.join(self.path)}.transforms[{position}]"
         entries = dict(self.state.entries)
         instance = Instance(
@@ -70,12 +68,11 @@ class Binder:
         )
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)
-        inverse_rows = self._inverse_rows(instance, arguments, span)
+        check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
+        inverse = InverseBinder(instance, arguments, self.state, self.keys, span, self.sink)
+        inverse_rows = inverse.rows(before)
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
-            inverse_rows = [
-                typed_row(instance, row, arguments.span, self.sink, inverse=True) for row in inverse_rows
-            ]
             for row in rows:
                 for name, entry in row.outputs.items():
                     if not transform.output(name).hidden:
@@ -102,15 +99,7 @@ class Binder:
                 if sound or entry.dotted not in self.state.entries:
                     self.state.entries[entry.dotted] = entry
                     self.state.dropped.pop(entry.dotted, None)
-        for row in inverse_rows:
-            for entry in row.outputs.values():
-                inner = next(iter(row.inputs.values()))
-                self.state.actions = {
-                    (entry.dotted if name == inner.dotted else name): (
-                        entry if name == inner.dotted else action
-                    )
-                    for name, action in self.state.actions.items()
-                }
+        self.state.take_actions(inverse_rows)
         gone = tuple(
             dict.fromkeys(
                 entry.dotted
@@ -170,7 +159,7 @@ class Binder:
         static = {p.name: arguments.params[p.name] for p in transform.params if p.static and p.kind == "int"}
         rows = []
         for row in inputs:
-            sizes = self._sizes(transform, row, arguments)
+            sizes = self.keys.sizes(transform, row, arguments)
             if sizes is None:
                 return []
             named = {**static, **sizes}
@@ -237,26 +226,6 @@ class Binder:
             dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
         ]
 
-    def _sizes(
-        self, transform: CheckedTransform, row: Mapping[str, Entry], arguments: Arguments
-    ) -> Mapping[str, int] | None:
-        """What the named sizes of a repetition's patterns are; None after reporting two numbers for one."""
-        sizes: Mapping[str, int] = {}
-        keys: dict[str, str] = {}
-        for name, entry in row.items():
-            role = transform.role(name.partition(".")[0])
-            found = match(role.spec, entry.spec, sizes, shapes_of(row))
-            if isinstance(found, NoMatch):
-                if found.numbers is None:
-                    continue  # what follows done sets has any shape
-                here, other = found.numbers[1], found.numbers[0]
-                message = f"`{found.size}` is {other} for `{keys[found.size]}`, {here} for `{entry.dotted}`"
-                self.sink.add(language_rules.SIZES_DIFFER.at(arguments.span(), message))
-                return None
-            keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
-            sizes = found.sizes
-        return sizes
-
     def _pair(
         self,
         transform: CheckedTransform,
@@ -316,59 +285,6 @@ class Binder:
         found = self.keys.inputs(transform, role, [key], keyword if given else None, arguments, known, row)
         return found[0] if found else None
 
-    # ----------------------------------------------------------------- inverse
-
-    def _inverse_rows(self, instance: Instance, arguments: Arguments, span: Span) -> list[Row]:
-        transform = instance.transform
-        role = transform.driver(inverse=True) or next(iter(transform.backward), None)
-        if role is None:
-            return []
-        known = self.state.actions | self.state.entries
-        chosen = arguments.lists.get("in_keys_inv")
-        if chosen is None and "in_keys" in arguments.lists and role.form == "each":
-            chosen = []  # who chooses keys wants no others
-        if role.form == "key":
-            key = arguments.places.get(role.keyword or "", tuple(role.default[0].split(".")))
-            inputs = self.keys.inputs(transform, role, [key], None, arguments, known)
-        else:
-            inputs = self.keys.inputs(transform, role, chosen, "in_keys_inv", arguments, known)
-        out_keys = arguments.lists.get("out_keys_inv")
-        outputs = [o for o in transform.outputs_of(role) if not self._absent(o, arguments)]
-        free = [output for output in outputs if _chosen(output)]
-        if out_keys is not None and len(out_keys) != len(inputs) * len(free):
-            self.sink.add(
-                rules.KEY_COUNT.at(
-                    arguments.span("out_keys_inv"),
-                    f"`{transform.name}` takes {len(inputs) * len(free)} keys here, "
-                    f"out_keys_inv has {len(out_keys)}",
-                )
-            )
-            return []
-        names = iter(out_keys or ())
-        rows = []
-        for entry in inputs:
-            if entry.role != "action":
-                self.sink.add(
-                    schema_rules.NOT_AVAILABLE.at(
-                        span,
-                        f"`{transform.name}` inverts the state `{entry.dotted}`; in a chain only actions can be inverted yet",
-                        help="declare the state as float32, or use the dynamic class in a TransformedEnv",
-                    )
-                )
-                continue
-            sizes = self._sizes(transform, {role.name: entry}, arguments)
-            if sizes is None:
-                return []
-            written: dict[str, Entry] = {}
-            for output in outputs:
-                chosen_key = next(names) if out_keys is not None and output in free else None
-                key = chosen_key or self._key(output, entry, arguments)
-                made = written_entry(transform, output, entry, {role.name: entry}, key, sizes)
-                self.state.written_keys.note_action(made, span)
-                written[output.name] = cast_bounds(transform, output, entry, made)
-            rows.append(Row({role.name: entry}, written, sizes=sizes))
-        return rows
-
     # -------------------------------------------------------------------- keys
 
     def _span_of(self, output: Output, arguments: Arguments, chosen: int | None) -> Span:
@@ -385,6 +301,8 @@ class Binder:
         keyword = output.keyword or ""
         if entry is None:
             return arguments.places.get(keyword, tuple(output.key.split(".")))
+        if keyword in arguments.places:
+            return arguments.places[keyword]
         return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
 
 

@@ -120,6 +120,26 @@ class KeyFinder:
                 found.append(entry)
         return list({entry.dotted: entry for entry in found}.values())
 
+    def sizes(
+        self, transform: CheckedTransform, row: Mapping[str, Entry], arguments: Arguments
+    ) -> Mapping[str, int] | None:
+        """What the named sizes of a repetition's patterns are; None after reporting two numbers for one."""
+        sizes: Mapping[str, int] = {}
+        keys: dict[str, str] = {}
+        for name, entry in row.items():
+            role = transform.role(name.partition(".")[0])
+            found = match(role.spec, entry.spec, sizes, shapes_of(row))
+            if isinstance(found, NoMatch):
+                if found.numbers is None:
+                    continue  # what follows done sets has any shape
+                here, other = found.numbers[1], found.numbers[0]
+                message = f"`{found.size}` is {other} for `{keys[found.size]}`, {here} for `{entry.dotted}`"
+                self.sink.add(language_rules.SIZES_DIFFER.at(arguments.span(), message))
+                return None
+            keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
+            sizes = found.sizes
+        return sizes
+
     def report_missing_keys(self) -> None:
         """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
         writers = self.state.written_keys.last_writers

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Entry, Statement
+from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement
 from specgen.check.transform_model import CheckedTransform, Phase
-from specgen.expr import Symbol
+from specgen.expr import Binding, Symbol
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Row:
         bound: the statements of each phase, typed for these entries.
         symbols: what each phase is given, by its path below the row: `step.in.next.reward`.
         sizes: what the named sizes of its patterns are for these entries.
+        facts: what expressions of the inverse ask of the specs: `low(u)`, `classes(v)`.
+        tables: those of them that are tables of the chain, by the path of the symbol that stands for each.
     """
 
     inputs: Mapping[str, Entry]
@@ -28,6 +30,8 @@ class Row:
     bound: Mapping[Phase, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
     symbols: Mapping[str, Symbol] = field(default_factory=dict, compare=False)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Binding] = field(default_factory=dict, compare=False)
+    tables: Mapping[str, Constant] = field(default_factory=dict, compare=False)
 
     def entry(self, name: str) -> Entry | None:
         """The entry behind a name of the transform."""

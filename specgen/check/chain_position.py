@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from specgen.check.chain_model import Row
 from specgen.check.chain_writes import WrittenKeys
 from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.diagnostics import Sink, Span
@@ -32,6 +35,19 @@ class Position:
                 spec = SpecType("unbounded", "bool", env.done_dims[prefix])
                 self.entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
         self.actions = {entry.dotted: entry for entry in env.action}
+
+    def take_actions(self, rows: Iterable[Row]) -> None:
+        """Let what the policy writes stand in the place of what an inverse gives."""
+        rows = list(rows)
+        gone = {entry.dotted for row in rows for entry in row.inputs.values()}
+        first = {next(iter(row.inputs.values())).dotted: row for row in rows}
+        found: dict[str, Entry] = {}
+        for name, action in self.actions.items():
+            if name in first:
+                found.update((entry.dotted, entry) for entry in first[name].outputs.values())
+            elif name not in gone:
+                found[name] = action
+        self.actions = found
 
     def group(self, selector: str) -> list[Entry]:
         """The keys of `env.observation`, `env.reward`, `env.done`, `env.state` or `env.action`."""

@@ -102,6 +102,8 @@ class _Typing:
             statements = self.instance.statements(phase, self.row)
             if statements:
                 scope |= self._given_around(phase) if phase in AROUND_PHASES else self._given(phase)
+            if phase == "inverse":
+                scope |= self.row.facts
             typed: list[Statement] = []
             for statement in statements:
                 made = self._statement(phase, statement, scope)

@@ -87,35 +87,23 @@ def _check_functions(file: SchemaFile, sink: Sink) -> None:
         for name in names
         for function in MADE_FUNCTIONS
     }
+
+    def take(made: str, what: str, kind: str, span: Span) -> None:
+        if made in taken:
+            other, first = taken[made]
+            message = f"the {what} and the {other} would both be `{made}()`"
+            notes = [Note("the first one", first)]
+            sink.add(rules.NAME_TAKEN.at(span, message, notes=notes, help=f"give this {kind} another name"))
+        taken.setdefault(made, (what, span))
+
     for name, env in file.module.envs.items():
         for function in env.functions:
             if function in MADE_FUNCTIONS:
                 continue  # said where the environment is checked
-            made, span = f"{snake(name)}_{function}", file.key_span("envs", name, "functions", function)
-            if made in taken:
-                other, first = taken[made]
-                sink.add(
-                    rules.NAME_TAKEN.at(
-                        span,
-                        f"the function `{function}` of `{name}` and the {other} would both be `{made}()`",
-                        notes=[Note("the first one", first)],
-                        help="give this function another name",
-                    )
-                )
-            taken.setdefault(made, (f"function `{function}` of `{name}`", span))
+            span = file.key_span("envs", name, "functions", function)
+            take(f"{snake(name)}_{function}", f"function `{function}` of `{name}`", "function", span)
     for name in file.module.specs:
-        function, span = function_of(name), file.key_span("specs", name)
-        if function in taken:
-            other, first = taken[function]
-            sink.add(
-                rules.NAME_TAKEN.at(
-                    span,
-                    f"the spec `{name}` and the {other} would both be `{function}()`",
-                    notes=[Note("the first one", first)],
-                    help="give this spec another name",
-                )
-            )
-        taken.setdefault(function, (f"spec `{name}`", span))
+        take(function_of(name), f"spec `{name}`", "spec", file.key_span("specs", name))
 
 
 def _declared(file: SchemaFile) -> Iterator[ClassName]:

@@ -16,6 +16,7 @@ Phase = Literal[
     "step",
     "map",
     "inverse",
+    "outer",
     "update",
     "until",
     "fold",
@@ -113,6 +114,7 @@ class Output:
         dims: its feature dimensions where they are not those of its role.
         interval: its declared values; ``None`` when nothing is declared.
         keyword: the constructor keyword that replaces `key`; ``None`` when `out_keys` does.
+        whole: whether that keyword is a whole key, not only the last part of one.
         when: what must hold of the parameters for it to exist.
         carry: whether the next step reads it.
         flag: whether it is a done flag, or-ed with what it was.
@@ -124,6 +126,7 @@ class Output:
         reward: whether it is a reward under whatever key.
         hidden: whether it is never shown.
         policy: whether the policy writes it under `next`.
+        kind: its type, where it is a choice among classes.
     """
 
     name: str
@@ -145,6 +148,8 @@ class Output:
     reward: bool = False
     hidden: bool = False
     policy: bool = False
+    kind: SpecType | None = None
+    whole: bool = False
     doc: str = ""
 
     @property
@@ -268,6 +273,7 @@ class CheckedTransform:
         drops: the roles that are not shown behind it.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
+        outer: the expressions whose type what the policy writes has, one for each such output.
         networks: what its expressions call.
         buffers: what it learns.
         update: the new values of its buffers.
@@ -295,6 +301,7 @@ class CheckedTransform:
     update: tuple[Statement, ...] = ()
     learns_when_called: bool = False
     refuses_offline: bool = False
+    outer: tuple[Statement, ...] = ()
     networks: tuple[CalledNetwork, ...] = ()
 
     def param(self, name: str) -> Parameter:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from specgen.check.conditions import Condition, read_condition
 from specgen.check.model import Parameter
 from specgen.check.names import Names
+from specgen.check.transform_inverse import COUNTED, OuterTypes
 from specgen.check.transform_model import Drop, Output, Role
 from specgen.check.transform_names import transform_key_refusal
 from specgen.check.transform_roles import PATTERNS, claim, claim_keyword
@@ -17,6 +18,7 @@ from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import SpecType, parse_type
 from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.spec_types import flatten
+from specgen.expr.tree import Name
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import OutKey, Transform
@@ -40,17 +42,14 @@ class Outputs:
     names: Names
     sink: Sink
 
+    def __post_init__(self) -> None:
+        self._claimed: set[str] = set()
+        self.outer = OuterTypes(self.file, self.path, self.transform, self.roles, self.params, self.sink)
+
     def check(self) -> tuple[Output, ...]:
         """The outputs, without those that something is wrong with."""
         found = tuple(filter(None, (self._output(name, out) for name, out in self.transform.out.items())))
         self._keys_differ(found)
-        for output in [output for output in found if output.inverse][1:]:
-            self.sink.add(
-                rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*self.path, "out", output.name),
-                    f"a second output of an inverse role (`{output.name}`) is not available yet",
-                )
-            )
         return found
 
     def drops(self) -> tuple[Drop, ...]:
@@ -125,8 +124,17 @@ class Outputs:
         if spec is not None and spec.low is not None and spec.high is not None:
             interval = (min(flatten(spec.low)), max(flatten(spec.high)))
         inverse = role is not None and role.inverse
-        if like is None and spec is None and (inverse or isinstance(self.transform.offline, Recursion)):
+        if like is None and spec is None and isinstance(self.transform.offline, Recursion):
             like = out.each
+        if out.type is None and role is not None and inverse:
+            self.outer.untyped(name, role)
+        kind = None
+        if spec is not None and spec.kind in COUNTED and role is not None:
+            made = self.outer.kind(name, spec, role)
+            if made is None:
+                return None
+            kind, dims = made
+            spec = SpecType("pattern", spec.dtype, dims)
         return Output(
             name=name,
             each=out.each,
@@ -143,6 +151,8 @@ class Outputs:
             reward=out.group == "reward",
             hidden=out.hidden,
             policy=out.written_by == "policy",
+            kind=kind,
+            whole=role is None or (out.name == "same" and role.form == "key"),
             doc=out.doc,
         )
 
@@ -165,8 +175,9 @@ class Outputs:
                 )
             )
             return False
-        if out.keyword is None:
-            return True
+        if out.keyword is None or (out.when and out.keyword in self._claimed):
+            return True  # outputs of one key share its keyword; whether their conditions exclude each other is checked
+        self._claimed.add(out.keyword)
         return claim_keyword(out.keyword, self.file.span(*here, "keyword"), self.names, self.sink)
 
     def _type(
@@ -179,6 +190,17 @@ class Outputs:
         fallback = None if role is None else role.name
         if spec is None:
             return fallback, None
+        inverse = role is not None and role.inverse
+        if spec.like is not None and not isinstance(spec.like_expr, Name):
+            if not inverse:
+                self.sink.add(
+                    rules.NOT_AVAILABLE.at(
+                        self.file.span(*here, "type"),
+                        "the type of an expression is not available yet for what the environment returns",
+                        help="leave `type` out: it follows from what is computed",
+                    )
+                )
+            return None, None
         if spec.like is not None:
             if spec.like not in self.roles:
                 self.sink.add(
@@ -191,6 +213,8 @@ class Outputs:
                 )
                 return fallback, None
             return spec.like, None
+        if spec.kind in COUNTED and inverse:
+            return None, spec
         if spec.kind not in ("pattern", "bounded", "unbounded"):
             self.sink.add(
                 rules.NOT_AVAILABLE.at(
@@ -200,7 +224,8 @@ class Outputs:
                 )
             )
             return fallback, None
-        if role is not None and spec.shape == () and role.dims != () and out.group != "reward":
+        plain = role is not None and spec.shape == () and role.dims != ()
+        if plain and not inverse and out.group != "reward":
             self.sink.add(
                 rules.WRONG_TYPE.at(
                     self.file.span(*here, "type"),

@@ -181,18 +181,10 @@ class _Roles:
     # ----------------------------------------------------------------- between roles
 
     def check_drivers(self, roles: tuple[Role, ...]) -> None:
-        """Report a second role that everything would be repeated for, and a second inverse one."""
-        for role in [role for role in roles if role.inverse][1:]:
-            self.sink.add(
-                rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*self.path, "in", role.name),
-                    f"a second inverse role (`{role.name}`) is not available yet",
-                    help="declare another transform and put both into the chain",
-                )
-            )
-        driver = driver_of(roles, inverse=False)
+        """Report a second role of one direction that everything would be repeated for."""
         for role in roles:
-            if role.inverse or role.form != "each" or role is driver or role.paired is not None:
+            driver = driver_of(roles, inverse=role.inverse)
+            if role.form != "each" or role is driver or role.paired is not None:
                 continue
             assert driver is not None
             self.sink.add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from specgen.check.conditions import Condition, may_be_absent
+from specgen.check.conditions import may_be_absent
 from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
@@ -20,6 +20,7 @@ from specgen.check.transform_around import (
 from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
 from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
+from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
 from specgen.check.transform_networks import check_networks, declared_where_called
 from specgen.check.transform_offline import check_recursion
@@ -117,11 +118,14 @@ class _Checker:
                 symbol = replace(param.symbol(".".join(self.path)), interval=values)
                 self.symbols[f"params.{param.name}"] = symbol
                 fixed[param.name] = replace(fixed[param.name], interval=values, symbol=symbol)
+        outputs, outer = written.outer.follow(outputs, role_types(roles), fixed, self.names, self.symbols)
         sections: dict[Phase, SectionResult] = {}
         for phase in _ORDER:
             sections[phase] = self._section(phase, roles, outputs, fixed)
             outputs = settled(outputs, phase, sections[phase], self.sink)
+        sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
+        check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
@@ -134,7 +138,7 @@ class _Checker:
         checker = AroundChecker(*here, roles, outputs, types, fixed, self.names, self.symbols, self.sink)
         around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
-        self._optional_params(params, outputs, everything)
+        self._optional_params(params, (*roles, *outputs), everything)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
@@ -156,6 +160,7 @@ class _Checker:
             step=sections["step"].statements,
             map=sections["map"].statements,
             inverse=sections["inverse"].statements,
+            outer=outer,
             derive_done=self.transform.derive_done,
             signature=signature,
             recalls=(
@@ -232,6 +237,7 @@ class _Checker:
         for role in roles:
             if inverse and role.inverse:
                 targets[role.name] = Target(role.name, spec_of(types[role.name]))
+                give(role.name, types[role.name], full(types[role.name].dtype), "role")
             elif not inverse and not role.inverse:
                 type_ = types[role.name]
                 for prefix in ("", "next.") if phase == "step" else ("",):
@@ -253,6 +259,11 @@ class _Checker:
                     give(output.name, type_, interval, "output")
                 if phase == "step" and output.flag:
                     give(target, type_, interval, "flag")
+        if inverse:
+            path = f"{'.'.join(self.path)}.inverse"
+            for name, symbol in fact_symbols(path, roles, outputs, types):
+                self.symbols[f"inverse.in.{name}"] = symbol
+                scope[name] = Binding(symbol.type, symbol.interval, what="fact", symbol=symbol)
         expected = {
             "reset": "an output, as `out` declares it",
             "step": "`next.` and an output, as `out` declares it",
@@ -309,10 +320,10 @@ class _Checker:
     def _optional_params(
         self,
         params: Iterable[Parameter],
-        outputs: Iterable[Output],
+        assigned: Iterable[Role | Output],
         sections: Mapping[str, SectionResult],
     ) -> None:
-        conditions: dict[str, Condition | None] = {output.name: output.when for output in outputs}
+        conditions = {one.name: None if isinstance(one, Role) else one.when for one in assigned}
         optional = frozenset(param.name for param in params if param.optional)
         for section in sections.values():
             by_target = {statement.target: statement for statement in section.statements}

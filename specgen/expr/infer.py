@@ -26,9 +26,7 @@ from specgen.expr.tree import Expr
 from specgen.expr.types import NO_OPTIONS, At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
 
-_MODULES: Final = frozenset(
-    {"os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib"}
-)
+_MODULES: Final = ("os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib")
 
 
 def infer(
@@ -50,12 +48,10 @@ def infer(
         scope: What each dotted name stands for.
         source: The text of the expression, for the places of mistakes.
         sink: Takes the mistakes; the rest of the expression is still checked after one.
-        functions: The functions that the declaration defines, by name; a `Builtin` record adds a
-            built-in of the caller's own.
+        functions: The functions of the declaration, by name; a `Builtin` is a built-in of the caller's own.
         draw_prefix: The name of the first draw; the next ones get `_2`, `_3`.
         dtype: The dtype of the target, if it has one: draws that name none take it when it is a float.
-        prove: Whether a computed index that may be out of range is a mistake; otherwise the tree has a node
-            `in_range` around it, which raises for what is.
+        prove: Whether an index that may be out of range is a mistake; otherwise a node `in_range` checks it.
         for_any_key: Whether it is a transform's: for keys and parameters that nobody knows it draws the same numbers.
     """
     inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
@@ -378,13 +374,8 @@ class _Inferrer:
             self.error(rules.BUILTIN_HIDDEN, start, end, message, f"give your own `{name}` another name")
             return
         if name in self._scope or name in NUMBERS:
-            self.error(
-                rules.UNKNOWN_FUNCTION,
-                start,
-                end,
-                f"`{name}` is a value, not a function",
-                "write `*` to multiply",
-            )
+            message = f"`{name}` is a value, not a function"
+            self.error(rules.UNKNOWN_FUNCTION, start, end, message, "write `*` to multiply")
             return
         help = meant_function(name, self.functions)
         self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)

@@ -131,7 +131,8 @@ def match(
         pairs += [
             (want, have) for want, have in zip(counts, given, strict=True) if want and isinstance(have, int)
         ]
-    shape, actual = pattern.shape, found.sizes
+    # A pattern of numbers sees the classes of a one-hot as an axis.
+    shape, actual = pattern.shape, found.sizes if pattern.kind in _KINDS else found.type().shape
     rest: tuple[int, ...] = ()
     if shape and isinstance(shape[0], Rest):
         count = len(actual) - len(shape) + 1

@@ -162,7 +162,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
     if plan.tensor_map is not None or plan.inverse is not None:
         yield "Tensor"
     if plan.inverse is not None:
-        yield "TensorSpec"
+        yield from ("INPUTS", "NestedKey", "TensorSpec")
+        if plan.inverse.alone is None:
+            yield "TensorDictBase"
 
 
 def _of_loss(plan: LossPlan) -> Iterator[str]:

@@ -35,7 +35,7 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
         lines += ["", "Args:", *(f"    {name}: {_argument(transform, name)}" for name in transform.signature)]
     said = [f"`{p.name}` is not {_range(p)}" for p in transform.params if p.range]
     said += [f"`{p.name}` is none of {', '.join(p.choices)}" for p in transform.params if p.choices]
-    leaves = [output.keyword for output in transform.outputs if output.keyword and output.each]
+    leaves = [output.keyword for output in transform.outputs if output.keyword and not output.whole]
     leaves += [
         role.keyword for role in transform.roles if role.form == "key" and role.keyword and role.beside
     ]
@@ -59,7 +59,12 @@ def _direction(
     what = [f"    `{role.name}`, {_role(role)}" for role in roles]
     folded = () if inverse else transform.folded
     writes = [f"    `{role.name}`, combined over the repetitions of a step" for role in folded]
-    writes += [f"    `{output.name}`, {_output(output)}" for output in outputs if not output.hidden]
+    followed = {one.target: f"like `{one.source.text}`" for one in transform.outer}
+    writes += [
+        f"    `{output.name}`, {_output(output, followed.get(output.name))}"
+        for output in outputs
+        if not output.hidden
+    ]
     if inverse:
         return [
             "Gives the environment, for each of `in_keys_inv`:",
@@ -96,11 +101,14 @@ def _shape(role: Role) -> str:
     return f"[{', '.join(['*batch', *map(str, role.dims)])}]"
 
 
-def _output(output: Output) -> str:
+def _output(output: Output, followed: str | None) -> str:
     dtype = output.dtype or "of the same dtype"
     if output.inferred is not None:
-        dtype = "of the type that is computed"
-    if output.dims is not None:
+        dtype = followed or "of the type that is computed"
+    if output.kind is not None:
+        counts = ", ".join(map(str, output.kind.nvec or (output.kind.n,)))
+        dtype = f"{output.kind.kind}({counts}) [{', '.join(['*batch', *map(str, output.kind.shape)])}]"
+    elif output.dims is not None:
         dtype = f"{dtype} [{', '.join(['*batch', *map(str, output.dims)])}]"
     domain = f" in [{', '.join(map(bound_text, output.interval))}]" if output.interval is not None else ""
     condition = f"; only with `{output.when}`" if output.when else ""
@@ -147,7 +155,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
             return f"{keys} of `{role.name}`{beside}."
     for output in transform.outputs:
         if output.keyword == name:
-            return f"the {'name' if output.each else 'key'} of `{output.name}`."
+            default = f" (default: that of `{output.each}`)" if output.same and output.keyword else ""
+            return f"the {'key' if output.whole else 'name'} of `{output.name}`{default}."
     if any(network.name == name for network in transform.networks):
         return f"{network_doc(transform, name)}{_frozen(transform, name)}."
     return _param(transform.param(name))

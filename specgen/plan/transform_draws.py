@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from specgen.check.model import Statement, identifier
@@ -11,6 +11,7 @@ from specgen.code import Code, using
 from specgen.expr import DrawSite, Symbol, Typed
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_abstract
+from specgen.plan.model import Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_functions import PhaseFunction
 from specgen.plan.transform_text import dims_text
@@ -52,21 +53,34 @@ def phase_draws(
             readers = [function for function in functions if site.name in function.reads]
             if not readers:
                 continue
-            conditions = [_condition(choice, transform, statements) for choice in choices]
+            conditions = [_condition(choice, transform, statements, size) for choice in choices]
             whens = [function.when for function in readers]
             if None not in whens:
                 either = " or ".join(when.python for when in whens if when is not None)
-                conditions.append(f"({either})" if conditions and len(whens) > 1 else either)
+                conditions.append(Code(f"({either})" if conditions and len(whens) > 1 else either))
             like = _given(site.like, phase) if phase in PHASES else None
-            yield TransformDraw(site.name, _text(site, like, " and ".join(conditions), size), like)
+            yield TransformDraw(site.name, _text(site, like, conditions, size), like)
 
 
-def _text(site: DrawSite, like: str | None, when: str, size: Callable[[str], str]) -> Code:
+def draw_lines(draws: Iterable[TransformDraw], fetch: Callable[[str], Text]) -> Iterator[tuple[str, Text]]:
+    """What is read for the shapes of draws, and the draws: names with expressions. `fetch` reads an entry."""
+    at_hand: set[str] = set()
+    for draw in draws:
+        if draw.like is not None and draw.like not in at_hand:
+            at_hand.add(draw.like)
+            yield identifier(draw.like), fetch(draw.like)
+        yield draw.name, draw.text
+
+
+def _text(site: DrawSite, like: str | None, conditions: Sequence[Code], size: Callable[[str], str]) -> Code:
     shape = identifier(like) if like else dims_text(site.dims, size)
     dtype = f"{shape}.dtype" if is_abstract(site.dtype) else TORCH_DTYPES[site.dtype]
     ends = [str(site.low), str(site.high)] if site.kind == "randint" else []
+    when = " and ".join(map(str, conditions))
     args = [*ends, shape, dtype, *([f"when={when}"] if when else [])]
-    return using(f"self._{site.kind}({', '.join(args)})", *(["torch"] if dtype.startswith("torch.") else []))
+    uses = {name for condition in conditions for name in condition.uses}
+    uses |= {"torch"} if dtype.startswith("torch.") else set()
+    return using(f"self._{site.kind}({', '.join(args)})", *uses)
 
 
 def _given(like: Symbol | None, phase: Phase) -> str | None:
@@ -89,15 +103,17 @@ def _sites(typed: Typed, choices: tuple[Typed, ...]) -> Iterator[tuple[DrawSite,
         yield typed.site, choices
 
 
-def _condition(choice: Typed, transform: CheckedTransform, statements: Iterable[Statement]) -> str:
+def _condition(
+    choice: Typed, transform: CheckedTransform, statements: Iterable[Statement], size: Callable[[str], str]
+) -> Code:
     """The text of a condition on parameters; local values stand for what they are."""
     local = {statement.symbol: statement.typed for statement in statements}
     params = {f"transforms.{transform.name}.params.{param.name}" for param in transform.params}
 
     def name(symbol: Symbol) -> str:
         if symbol in local:
-            return f"({_condition(local[symbol], transform, statements)})"
-        return f"self.{symbol.name}" if symbol.path in params else symbol.name
+            return f"({_condition(local[symbol], transform, statements, size)})"
+        return f"self.{symbol.name}" if symbol.path in params else size(symbol.name)
 
-    text = str(print_expression(choice, name))
-    return f"({text})" if " or " in text or " if " in text else text
+    made = print_expression(choice, name)
+    return using(f"({made})", *made.uses) if " or " in made.text or " if " in made.text else made

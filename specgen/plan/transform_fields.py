@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.transform_model import CheckedTransform
+from specgen.plan.transform_inverse import key_groups
 
 Groups = Iterable[tuple[str, list[str]]]
 """Class attributes, each with the fields that it names."""
@@ -60,6 +61,7 @@ def _groups(transform: CheckedTransform, around: Groups) -> Iterator[tuple[str, 
     yield "_rewards", [output.name for output in outputs if output.reward]
     yield "_policy", [output.name for output in outputs if output.policy]
     yield "_drops", [drop.role for drop in transform.drops]
+    yield from key_groups(transform)
     yield from around
 
 

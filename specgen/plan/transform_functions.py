@@ -9,6 +9,7 @@ from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.programs.transform_around import around_program
 from specgen.check.transform_around import NTH
+from specgen.check.transform_inverse import bound_names, classes_name
 from specgen.check.transform_model import CalledNetwork, CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
 from specgen.code import Code, using
@@ -56,7 +57,7 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     planned = plan_function(
         one.program,
         _summary(phase, one.writes),
-        _annotations(transform, one.when),
+        _annotations(transform, phase, one.when),
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
@@ -68,12 +69,14 @@ def ranked(transform: CheckedTransform, name: str) -> Role | None:
     return next((role for role in transform.roles if rank_symbol(role).name == name), None)
 
 
-def _annotations(transform: CheckedTransform, when: Condition | None) -> dict[str, Code]:
+def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | None) -> dict[str, Code]:
     """The types of arguments that are several tensors, or parameters that may be missing."""
     several = [role.name for role in transform.roles if role.form == "all"]
     given = frozenset[str]() if when is None else when.given
     missing = [param for param in transform.params if param.optional and param.name not in given]
     absent = {param.name: param_annotation(param) for param in missing if param.kind != "tensor"}
+    if phase == "inverse":  # it has one function, whatever the parameters are
+        absent |= {param.name: using("Tensor", "Tensor") for param in missing if param.kind == "tensor"}
     optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
     networks = {network.name: network_annotation(network) for network in transform.networks}
     return (
@@ -96,6 +99,7 @@ def _summary(phase: Phase, targets: Sequence[str]) -> str:
         "step": f"{what} after a step.",
         "map": f"{what} at any moment.",
         "inverse": f"{what}, as the environment takes it.",
+        "outer": f"{what}, of what the environment takes.",
         "until": "Where a row stops after a repetition.",
         "fold": f"{what} of the repetitions so far.",
         "collect": f"{what} of a repetition.",
@@ -122,6 +126,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
         return f"the size of `{role.name}` along axis {axis}."
     if (role_ := ranked(transform, symbol.name)) is not None:
         return f"how many dimensions `{role_.name}` has, without the batch's."
+    if (fact := _fact_doc(transform, symbol.name)) is not None and given.kind == "param":
+        return fact
     if given.kind == "param":
         return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
     name = data_name(given)
@@ -137,7 +143,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
         else {"float": "floats", "number": "numbers"}.get(type_.dtype, "any dtype")
     )
     dims = f"[{', '.join(['*batch', *map(str, type_.dims)])}]"
-    if output is not None and phase == "reset":
+    shape_only = output.inverse is False if output is not None else phase == "inverse"
+    if shape_only and phase in ("reset", "inverse"):
         moment = ", read for its shape and dtype only"
     elif name.startswith("acc."):
         moment = ", of the repetitions before"
@@ -153,3 +160,15 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     else:
         moment = ""
     return f"{dtype} {dims}{moment}."
+
+
+def _fact_doc(transform: CheckedTransform, name: str) -> str | None:
+    """What an argument says of a spec; None for any other argument."""
+    for role in transform.backward:
+        for place, argument in zip(("lower", "upper"), bound_names(role), strict=False):
+            if argument[1] == name:
+                return f"the {place} bounds of `{role.name}`."
+    for output in transform.written(inverse=True):
+        if (found := classes_name(output)) is not None and found[1] == name:
+            return f"how many classes each choice of `{output.name}` has."
+    return None

@@ -11,6 +11,7 @@ from specgen.expr.printer import tuple_text
 from specgen.literals import literal
 from specgen.plan.model import Argument, Field, RecordPlan
 from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transform_inverse import bounded_keys
 from specgen.plan.transform_model import BindingPlan
 from specgen.plan.transform_text import key_literal
 
@@ -55,7 +56,9 @@ class KeyPlanner:
 
     def binding(self) -> BindingPlan:
         """The method that makes the records."""
-        lines: list[tuple[str, Code]] = [(role.name, self._role(role)) for role in self._ordered()]
+        lines: list[tuple[str, Code]] = [
+            (role.name, bounded_keys(role, self._role(role))) for role in self._ordered()
+        ]
         lines += [(output.name, self._output(output, lines)) for output in self.outputs]
         names = [role.name for role in self.roles] + [output.name for output in self.outputs]
         return BindingPlan(self.suffix, self.row, tuple(lines), tuple(names))
@@ -115,6 +118,10 @@ class KeyPlanner:
             return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
         if output.hidden:
             return Code(f"[self._hidden(key, {literal(output.name)}) for key in {output.each}]")
+        if output.keyword is not None and output.same:
+            other = "[self.{0}]" if output.whole else "[sibling(key, self.{0}) for key in {1}]"
+            text = f"{output.each} if self.{{0}} is None else {other}".format(output.keyword, output.each)
+            return using(text, *([] if output.whole else ["sibling"]))
         if output.keyword is not None:
             make = "rename_leaf" if "{}" in output.key else "sibling"
             return using(f"[{make}(key, self.{output.keyword}) for key in {output.each}]", make)
@@ -160,6 +167,9 @@ class KeyPlanner:
             if output.keyword == name:
                 if output.each is None:
                     return Argument(name, named("NestedKey"), key_literal(output.key))
+                if output.same:
+                    kind = named("NestedKey") if output.whole else Code("str")
+                    return Argument(name, using(f"{kind} | None", *kind.uses), "None")
                 return Argument(name, "str", literal(output.key))
         return None
 
@@ -174,9 +184,11 @@ class KeyPlanner:
                 normal = f"normal_keys({name})"
                 optional = f"None if {name} is None else {normal}"
                 yield name, using(optional if role.default else normal, "normal_keys")
-        for output in self.outputs:
-            if output.keyword is not None:
-                yield output.keyword, _key(output.keyword, leaf=output.each is not None)
+        for keyword, output in {one.keyword: one for one in self.outputs if one.keyword is not None}.items():
+            made = _key(keyword, leaf=not output.whole)
+            if output.same:
+                made = using(f"None if {keyword} is None else {made}", *made.uses)
+            yield keyword, made
 
 
 def _name(output: Output) -> tuple[str | None, bool, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, RefusalPlan, Text
+from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, FunctionPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
 from specgen.plan.transform_columns import ColumnsPlan
 
@@ -115,13 +115,51 @@ class TensorMapPlan:
         value: the name of the argument.
         drawn: what is drawn first: names with expressions.
         call: what the method returns.
-        spec: the call that makes the mapped spec; None where the base class finds it.
     """
 
     value: str
     call: CallPlan
-    spec: CallPlan | None
     drawn: tuple[tuple[str, Text], ...] = ()
+
+
+@dataclass(frozen=True)
+class OuterSpecsPlan:
+    """The specs of what the policy writes.
+
+    Attributes:
+        row: the record of one repetition's keys.
+        roles: what the environment is given, whose specs tell them.
+        groups: as in `AddedSpecsPlan`.
+    """
+
+    row: Text
+    roles: tuple[str, ...]
+    groups: tuple[tuple[str | None, tuple[tuple[str, CallPlan], ...]], ...]
+
+
+@dataclass(frozen=True)
+class InversePlan:
+    """What becomes of what the policy wrote.
+
+    Attributes:
+        specs: the specs of what the policy writes.
+        functions: the pure functions.
+        alone: the map of one tensor to another, where that is all.
+        needed: the keys without which a repetition is passed over, as arguments.
+        fetched: what is read first: names with expressions.
+        results: the names of what the function returns.
+        call: the call.
+        stores: the expressions that write the results.
+    """
+
+    specs: OuterSpecsPlan
+    functions: tuple[FunctionPlan, ...]
+    alone: TensorMapPlan | None = None
+    needed: str = ""
+    fetched: tuple[tuple[str, Text], ...] = ()
+    results: tuple[str, ...] = ()
+    call: CallPlan | None = None
+    stores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,7 +260,7 @@ class TransformPlan:
     step: PhasePlan | None
     tensor_map: TensorMapPlan | None
     map: PhasePlan | None
-    inverse: TensorMapPlan | None
+    inverse: InversePlan | None
     around: AroundPlan | None = None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False

@@ -62,6 +62,13 @@ def spec_like(
     return CallPlan("unbounded_like", (given, *dtype))
 
 
+def shape_source(output: Output) -> str | None:
+    """The role that tells the shape of an output, or its dtype."""
+    if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
+        return None
+    return output.each if output.like is None or output.each is not None else output.like
+
+
 def dtype_code(dtype: str) -> Code:
     """A dtype of torch."""
     return using(TORCH_DTYPES[dtype], "torch")

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from specgen.check.model import Checked, Parameter, identifier
-from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.check.transform_model import PHASES, CheckedTransform, Phase
 from specgen.code import using, value_code
-from specgen.expr.tree import Call, Name
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.refusals import refusals
-from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
 from specgen.plan.transform_columns import joins_only, plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
-from specgen.plan.transform_draws import phase_draws
+from specgen.plan.transform_draws import draw_lines, phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
+from specgen.plan.transform_inverse import plan_inverse
 from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
@@ -34,10 +33,9 @@ from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_text import (
     by_condition,
-    dtype_code,
     follows_code,
-    has_own_dims,
     policy_states,
+    shape_source,
     spec_like,
     unassigned_flags,
 )
@@ -54,7 +52,12 @@ class _Planner:
         self.name = transform.name
         self.forward = KeyPlanner(transform, inverse=False)
         self.backward = KeyPlanner(transform, inverse=True) if transform.backward else None
-        self.functions = {phase: phase_functions(transform, phase) for phase in PHASES}
+        phases: list[Phase] = [phase for phase in PHASES if phase != "inverse"]
+        self.functions: dict[Phase, list[PhaseFunction]] = {
+            phase: phase_functions(transform, phase) for phase in phases
+        }
+        params = {param.name: f"self.{param.name}" for param in transform.params}
+        self.inverse = None if self.backward is None else plan_inverse(transform, self.backward.row, params)
         self.recursion = recursion_functions(transform)
         self.update = update_function(transform)
         self.initial = initial_params(transform)
@@ -68,6 +71,7 @@ class _Planner:
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
         items += [function.plan for functions in self.functions.values() for function in functions]
+        items += () if self.inverse is None else self.inverse.functions
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
         items += [] if self.update is None else [self.update.plan]
         return [*items, self._class()]
@@ -114,7 +118,7 @@ class _Planner:
             step=self._phase("step", "next_tensordict") if self.sequential else None,
             tensor_map=tensor_map,
             map=self._map() if general else None,
-            inverse=self._inverse(transform.backward[0]) if transform.inverse else None,
+            inverse=self.inverse,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
             learns=plan_learning(transform, self.update),
@@ -176,7 +180,7 @@ class _Planner:
         ]
         if not declared or self.recursion:
             return None
-        followed = [self._followed(output) for output in declared]
+        followed = [shape_source(output) for output in declared]
         return AddedSpecsPlan(
             tuple(dict.fromkeys(role for role in followed if role is not None)),
             tuple(
@@ -185,7 +189,7 @@ class _Planner:
                     tuple(
                         (
                             o.name,
-                            spec_like(o, self._followed(o), self.roles.get(o.each or ""), self._named_size),
+                            spec_like(o, shape_source(o), self.roles.get(o.each or ""), self._named_size),
                         )
                         for o in outputs
                     ),
@@ -193,12 +197,6 @@ class _Planner:
                 for condition, outputs in by_condition(declared)
             ),
         )
-
-    def _followed(self, output: Output) -> str | None:
-        """The role that tells the shape of an output, or its dtype."""
-        if has_own_dims(output):
-            return None
-        return output.each if output.like is None or output.each is not None else output.like
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
@@ -220,38 +218,19 @@ class _Planner:
         alone = len(self.forward.roles) == 1 and reads == [driver.name] and driver.listed
         if not alone or outputs[0].each != driver.name or functions[0].when is not None:
             return None
-        return self._tensor_map(functions[0], driver.name, None)
+        return self._tensor_map(functions[0], driver.name)
 
-    def _inverse(self, role: Role) -> TensorMapPlan:
-        output = next(self.transform.outputs_of(role))
-        dtype = dtype_code(output.dtype) if output.dtype else "spec.dtype"
-        expr = next(s.expr for s in self.transform.inverse if s.target == role.name)
-        cast = isinstance(expr, Call) and len(expr.args) == 1 and isinstance(expr.args[0], Name)
-        cast = cast and isinstance(expr, Call) and expr.function.path in TORCH_DTYPES
-        made = CallPlan("cast_like", ("spec", dtype))
-        spec = made if cast and output.dtype else spec_like(output, "spec")
-        functions = self.functions["inverse"]
-        drawn = phase_draws(self.transform, "inverse", functions, self._named_size)
-        return self._tensor_map(functions[0], output.name, spec, [(draw.name, draw.text) for draw in drawn])
-
-    def _tensor_map(
-        self,
-        function: PhaseFunction,
-        value: str,
-        spec: CallPlan | None,
-        drawn: Sequence[tuple[str, Text]] = (),
-    ) -> TensorMapPlan:
+    def _tensor_map(self, function: PhaseFunction, value: str) -> TensorMapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
-        names = {value, *(name for name, _ in drawn)}
         args = tuple(
-            read
-            if read in names
+            value
+            if read == value
             else self._size(read, function.reads)
             if read in self.transform.sizes
             else self._param_text(read, value)
             for read in function.reads
         )
-        return TensorMapPlan(value, CallPlan(function.name, args), spec, tuple(drawn))
+        return TensorMapPlan(value, CallPlan(function.name, args))
 
     def _param_text(self, name: str, like: str) -> str:
         if name in self.networks:
@@ -290,16 +269,11 @@ class _Planner:
             end = f"self._dropped({end})"
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
-        at_hand: dict[str, Text] = {}
-        drawn: list[tuple[str, Text]] = []
-        for draw in phase_draws(self.transform, phase, self.functions[phase], self._named_size):
-            if draw.like is not None and draw.like not in at_hand:
-                at_hand[draw.like] = self._fetch(draw.like, phase, target, set())[0]
-                drawn.append((identifier(draw.like), at_hand[draw.like]))
-            drawn.append((draw.name, draw.text))
+        draws = list(phase_draws(self.transform, phase, self.functions[phase], self._named_size))
+        drawn = draw_lines(draws, lambda like: self._fetch(like, phase, target, set())[0])
         return PhasePlan(
             target,
-            tuple(self._blocks(phase, target, target, at_hand)),
+            tuple(self._blocks(phase, target, target, [draw.like for draw in draws if draw.like])),
             tuple(unassigned_flags(self.transform.outputs, target, written))
             if phase == "reset"
             else tuple(policy_states(self.transform.outputs)),

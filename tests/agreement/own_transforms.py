@@ -82,7 +82,7 @@ transforms:
     doc: An inverse of the actions.
     params: {gain: 1.0}
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
-    out: {v: {each: u, name: same}}
+    out: {v: {each: u, name: same, type: like(u)}}
     inverse: {u: "clip(gain * v, -1, 1)"}
   Frames:
     doc: A carry in the place of its input, of inferred type, along a new front axis; a choice by a word.
@@ -143,7 +143,7 @@ transforms:
     doc: Noise on actions.
     params: {width: 0.5}
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
-    out: {v: {each: u, name: same}}
+    out: {v: {each: u, name: same, type: like(u)}}
     inverse: {u: "clip(v + uniform(-width, width, like=v), -1, 1)"}
   Since:
     doc: A key beside each done flag, and what a map makes of it.

@@ -39,6 +39,8 @@ def imports(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:
                     yield name if name in known else module
         case ast.ImportFrom():
             raise AssertionError(f"imports are absolute, found one with dots in line {node.lineno}")
+        case ast.expr():
+            pass  # most nodes are; none of them imports
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from imports(child, known)

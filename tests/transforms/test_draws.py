@@ -20,7 +20,11 @@ from tests.support import generate, imported, library_records
 
 SCHEMA = """\
 specgen: 1
-import: [specgen_std/envs/pendulum, specgen_std/envs/cartpole, specgen_std/transforms/step_counter]
+import:
+  - specgen_std/envs/pendulum
+  - specgen_std/envs/cartpole
+  - specgen_std/transforms/step_counter
+  - specgen_std/transforms/truncation
 transforms:
   Walk:
     doc: A walk of its own beside each observation.
@@ -50,7 +54,7 @@ transforms:
     doc: Noise on actions.
     params: {width: 0.25}
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
-    out: {v: {each: u, name: same}}
+    out: {v: {each: u, name: same, type: like(u)}}
     inverse: {u: "clip(v + uniform(-width, width, like=v), -2, 2)"}
   Drop:
     doc: Entries that go.
@@ -73,6 +77,11 @@ chains:
       - StepCounter
       - Horizon: {most: 9}
       - Walk
+  Truncated:
+    env: Pendulum
+    transforms:
+      - StepCounter
+      - RandomTruncationTransform: {min_horizon: 3, max_horizon: 8, prob: 0.5}
 """
 
 
@@ -199,6 +208,16 @@ def test_actions_that_were_recorded(package: Any) -> None:
 
 
 class TestRandomTruncation:
+    @pytest.mark.parametrize("batch", [(), (2, 3)])
+    def test_fused(self, package: Any, batch: tuple[int, ...]) -> None:
+        chain = Compose(StepCounter(), RandomTruncationTransform(3, 8, 0.5))
+        fused, dynamic = (
+            package.Truncated(batch_size=batch),
+            TransformedEnv(Pendulum(batch_size=batch), chain),
+        )
+        same_specs(fused, dynamic)
+        drive(fused, dynamic)
+
     @staticmethod
     def lengths(prob: float) -> tuple[Tensor, Tensor]:
         """The lengths of the first episodes, and of the others."""

@@ -105,8 +105,11 @@ def test_gray_keeps_the_dtype(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_who_divides_by_255(from_int: bool | None, dtype: torch.dtype) -> None:
     image = torch.randint(0, 256, (5, 6, 3)).to(dtype)
-    made = [t.ToTensorImage(from_int=from_int, in_keys=["pixels"])(image) for t in (ours, theirs)]
-    assert torch.equal(made[0], made[1])
+    made, expected = (
+        t.ToTensorImage(from_int=from_int, in_keys=["pixels"])(TensorDict({"pixels": image}))["pixels"]
+        for t in (ours, theirs)
+    )
+    assert torch.equal(made, expected)
 
 
 def test_images_in_the_middle_are_those_of_torchvision() -> None:

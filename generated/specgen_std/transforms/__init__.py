@@ -2,9 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ab39acd92f5f4f77bd6cc04240e11f7f598dedcddc4710090870ab36a0d52ed9
+# specgen: sha256=26a5aa1c9c3de5b9282e66d620a6c719d95a2509ddbeec54fa7ac570e3b47019
 """The generated transforms."""
 
+from .actions import (
+    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys, FlattenAction,
+    FlattenActionInverseKeys,
+)
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
@@ -13,22 +17,25 @@ from .images import (
 )
 from .init_tracker import InitTracker, InitTrackerKeys
 from .keys import (
-    CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform, RenameTransformKeys,
-    SelectTransform, SelectTransformKeys, Stack, StackKeys,
+    CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform,
+    RenameTransformInverseKeys, RenameTransformKeys, SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
 from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormKeys
+from .policy_states import GSDENoise, GSDENoiseKeys, RecurrentState, RecurrentStateKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
 from .reward_to_go import Reward2GoTransform, Reward2GoTransformKeys
 from .rewards import (
-    BinarizeReward, BinarizeRewardKeys, ClipTransform, ClipTransformKeys, LineariseRewards,
-    LineariseRewardsKeys, RewardClipping, RewardClippingKeys, SignTransform, SignTransformKeys, SuccessReward,
-    SuccessRewardKeys, TargetReturn, TargetReturnKeys,
+    BinarizeReward, BinarizeRewardKeys, ClipTransform, ClipTransformInverseKeys, ClipTransformKeys,
+    LineariseRewards, LineariseRewardsKeys, RewardClipping, RewardClippingKeys, SignTransform,
+    SignTransformInverseKeys, SignTransformKeys, SuccessReward, SuccessRewardKeys, TargetReturn,
+    TargetReturnKeys,
 )
 from .shapes import (
     FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
-    SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformKeys,
+    SqueezeTransformInverseKeys, SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformInverseKeys,
+    UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
@@ -36,18 +43,22 @@ from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
+    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
-    "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformKeys", "Crop", "CropKeys", "DoubleToFloat",
-    "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
-    "ExcludeTransform", "ExcludeTransformKeys", "FlattenObservation", "FlattenObservationKeys",
-    "FrameSkipTransform", "FrameSkipTransformKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
+    "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys", "Crop",
+    "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform",
+    "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction",
+    "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
+    "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
     "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RenameTransform", "RenameTransformKeys",
-    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
-    "SignTransform", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformKeys", "Stack", "StackKeys",
-    "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
-    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
-    "UnsqueezeTransform", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
+    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
+    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
+    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
+    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
+    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
+    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys",
+    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

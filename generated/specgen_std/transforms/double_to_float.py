@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c5dc4f24c75f573a42af6a276893ea8d56f28f901cb8920b0ece672798f659d
+# specgen: sha256=a3e027c366287406a99bce61797c1eecb542239c3812627fb013d6bd7fcb11d2
 """Casts between float64 and float32."""
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
-from specgen_runtime.transforms.like import cast_like
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys"]
@@ -74,6 +73,8 @@ class DoubleToFloat(GeneratedTransform[DoubleToFloatKeys, DoubleToFloatInverseKe
 
     _reads = ("double",)
     _writes = ("single",)
+    _gives = ("double_in",)
+    _takes = ("single_in",)
     _follows: ClassVar[Mapping[str, Follows]] = {"single": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"single": "double"}
     invertible = True
@@ -112,5 +113,9 @@ class DoubleToFloat(GeneratedTransform[DoubleToFloatKeys, DoubleToFloatInverseKe
     def _inv_apply_transform(self, single_in: Tensor) -> Tensor:
         return double_to_float_inverse(single_in)
 
-    def _mapped_spec_inv(self, spec: TensorSpec) -> TensorSpec:
-        return cast_like(spec, torch.float32)
+    def _outer_specs(self, key: DoubleToFloatInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.single_in] = self._outer_spec(
+            key.double_in, key.single_in, "structural", dtype=torch.float32
+        )
+        return specs

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ff265b820aca87c76a1b3f6d8f87ab53bc4d1e7053036791cec4cefb4e958f0a
+# specgen: sha256=b34f074405ce6649a969d133b3e89ae9eca97b5121c67941f9fcd7e330a9bbab
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
-from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
     "CatTensors", "CatTensorsKeys", "ExcludeTransform", "ExcludeTransformKeys", "RenameTransform",
-    "RenameTransformKeys", "SelectTransform", "SelectTransformKeys", "Stack", "StackKeys",
+    "RenameTransformInverseKeys", "RenameTransformKeys", "SelectTransform", "SelectTransformKeys", "Stack",
+    "StackKeys",
 ]
 
 
@@ -91,6 +93,13 @@ class RenameTransformKeys(NamedTuple):
     renamed: NestedKey
 
 
+class RenameTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+
+
 def rename_transform_map(entry: Tensor) -> Tensor:
     """`renamed` at any moment.
 
@@ -101,7 +110,17 @@ def rename_transform_map(entry: Tensor) -> Tensor:
     return entry
 
 
-class RenameTransform(GeneratedTransform[RenameTransformKeys]):
+def rename_transform_inverse(written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        written: any dtype [*batch, ...].
+    """
+    # transforms.RenameTransform.inverse
+    return written
+
+
+class RenameTransform(GeneratedTransform[RenameTransformKeys, RenameTransformInverseKeys]):
     """Give entries other names.
 
     Reads, for each of `in_keys`:
@@ -111,15 +130,25 @@ class RenameTransform(GeneratedTransform[RenameTransformKeys]):
         `renamed`, of the type that is computed
 
     Drops `entry`, if not create_copy.
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `written`, of the same dtype
     """
 
     _reads = ("entry",)
     _writes = ("renamed",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"renamed": Follows("same", source="entry")}
     _maps: ClassVar[Mapping[str, str]] = {"renamed": "entry"}
+    invertible = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
         create_copy: bool = False,
     ) -> None:
         """Give entries other names.
@@ -127,9 +156,13 @@ class RenameTransform(GeneratedTransform[RenameTransformKeys]):
         Args:
             in_keys: the keys that it works on.
             out_keys: the keys of `renamed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
             create_copy: whether the entries stay under their old names, too.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         self.create_copy = create_copy
         if not self.create_copy:
             self._drops = (*self._drops, "entry")
@@ -139,8 +172,21 @@ class RenameTransform(GeneratedTransform[RenameTransformKeys]):
         renamed = self._named(self._out_keys, entry, "out_keys")
         return [RenameTransformKeys(*keys) for keys in zip(entry, renamed, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[RenameTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [RenameTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _apply_transform(self, entry: Tensor) -> Tensor:
         return rename_transform_map(entry)
+
+    def _inv_apply_transform(self, written: Tensor) -> Tensor:
+        return rename_transform_inverse(written)
+
+    def _outer_specs(self, key: RenameTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(key.taken, key.written, "structural")
+        return specs
 
 
 class CatTensorsKeys(NamedTuple):

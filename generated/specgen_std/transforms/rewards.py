@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a9943c2c230e4f2eac7c4a7c369965f989c288f4c8df528b45dbe0b8095777fc
+# specgen: sha256=c9c746dd8702081452e5e6b41d374be1caa181a407a70dc54be5c9ba276b11ff
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_float_tensor
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
-from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key, rename_leaf
 from specgen_runtime.transforms.like import bounded_like, unbounded_like
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = [
-    "BinarizeReward", "BinarizeRewardKeys", "ClipTransform", "ClipTransformKeys", "LineariseRewards",
-    "LineariseRewardsKeys", "RewardClipping", "RewardClippingKeys", "SignTransform", "SignTransformKeys",
-    "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "BinarizeReward", "BinarizeRewardKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys",
+    "LineariseRewards", "LineariseRewardsKeys", "RewardClipping", "RewardClippingKeys", "SignTransform",
+    "SignTransformInverseKeys", "SignTransformKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys",
 ]
 
 
@@ -154,6 +155,13 @@ class SignTransformKeys(NamedTuple):
     signed: NestedKey
 
 
+class SignTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+
+
 def sign_transform_map(value: Tensor) -> Tensor:
     """`signed` at any moment.
 
@@ -164,7 +172,17 @@ def sign_transform_map(value: Tensor) -> Tensor:
     return torch.sign(value)
 
 
-class SignTransform(GeneratedTransform[SignTransformKeys]):
+def sign_transform_inverse(written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        written: numbers [*batch, ...].
+    """
+    # transforms.SignTransform.inverse
+    return torch.sign(written)
+
+
+class SignTransform(GeneratedTransform[SignTransformKeys, SignTransformInverseKeys]):
     """Keep the sign: -1, 0 or 1.
 
     Reads, for each of `in_keys`:
@@ -172,31 +190,58 @@ class SignTransform(GeneratedTransform[SignTransformKeys]):
 
     Writes, for each of them:
         `signed`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, numbers [*batch, ...]
+
+    Reads, in its place:
+        `written`, of the same dtype
     """
 
     _reads = ("value",)
     _writes = ("signed",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"signed": Follows("monotone", low=-1, high=1)}
     _maps: ClassVar[Mapping[str, str]] = {"signed": "value"}
+    invertible = True
 
     def __init__(
-        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         """Keep the sign: -1, 0 or 1.
 
         Args:
             in_keys: the keys that it works on (default: `reward`).
             out_keys: the keys of `signed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
 
     def _bind(self, env: EnvBase | None) -> list[SignTransformKeys]:
         value = self._select(env, self._in_keys, ("reward",), NUMBER_DTYPES)
         signed = self._named(self._out_keys, value, "out_keys")
         return [SignTransformKeys(*keys) for keys in zip(value, signed, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[SignTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), NUMBER_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [SignTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _apply_transform(self, value: Tensor) -> Tensor:
         return sign_transform_map(value)
+
+    def _inv_apply_transform(self, written: Tensor) -> Tensor:
+        return sign_transform_inverse(written)
+
+    def _outer_specs(self, key: SignTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(key.taken, key.written, "monotone")
+        return specs
 
 
 class SuccessRewardKeys(NamedTuple):
@@ -428,6 +473,13 @@ class ClipTransformKeys(NamedTuple):
     clipped: NestedKey
 
 
+class ClipTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+
+
 def clip_transform_map(low: float | None, high: float | None, value: Tensor) -> Tensor:
     """`clipped` at any moment.
 
@@ -441,7 +493,20 @@ def clip_transform_map(low: float | None, high: float | None, value: Tensor) -> 
     return torch.minimum(least, torch.full_like(value, high)) if high is not None else least
 
 
-class ClipTransform(GeneratedTransform[ClipTransformKeys]):
+def clip_transform_inverse(low: float | None, high: float | None, written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        low: the least value.
+        high: the largest value.
+        written: numbers [*batch, ...].
+    """
+    # transforms.ClipTransform.inverse
+    limited = torch.maximum(written, torch.full_like(written, low)) if low is not None else written
+    return torch.minimum(limited, torch.full_like(written, high)) if high is not None else limited
+
+
+class ClipTransform(GeneratedTransform[ClipTransformKeys, ClipTransformInverseKeys]):
     """Limit entries.
 
     Reads, for each of `in_keys`:
@@ -449,15 +514,25 @@ class ClipTransform(GeneratedTransform[ClipTransformKeys]):
 
     Writes, for each of them:
         `clipped`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, numbers [*batch, ...]
+
+    Reads, in its place:
+        `written`, of the same dtype
     """
 
     _reads = ("value",)
     _writes = ("clipped",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"clipped": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"clipped": "value"}
+    invertible = True
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
         low: float | None = None, high: float | None = None,
     ) -> None:
         """Limit entries.
@@ -465,10 +540,14 @@ class ClipTransform(GeneratedTransform[ClipTransformKeys]):
         Args:
             in_keys: the keys that it works on.
             out_keys: the keys of `clipped`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
             low: the least value.
             high: the largest value.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         self.low = low
         self.high = high
 
@@ -477,5 +556,18 @@ class ClipTransform(GeneratedTransform[ClipTransformKeys]):
         clipped = self._named(self._out_keys, value, "out_keys")
         return [ClipTransformKeys(*keys) for keys in zip(value, clipped, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[ClipTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), NUMBER_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [ClipTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _apply_transform(self, value: Tensor) -> Tensor:
         return clip_transform_map(self.low, self.high, value)
+
+    def _inv_apply_transform(self, written: Tensor) -> Tensor:
+        return clip_transform_inverse(self.low, self.high, written)
+
+    def _outer_specs(self, key: ClipTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(key.taken, key.written, "monotone")
+        return specs

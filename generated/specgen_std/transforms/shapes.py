@@ -2,25 +2,28 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=944f4ee3cffcb01e3fe76a48d54a14b9c8dfab5df4ccb9dbc222ced985aaa6a1
+# specgen: sha256=3bc262907ed01aa0899340d735856dc076ebd89f6f05b3714d37de90fac84079
 """Observations of another shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_ints
 from specgen_runtime.transforms.dtypes import ANY_DTYPES
 from specgen_runtime.transforms.follows import Follows
-from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from torch import Tensor
 
 __all__ = [
     "FlattenObservation", "FlattenObservationKeys", "PermuteTransform", "PermuteTransformKeys",
-    "SqueezeTransform", "SqueezeTransformKeys", "UnsqueezeTransform", "UnsqueezeTransformKeys",
+    "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
 ]
 
 
@@ -111,6 +114,13 @@ class SqueezeTransformKeys(NamedTuple):
     squeezed: NestedKey
 
 
+class SqueezeTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+
+
 def squeeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     """`squeezed` at any moment.
 
@@ -123,7 +133,31 @@ def squeeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     return entry.squeeze(dim if dim < 0 else dim - entry_rank)
 
 
-class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
+def squeeze_transform_outer_written(dim: int, taken_rank: int, taken: Tensor) -> Tensor:
+    """`written`, of what the environment takes.
+
+    Args:
+        dim: the axis, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
+        taken: any dtype [*batch, ...].
+    """
+    # transforms.SqueezeTransform.out
+    return taken.squeeze(dim if dim < 0 else dim - taken_rank)
+
+
+def squeeze_transform_inverse(dim: int, taken_rank: int, written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        dim: the axis, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
+        written: any dtype [*batch, ...].
+    """
+    # transforms.SqueezeTransform.inverse
+    return written.unsqueeze(dim if dim < 0 else dim - taken_rank)
+
+
+class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransformInverseKeys]):
     """Leave out an axis of one element.
 
     Reads, for each of `in_keys`:
@@ -131,16 +165,26 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
 
     Writes, for each of them:
         `squeezed`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `written`, like `squeeze(taken, dim)`
     """
 
     _reads = ("entry",)
     _writes = ("squeezed",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"squeezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"squeezed": "entry"}
     _logical = True
+    invertible = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
         allow_positive_dim: bool = False,
     ) -> None:
         """Leave out an axis of one element.
@@ -149,12 +193,16 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
             dim: the axis, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on.
             out_keys: the keys of `squeezed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
             allow_positive_dim: whether `dim` may count from the first axis behind the batch.
 
         Raises:
             ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         if not allow_positive_dim and not dim <= -1:
             raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
@@ -164,6 +212,11 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
         entry = self._select(env, self._in_keys, (), ANY_DTYPES)
         squeezed = self._named(self._out_keys, entry, "out_keys")
         return [SqueezeTransformKeys(*keys) for keys in zip(entry, squeezed, strict=True)]
+
+    def _bind_inv(self, env: EnvBase | None) -> list[SqueezeTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [SqueezeTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         seen = self._as_before(tensordict)
@@ -175,12 +228,39 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys]):
             self._write(tensordict, key.squeezed, squeezed)
         return tensordict
 
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        taken = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(taken, key.written):
+                continue
+            written = self._require(taken, key.written)
+            taken = squeeze_transform_inverse(self.dim, self._inner_rank(key.taken), written)
+            self._write(tensordict, key.taken, taken)
+        return tensordict
+
+    def _outer_specs(self, key: SqueezeTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(
+            key.taken,
+            key.written,
+            "structural",
+            partial(squeeze_transform_outer_written, self.dim, self._inner_rank(key.taken)),
+        )
+        return specs
+
 
 class UnsqueezeTransformKeys(NamedTuple):
     """What one repetition reads and writes."""
 
     entry: NestedKey
     unsqueezed: NestedKey
+
+
+class UnsqueezeTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
 
 
 def unsqueeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
@@ -195,7 +275,31 @@ def unsqueeze_transform_map(dim: int, entry_rank: int, entry: Tensor) -> Tensor:
     return entry.unsqueeze(dim if dim < 0 else dim - (entry_rank + 1))
 
 
-class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
+def unsqueeze_transform_outer_written(dim: int, taken_rank: int, taken: Tensor) -> Tensor:
+    """`written`, of what the environment takes.
+
+    Args:
+        dim: where it is then, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
+        taken: any dtype [*batch, ...].
+    """
+    # transforms.UnsqueezeTransform.out
+    return taken.unsqueeze(dim if dim < 0 else dim - (taken_rank + 1))
+
+
+def unsqueeze_transform_inverse(dim: int, taken_rank: int, written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        dim: where it is then, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
+        written: any dtype [*batch, ...].
+    """
+    # transforms.UnsqueezeTransform.inverse
+    return written.squeeze(dim if dim < 0 else dim - (taken_rank + 1))
+
+
+class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTransformInverseKeys]):
     """Add an axis of one element.
 
     Reads, for each of `in_keys`:
@@ -203,16 +307,26 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
 
     Writes, for each of them:
         `unsqueezed`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `written`, like `unsqueeze(taken, dim)`
     """
 
     _reads = ("entry",)
     _writes = ("unsqueezed",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"unsqueezed": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"unsqueezed": "entry"}
     _logical = True
+    invertible = True
 
     def __init__(
         self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
         allow_positive_dim: bool = False,
     ) -> None:
         """Add an axis of one element.
@@ -221,12 +335,16 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
             dim: where it is then, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys: the keys that it works on.
             out_keys: the keys of `unsqueezed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
             allow_positive_dim: whether `dim` may count from the first axis behind the batch.
 
         Raises:
             ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         if not allow_positive_dim and not dim <= -1:
             raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
@@ -237,6 +355,11 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
         unsqueezed = self._named(self._out_keys, entry, "out_keys")
         return [UnsqueezeTransformKeys(*keys) for keys in zip(entry, unsqueezed, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[UnsqueezeTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [UnsqueezeTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         seen = self._as_before(tensordict)
         for key in self.keys:
@@ -246,6 +369,26 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys]):
             unsqueezed = unsqueeze_transform_map(self.dim, self._rank(key.entry), entry)
             self._write(tensordict, key.unsqueezed, unsqueezed)
         return tensordict
+
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        taken = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(taken, key.written):
+                continue
+            written = self._require(taken, key.written)
+            taken = unsqueeze_transform_inverse(self.dim, self._inner_rank(key.taken), written)
+            self._write(tensordict, key.taken, taken)
+        return tensordict
+
+    def _outer_specs(self, key: UnsqueezeTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(
+            key.taken,
+            key.written,
+            "structural",
+            partial(unsqueeze_transform_outer_written, self.dim, self._inner_rank(key.taken)),
+        )
+        return specs
 
 
 class PermuteTransformKeys(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["as_float_tensor", "as_ints"]
+__all__ = ["as_float_tensor", "as_ints", "in_dtype"]
 
 
 def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
@@ -28,6 +28,15 @@ def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
     if isinstance(value, Tensor) and made.is_floating_point():
         return made.detach().clone()
     return made.to(torch.get_default_dtype())
+
+
+@overload
+def in_dtype(value: Tensor, dtype: torch.dtype) -> Tensor: ...
+@overload
+def in_dtype(value: None, dtype: torch.dtype) -> None: ...
+def in_dtype(value: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """A tensor in another dtype; ``None`` for ``None``."""
+    return None if value is None else value.to(dtype)
 
 
 @overload

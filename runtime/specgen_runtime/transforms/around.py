@@ -113,6 +113,13 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
         """Write the actions of a repetition into its root; without that they are held."""
 
+    def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
+        if type(self)._act is RepeatTransform._act:
+            return super()._inwards(outer)
+        root = outer.copy()
+        self._act(outer, root, 0)
+        return root
+
     def _until(
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, nth: int
     ) -> Iterator[Tensor]:

@@ -59,6 +59,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
         _drops: the inputs of a record that nobody sees behind this transform.
+        _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
@@ -69,6 +70,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _flags: tuple[str, ...] = ()
     _recalls_inputs: tuple[str, ...] = ()
     _drops: tuple[str, ...] = ()
+    _gives: tuple[str, ...] = ()
+    _takes: tuple[str, ...] = ()
     _sequential: bool = False
 
     _bound: list[Row] | None
@@ -101,7 +104,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         return []
 
     def _bind_inv(self, env: EnvBase | None) -> list[InverseRow]:
-        """The keys of each repetition of the inverse; the first field is the environment's key."""
+        """As `_bind`, of the inverse."""
         return []
 
     @property
@@ -141,7 +144,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     @property
     def in_keys_inv(self) -> list[NestedKey]:
         """The entries that the environment is given."""
-        return [row[0] for row in self.keys_inv]
+        return self._fields(self._gives, self.keys_inv)
 
     @in_keys_inv.setter
     def in_keys_inv(self, value: Sequence[NestedKey] | None) -> None:
@@ -151,7 +154,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     @property
     def out_keys_inv(self) -> list[NestedKey]:
         """The entries that the policy writes in their place."""
-        return [row[1] for row in self.keys_inv]
+        return self._fields(self._takes, self.keys_inv)
 
     @out_keys_inv.setter
     def out_keys_inv(self, value: Sequence[NestedKey] | None) -> None:
@@ -171,9 +174,9 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         written = set(self.out_keys)
         return [key for key in self._fields(self._drops) if key not in written]
 
-    def _fields(self, names: tuple[str, ...]) -> list[NestedKey]:
+    def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
-        for row in self.keys:
+        for row in self.keys if rows is None else rows:
             for name in names:
                 value = getattr(row, name)
                 found += value if isinstance(value, list) else [value]

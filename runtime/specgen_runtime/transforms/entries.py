@@ -12,7 +12,7 @@ from torch import Tensor
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, written_by_policy
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, key: NestedKey
     ) -> None:
         """Write what the policy put under ``"next"`` before the step; without that the value stays."""
-        written: Tensor | None = tensordict.get(("next", *as_tuple(key)), None)
+        preset = written_by_policy(self.parent, tensordict)
+        written: Tensor | None = None if preset is None else preset.get(key, None)
         next_tensordict.set(key, self._read(tensordict, key) if written is None else written)
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from tensordict import TensorDictBase
@@ -13,9 +13,9 @@ from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
-from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.follows import following_specs, refused_shape
 from specgen_runtime.transforms.given_specs import from_given_specs
+from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
 from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "GeneratedTransform"]
 
 
-class GeneratedTransform(EntriesTransform[Row, InverseRow]):
+class GeneratedTransform(InverseTransform[Row, InverseRow]):
     """A thin adapter between tensordicts and the pure functions that a transform was compiled to.
 
     A generated class says which keys it works on (`_bind`: one record of keys for each repetition) and which
@@ -62,10 +62,6 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         """The specs of entries that this transform writes, by key, where its declaration says them."""
         return {}
-
-    def _mapped_spec_inv(self, spec: TensorSpec) -> TensorSpec:
-        """The spec of what the policy writes where the environment takes `spec`."""
-        return spec
 
     @property
     def _declared(self) -> dict[NestedKey, TensorSpec]:
@@ -166,17 +162,6 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
             remove(specs, key)
         return specs
 
-    def _map_specs_inv(self, specs: Composite) -> None:
-        if not self.keys_inv:
-            return
-        present = leaf_keys(specs)
-        for in_key, out_key in self._pairs_inv():
-            if in_key in present:
-                spec = self._mapped_spec_inv(specs[in_key])
-                if out_key != in_key:
-                    del specs[in_key]
-                specs[out_key] = spec
-
     def _apply_to(self, in_key: NestedKey, out_key: NestedKey, value: Tensor) -> Tensor:
         read, written = self._columns
         try:
@@ -194,6 +179,19 @@ class GeneratedTransform(EntriesTransform[Row, InverseRow]):
         """The spec of an entry of some dimensions, for each row of the batch that it has."""
         device = None if self.parent is None else self.parent.device
         return Unbounded(shape=(*self._lead(key), *dims), device=device)
+
+    @property
+    def carry_keys(self) -> list[NestedKey]:
+        """The entries that the next step reads: those of this transform and of the policy."""
+        return list(dict.fromkeys([*super().carry_keys, *self._fields(self._policy)]))
+
+    def _set_private(self, index: int, rewritten: Collection[NestedKey]) -> bool:
+        for key in self._fields(self._policy):
+            if key in rewritten:
+                raise ValueError(
+                    f"{type(self).__name__} leaves {key!r} to the policy, and a later transform writes or drops it"
+                )
+        return super()._set_private(index, rewritten)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._refuses_offline:

@@ -14,7 +14,6 @@ __all__ = [
     "bounded_like",
     "box_of",
     "boxed",
-    "cast_like",
     "flag_like",
     "limits",
     "unbounded_like",
@@ -37,14 +36,6 @@ def bounded_like(spec: TensorSpec, low: float, high: float, dtype: torch.dtype |
 def flag_like(spec: TensorSpec) -> TensorSpec:
     """A truth value of the shape and device of `spec`."""
     return Categorical(2, shape=spec.shape, dtype=torch.bool, device=spec.device)
-
-
-def cast_like(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
-    """The values of `spec` in another dtype."""
-    if not isinstance(spec, Bounded) or not isinstance(spec.space, ContinuousBox):
-        return unbounded_like(spec, dtype)
-    low, high = box_of(spec)
-    return boxed(low.to(dtype), high.to(dtype))
 
 
 def shaped_like(spec: TensorSpec, shape: tuple[int, ...], instead: int = 0) -> TensorSpec:

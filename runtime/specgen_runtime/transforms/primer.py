@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.specs import Composite, NonTensor, TensorSpec
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key, written_by_policy
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TensorDictPrimer"]
@@ -201,13 +201,7 @@ class TensorDictPrimer(Transform):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent
         actions = () if env is None else env.action_keys
-        preset = tensordict.get("next", None)
-        if (
-            preset is not None
-            and env is not None
-            and all(preset.get(key, None) is not None for key in env.done_keys)
-        ):
-            preset = None  # the result of an earlier step
+        preset = written_by_policy(env, tensordict)
         for key in self._keys:
             if key in actions or next_tensordict.get(key, None) is not None:
                 continue

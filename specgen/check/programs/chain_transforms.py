@@ -38,6 +38,7 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
+        _keep_policy_states(state, instance, row, cells)
     for row in instance.rows:
         for moment in MOMENTS:
             update_statistics(state, instance, row, moment)
@@ -74,6 +75,21 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
             view.pop(key, None)
 
 
+def _keep_policy_states(state: ChainState, instance: Instance, row: Row, cells: Mapping[str, Symbol]) -> None:
+    """Let a step keep the states of the policy; what the policy wrote under `next` prevails in the tensordict."""
+    body = state.bodies["next"]
+    for name, now in cells.items():
+        if instance.transform.output(name).policy:
+            entry = row.outputs[name]
+            wish = f"next_{entry.name}"
+            symbol = body.symbol(
+                f"kept.{entry.dotted}", entry.type, now.interval, wish=wish, key=entry.key, time="next"
+            )
+            state.views["next"][entry.dotted] = body.add(
+                symbol, store(read(now), entry.type), f"{state.path}.transforms[{instance.position}]"
+            )
+
+
 def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symbol:
     """What an output was before the step."""
     path = f"{state.path}.cells.{place}.{name}"
@@ -90,23 +106,26 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
     """Add the environment's actions from what the policy wrote, last transform first."""
     current = dict(state.actions)
     for instance in reversed(state.chain.instances):
+        taken = dict(current)
         for index, row in enumerate(instance.inverse_rows):
-            role, entry = next(iter(row.inputs.items()))
             place = f"transforms[{instance.position}].{index}.inverse"
             local = Body(f"{body.path}.{place}")
             bind_parameters(state, local, instance)
+            _bind_tables(state, local, row)
             for name, written in row.outputs.items():
-                bind_name(local, row, "inverse", name, current[written.dotted])
+                bind_name(local, row, "inverse", name, taken[written.dotted])
+            first = next(iter(row.inputs.values()))
             for statement in instance.statements("inverse", row):
+                entry = row.inputs.get(statement.target)
                 local.assign(
                     statement,
-                    entry.type if statement.target == role else None,
+                    None if entry is None else entry.type,
                     origin=f"{state.path}.transforms[{instance.position}]",
-                    wish=f"{entry.name}_{identifier(statement.target)}",
+                    wish=f"{(entry or first).name}_{identifier(statement.target)}",
                 )
             body.statements += local.statements
             body.draws += local.draws
-            current[entry.dotted] = local.bound(role)
+            current |= {entry.dotted: local.bound(role) for role, entry in row.inputs.items()}
     return current
 
 
@@ -119,6 +138,9 @@ def tables(instances: Iterable[Instance]) -> Iterator[Constant]:
                 type_ = Type("float32", shape_of(value), "const")
                 doc = f"`{param.name}` of {instance.transform.name}"
                 yield Constant(_constant(instance, param.name), type_, value, doc)
+        for row in instance.inverse_rows:
+            read = {path for one in row.bound["inverse"] for path in _paths_read(one.typed)}
+            yield from (table for path, table in row.tables.items() if path in read)
 
 
 def _run(
@@ -226,6 +248,22 @@ def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
         symbol = Symbol(f"{state.path}.consts.{name}", name, type_, interval_of(value))
         state.constants.setdefault(name, Input(symbol, "const", "consts"))
         body.bind(Symbol(f"{instance.path}.params.{param.name}", name, type_), symbol)
+
+
+def _bind_tables(state: ChainState, body: Body, row: Row) -> None:
+    """Let the bounds that an inverse reads stand for constants of the chain."""
+    for binding in row.facts.values():
+        symbol = binding.symbol
+        if symbol is None or symbol.path not in row.tables:
+            continue
+        table = row.tables[symbol.path]
+        made = Symbol(f"{state.path}.consts.{table.name}", table.name, table.type, symbol.interval)
+        state.constants.setdefault(table.name, Input(made, "const", "consts"))
+        body.bind(symbol, made)
+
+
+def _paths_read(node: Typed) -> Iterator[str]:
+    return (one.symbol.path for one in node.nodes() if one.op == "name" and one.symbol is not None)
 
 
 def _raise(state: ChainState, flag: Entry) -> None:

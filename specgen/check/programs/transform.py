@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from specgen.check.conditions import Condition
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
+from specgen.check.transform_inverse import fact_symbols
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
 from specgen.check.transform_types import output_type, rank_symbol, role_types
@@ -38,7 +39,7 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
     inputs = phase_inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
-    groups: dict[Condition | None, list[str]] = {}
+    groups: dict[tuple[Condition | None, str], list[str]] = {}
     for statement in transform.phase(phase):
         target = statement.target
         output = output_of(transform, target)
@@ -59,12 +60,13 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         )
         made[target] = body.add(symbol, store(value, type_, like), statement.path)
         body.name(statement, read(symbol))
-        if phase != "inverse" or output is None:
-            groups.setdefault(None if output is None else output.when, []).append(target)
+        alone = target if phase == "outer" else ""
+        groups.setdefault((None if output is None else output.when, alone), []).append(target)
     programs = []
-    for when in sorted(groups, key=lambda when: (when is not None, str(when or ""))):
-        targets = groups[when]
-        suffix = "" if when is None else "_" + "_".join(target.removeprefix("next.") for target in targets)
+    for when, alone in sorted(groups, key=lambda group: (group[0] is not None, str(group[0] or ""))):
+        targets = groups[when, alone]
+        named = when is not None or alone
+        suffix = "_" + "_".join(target.removeprefix("next.") for target in targets) if named else ""
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
         name = f"{snake(transform.name)}_{phase}{suffix}"
         whole = Program(name, (*inputs, *body.draws), tuple(body.statements), outputs)
@@ -92,6 +94,8 @@ def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]
     found += [Input(transform.symbols[f"sizes.{name}"], "param") for name in transform.sizes]
     types = role_types(transform.roles)
     types |= {output.name: output_type(output, types) for output in transform.outputs}
+    facts = fact_symbols(f"transforms.{transform.name}.{phase}", transform.roles, transform.outputs, types)
+    found += [Input(symbol, "param") for _, symbol in facts]
     times: tuple[tuple[Time, str], ...] = (("now", ""), ("next", "next."))
     for time, prefix in times:
         for name, type_ in types.items():

@@ -201,7 +201,7 @@ reset: {hidden: "zeros((8,))"}
 step: {next.hidden: 0.5 * hidden}
 ```
 
-Leave `next.hidden` to the policy.
+Leave `next.hidden` to the policy, and the transforms behind it other keys.
 """,
     without="the recurrent state that the policy computed is lost at each step.",
 )
@@ -221,4 +221,58 @@ step: {next.window: "concat(window, next.x, axis=-1)"}
 Read it, or show it: leave `hidden` out.
 """,
     without="memory and time for a value that changes nothing.",
+)
+
+OUTER_TYPE = Rule(
+    "SG335",
+    "what the policy writes, without a type",
+    """\
+`inverse` computes what the environment is given of what the policy wrote. That says nothing of what the policy writes,
+so its type is declared.
+
+```yaml
+in: {u: {each: env.action, type: "float[...]", inverse: true}}
+out: {v: {each: u}}
+inverse: {u: 2 * v}
+```
+
+```yaml
+out: {v: {each: u, type: like(u)}}
+```
+""",
+    without="the action spec is a guess, and random actions are of another shape than the policy's.",
+)
+
+NOT_BOUNDED = Rule(
+    "SG336",
+    "bounds of what may have none",
+    """\
+`low(u)` and `high(u)` are the bounds of the spec that `u` stands for. Its pattern has to ask for them; a key without
+finite bounds is refused then.
+
+```yaml
+in: {u: {each: env.action, type: "float[...]", inverse: true}}
+inverse: {u: low(u) + v * (high(u) - low(u))}
+```
+
+```yaml
+in: {u: {each: env.action, type: "float[...] in bounded", inverse: true}}
+```
+""",
+    without="infinity times zero: every action is nan.",
+)
+
+CLASSES_JOINED = Rule(
+    "SG349",
+    "reshape across the classes of a one-hot",
+    """\
+The last axis of a one-hot vector are its classes. Joined with another axis, or taken apart, they are one-hot no more.
+
+```yaml
+transforms: [{FlattenAction: {first_dim: -2}}]     # of onehot(4)[3]
+```
+
+Flatten axes in front of the last, or read the classes.
+""",
+    without="a spec of 12 classes of which four are 1, and an error at the first step.",
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from specgen.diagnostics.rules import expressions as rules
+from specgen.diagnostics.rules.transform_language import NOT_BOUNDED
 from specgen.expr import ranges
 from specgen.expr.builtins.constants import CASTS, cast_range
 from specgen.expr.builtins.record import Builtin, Param
@@ -111,7 +112,7 @@ def _bound(name: str, doc: str) -> Builtin:
         (x,) = site.values
         message = f"nothing says that `{site.written(x)}` has bounds"
         help = "declare its pattern with them: float[...] in bounded"
-        site.fail(rules.WRONG_ARGUMENTS, message, at=x, help=help)
+        site.fail(NOT_BOUNDED, message, at=x, help=help)
         return None
 
     return Builtin(
@@ -150,23 +151,23 @@ def _infer_classes(site: Site) -> Typed | None:
         site.fail(rules.WRONG_ARGUMENTS, message, at=x, help=help)
         return None
     dims: Dims = (*x.type.dims[:-1], counts[0].type.sizes[0])
-    return site.node(Type("int64", dims, x.type.level), (x,), counts=counts[0])
+    items = counts[0].options.get("items")
+    known = items if isinstance(items, tuple) else counts[0]
+    return site.node(Type("int64", dims, x.type.level), (x,), counts=known)
 
 
 def _show_classes(node: Typed, printer: Printer) -> Printed:
     counts = node.options["counts"]
-    assert isinstance(counts, Typed)
-    items = counts.options.get("items")
-    text = f"({', '.join(map(str, items))},)" if isinstance(items, tuple) else printer.text(counts)
+    assert isinstance(counts, tuple | Typed)
+    text = f"({', '.join(map(str, counts))},)" if isinstance(counts, tuple) else printer.text(counts)
     return printer.call("class_indices", printer.logical(node.args[0]).text, text)
 
 
 def _classes_interval(args: tuple[Interval, ...], node: Typed) -> Interval:
     counts = node.options["counts"]
+    if isinstance(counts, tuple):
+        return Interval(0, max(counts) - 1)
     assert isinstance(counts, Typed)
-    items = counts.options.get("items")
-    if isinstance(items, tuple):
-        return Interval(0, max(items) - 1)
     below = counts.interval.size
     return Interval.indices(below) if isinstance(below, Sym) else Interval(0, 2**63 - 1)
 

@@ -180,6 +180,8 @@ def _unflattened_like(site: Site, x: Typed, axis: Axis, sizes: Typed) -> Typed |
                 site.fail(rules.SHAPE_MISMATCH, message)
                 return None
             dims = (*x.type.dims[:place], *made, *x.type.dims[place + 1 :])
+            if all(isinstance(one, int) for one in made):
+                return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, sizes=made)
     return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, sizes=sizes)
 
 
@@ -193,7 +195,9 @@ def _show_unflatten(node: Typed, printer: Printer) -> Printed:
             for one in cast("tuple[int | Typed, ...]", sizes)
         )
     )
-    return method(printer.logical(node.args[0]), "unflatten", node_axis(node, printer), text)
+    printer.texts.uses.add("torch")  # the method has no types
+    x = printer.logical(node.args[0]).text
+    return Printed(f"torch.unflatten({x}, {node_axis(node, printer)}, {text})")
 
 
 def _unflatten_reference(np: Any, x: Any, axis: int, sizes: Any) -> Any:
@@ -223,7 +227,8 @@ def _show_dims(node: Typed, printer: Printer) -> Printed:
     if isinstance(last, int) or last.static is not None:
         end = int(axis_text(last, dims, printer)) + 1
         return Printed(f"{shape}[{start}:{end or ''}]")
-    return Printed(f"{shape}[{start} : ({axis_text(last, dims, printer)}) + 1 or None]")
+    text = axis_text(last, dims, printer)
+    return Printed(f"{shape}[{start} : {text if text.isidentifier() else f'({text})'} + 1 or None]")
 
 
 def _dims_reference(np: Any, x: Any, first: int, last: int, **_: Any) -> Any:

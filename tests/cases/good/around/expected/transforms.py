@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=785a354edeac4e57d117d84748324ce588d1731064eff39222daa941615ed007
+# specgen: sha256=16cedea8685c03a5ff22476339218f4452146d5bb997655a64d8a4d78b9d16cc
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specgen_runtime.transforms.around import RepeatTransform, SkipTransform
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.generated import INPUTS
 from specgen_runtime.transforms.keys import leaf_name, rename_leaf, sibling
-from specgen_runtime.transforms.like import unbounded_like
+from specgen_runtime.transforms.like import bounded_like, unbounded_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
@@ -304,7 +304,7 @@ def ramp_action(v: Tensor, nth: int) -> Tensor:
     """`u` of a repetition, as the environment takes it.
 
     Args:
-        v: floats [*batch, ...].
+        v: float32 [*batch, ...].
         nth: the number of the repetition, from 0.
     """
     # transforms.Ramp.around
@@ -324,11 +324,13 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
         `u`, floats [*batch, ...]
 
     Reads, in its place:
-        `v`, of the same dtype
+        `v`, float32 in [-1, 1]
     """
 
     _reads = ("reward",)
     _writes = ("reward",)
+    _gives = ("u",)
+    _takes = ("v",)
     _folds = ("reward",)
     _sums = ("reward",)
     _beside: ClassVar[Mapping[str, str]] = {"reward": "reward"}
@@ -354,6 +356,12 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
         u = self._select(env, self._in_keys_inv, ("env.action",), FLOAT_DTYPES, INPUTS)
         v = self._named(self._out_keys_inv, u, "out_keys_inv")
         return [RampInverseKeys(*keys) for keys in zip(u, v, strict=True)]
+
+    def _outer_specs(self, key: RampInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        u = self._spec(key.u, INPUTS)
+        specs[key.v] = bounded_like(u, -1, 1, torch.float32)
+        return specs
 
     def _repetitions(self) -> int:
         return 3

@@ -1,0 +1,187 @@
+"""`InverseTransform`: what a policy writes in place of what the environment is given, and the specs of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.entries import EntriesTransform
+from specgen_runtime.transforms.keys import leaf_keys, remove
+from specgen_runtime.transforms.like import box_of
+from specgen_runtime.transforms.outer import TensorMap, followed, is_bounded
+from specgen_runtime.typing import NestedKey
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+    from specgen_runtime.specs import Composite, TensorSpec
+
+__all__ = ["InverseTransform"]
+
+
+class InverseTransform(EntriesTransform[Row, InverseRow]):
+    """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
+
+    A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
+    """
+
+    _known_inner: dict[NestedKey, Tensor]
+    _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
+    _known_classes: dict[NestedKey, tuple[int, ...]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._known_inner, self._known_bounds, self._known_classes = {}, {}, {}
+
+    def empty_cache(self) -> None:
+        """Forget everything derived from the environment."""
+        super().empty_cache()
+        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={})
+
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        if type(self)._inv_apply_transform is Transform._inv_apply_transform:
+            return tensordict
+        # All are read before one is written: names may be swapped.
+        values = [(inner, self._read(tensordict, outer, tolerant)) for inner, outer in self._pairs_inv()]
+        for inner, value in values:
+            if value is not None:
+                tensordict.set(inner, self._inv_apply_transform(value))
+        return tensordict
+
+    def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
+        """What the environment is given where the policy wrote `outer`, which may lack some of it."""
+        return self._inverse_map(outer, True)
+
+    # ------------------------------------------------------------------- specs
+
+    def _outer_specs(self, key: InverseRow) -> dict[NestedKey, TensorSpec]:
+        """The specs of what the policy writes in a repetition, by key."""
+        return {}
+
+    def _map_specs_inv(self, specs: Composite) -> None:
+        if type(self)._outer_specs is InverseTransform._outer_specs:
+            return  # the policy writes what the environment takes
+        present = leaf_keys(specs)
+        given: set[NestedKey] = set()
+        added: dict[NestedKey, TensorSpec] = {}
+        for row in self.keys_inv:
+            keys = [getattr(row, name) for name in self._gives]
+            given.update(keys)
+            if keys[0] in present:  # what is taken stands where the first entry that is given does
+                specs_of_row = self._outer_specs(row)
+                self._check_inverse(keys, specs_of_row)
+                added |= specs_of_row
+        for key in added:
+            if key in present and key not in given:
+                raise ValueError(
+                    f"{type(self).__name__} takes {key!r}, which is there already; give one another key"
+                )
+        for key in present:
+            if key in given and key not in added:
+                remove(specs, key)
+        for key, spec in added.items():
+            specs[key] = spec
+
+    def _check_inverse(self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec]) -> None:
+        """Check that what is computed of what the policy writes is what the environment takes.
+
+        Raises:
+            ValueError: if it has another shape or dtype, or nothing takes the place of an entry.
+        """
+        if not taken:
+            raise ValueError(
+                f"{type(self).__name__}: with these parameters nothing takes the place of {keys[0]!r}"
+            )
+        outer = TensorDict({}, [])
+        for key, spec in taken.items():
+            outer.set(key, spec.zero())
+        with self._drawing_zeros():
+            made = self._inwards(outer)
+        for key in keys:
+            value, spec = self._require(made, key), self._spec(key, INPUTS)
+            if (value.shape, value.dtype) != (spec.shape, spec.dtype):
+                raise ValueError(
+                    f"{type(self).__name__} makes {value.dtype} {list(value.shape)} of what the policy writes, and"
+                    f" {key!r} is {spec.dtype} {list(spec.shape)}"
+                )
+
+    def _outer_spec(
+        self,
+        inner: NestedKey,
+        outer: NestedKey,
+        image: Literal["structural", "monotone", "interval"],
+        outwards: TensorMap | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> TensorSpec:
+        """The spec of what the policy writes under `outer`, from that of what the environment takes; see `followed`."""
+
+        def inwards(value: Tensor) -> Tensor:
+            with self._drawing_zeros():
+                return self._require(self._inwards(TensorDict({}, []).set(outer, value)), inner)
+
+        try:
+            return followed(
+                self._spec(inner, INPUTS), outwards or (lambda value: value), inwards, image, dtype
+            )
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__} can't be applied to {inner!r}: {error}") from error
+
+    # ----------------------------------------------------------------- values
+
+    def _inner(self, key: NestedKey) -> Tensor:
+        """A tensor of the shape, dtype and device of what the environment is given."""
+        if key not in self._known_inner:
+            self._known_inner[key] = self._spec(key, INPUTS).zero()
+        return self._known_inner[key]
+
+    def _bounds(self, key: NestedKey) -> tuple[Tensor, Tensor]:
+        """The bounds of what the environment is given, without the batch's dimensions where all rows have the same.
+
+        Raises:
+            ValueError: if it has no finite bounds on both sides.
+        """
+        if key not in self._known_bounds:
+            spec = self._spec(key, INPUTS)
+            if not is_bounded(spec):
+                raise ValueError(
+                    f"{type(self).__name__} needs finite bounds on both sides of {key!r}, whose spec is {spec}"
+                )
+            low, high = box_of(spec)
+            rank = self._inner_rank(key)
+            first = [end.reshape(-1, *end.shape[end.ndim - rank :])[0] for end in (low, high)]
+            same = torch.equal(first[0].expand_as(low), low) and torch.equal(first[1].expand_as(high), high)
+            self._known_bounds[key] = (first[0], first[1]) if same else (low, high)
+        return self._known_bounds[key]
+
+    def _with_bounds(self, env: EnvBase | None, keys: list[NestedKey]) -> list[NestedKey]:
+        """`keys`, once they are known to have finite bounds on both sides; raises as `_bounds` does."""
+        for key in keys if env is not None else ():
+            self._bounds(key)
+        return keys
+
+    def _classes(self, row: InverseRow, key: NestedKey) -> tuple[int, ...]:
+        """How many classes each of several choices has."""
+        if key not in self._known_classes:
+            spec: Any = self._outer_specs(row)[key]
+            counts = torch.as_tensor(spec.nvec)
+            self._known_classes[key] = tuple(counts.reshape(-1, counts.shape[-1])[0].tolist())
+        return self._known_classes[key]
+
+    def _as_taken(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The entries as the policy wrote them, whatever is written from here on."""
+        return tensordict.copy() if len(self.keys_inv) > 1 or len(self._gives) > 1 else tensordict
+
+    def _written_by_policy(self, tensordict: TensorDictBase, key: NestedKey, exists: bool) -> Tensor:
+        """What the policy wrote; nothing reads it where it does not exist."""
+        return self._require(tensordict, key) if exists else torch.empty(0)
+
+    def _inner_rank(self, key: NestedKey) -> int:
+        """How many dimensions what the environment is given has, without the batch's."""
+        env, source = self.parent, self._data if self._given is None else self._given
+        batch = len(env.batch_size) if env is not None else 0 if source is None else len(source.batch_size)
+        return self._inner(key).ndim - batch

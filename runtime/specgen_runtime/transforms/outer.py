@@ -1,0 +1,157 @@
+"""Derives the spec of what a policy writes from the spec of what the environment is given in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from specgen_runtime.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+from specgen_runtime.specs.classes.spec import ClassSpec
+from specgen_runtime.specs.classes.vectors import VectorSpec
+from specgen_runtime.transforms.like import box_of, boxed, unbounded_like
+
+__all__ = ["TensorMap", "choices_like", "followed", "is_bounded"]
+
+TensorMap = Callable[[Tensor], Tensor]
+
+
+def is_bounded(spec: TensorSpec) -> bool:
+    """Whether every element has finite bounds on both sides."""
+    if not isinstance(spec, Bounded):
+        return False
+    low, high = box_of(spec)
+    return bool(low.isfinite().all()) and bool(high.isfinite().all())
+
+
+def choices_like(
+    spec: TensorSpec,
+    kind: Literal["categorical", "onehot", "multi_categorical", "multi_onehot"],
+    counts: int | Sequence[int],
+    *,
+    drop: int,
+    more: tuple[int, ...] = (),
+    dtype: torch.dtype,
+) -> TensorSpec:
+    """Choices among classes, for each row of `spec`.
+
+    Args:
+        spec: what tells the rows, and where several choices have one number of classes, how many they are: its last
+            dimension.
+        kind: how they are written.
+        counts: how many classes there are; for several choices of each, or of all.
+        drop: how many of the last dimensions of `spec` are not those of the choices.
+        more: dimensions behind those.
+        dtype: that of the choices.
+
+    Raises:
+        ValueError: if there are another number of choices than `spec` has values along its last dimension.
+    """
+    shape = (*spec.shape[: len(spec.shape) - drop], *more)
+    if not kind.startswith("multi"):
+        assert isinstance(counts, int)
+        if kind == "categorical":
+            return Categorical(counts, shape=shape, dtype=dtype, device=spec.device)
+        return OneHot(counts, shape=(*shape, counts), dtype=dtype, device=spec.device)
+    choices = spec.shape[-1] if drop and spec.shape else 1
+    widths = (counts,) * choices if isinstance(counts, int) else tuple(counts)
+    if drop and len(widths) != choices:
+        raise ValueError(
+            f"there are {len(widths)} numbers of classes, {list(widths)}, for {choices} choices: the last dimension of "
+            f"{list(spec.shape)}"
+        )
+    if kind == "multi_categorical":
+        return MultiCategorical(widths, shape=(*shape, len(widths)), dtype=dtype, device=spec.device)
+    return MultiOneHot(widths, shape=(*shape, sum(widths)), dtype=dtype, device=spec.device)
+
+
+def followed(
+    spec: TensorSpec,
+    outwards: TensorMap,
+    inwards: TensorMap,
+    image: Literal["structural", "monotone", "interval"],
+    dtype: torch.dtype | None,
+) -> TensorSpec:
+    """The spec of what a policy writes where the environment takes `spec`.
+
+    Args:
+        spec: what the environment takes.
+        outwards: computes something of the shape and dtype of what the policy writes.
+        inwards: computes what the environment takes of what the policy writes.
+        image: whether both only take elements, rise or fall in each, or do anything else; without bounds then.
+        dtype: that of what the policy writes, where it is not that of `outwards`.
+
+    Returns:
+        The values of which `inwards` makes those of `spec`, where the two functions undo each other; else any.
+
+    Raises:
+        ValueError: if one-hot vectors are torn apart or joined.
+    """
+    blank = outwards(spec.zero())
+    blank = blank if dtype is None else blank.to(dtype)
+    free = Unbounded(shape=blank.shape, dtype=blank.dtype, device=blank.device)
+    if image == "interval" or blank.is_meta:
+        return unbounded_like(free)
+    if image == "structural":
+        places = torch.arange(spec.shape.numel(), device=blank.device).reshape(spec.shape)
+        moved = outwards(places).to(torch.int64)
+        if torch.equal(inwards(moved).to(torch.int64), places):
+            return _moved(spec, places, moved, blank.dtype)
+        return unbounded_like(free)
+    low, high = box_of(spec)
+    ends = [outwards(end).to(blank.dtype) for end in (low, high)]
+    least, most = torch.minimum(*ends), torch.maximum(*ends)
+    found = [inwards(end) for end in (least, most)]
+    fits = all(_close(choose(*found), end) for choose, end in ((torch.minimum, low), (torch.maximum, high)))
+    return boxed(least, most) if fits else unbounded_like(free)
+
+
+def _close(value: Tensor, wanted: Tensor) -> bool:
+    if not value.is_floating_point():
+        return torch.equal(value, wanted)
+    return torch.allclose(value, wanted.to(value.dtype), rtol=1e-5, atol=1e-6)
+
+
+def _moved(spec: TensorSpec, places: Tensor, moved: Tensor, dtype: torch.dtype) -> TensorSpec:
+    """The spec of the elements of `spec` at other places."""
+    if torch.equal(places, moved) and dtype == spec.dtype:
+        return spec.clone()
+    if isinstance(spec, ClassSpec) and dtype == spec.dtype:
+        return _moved_classes(spec, moved, dtype)
+    if isinstance(spec, Unbounded):
+        return Unbounded(shape=moved.shape, dtype=dtype, device=spec.device)
+    low, high = (end.reshape(-1)[moved].to(dtype) for end in box_of(spec))
+    return boxed(low, high)
+
+
+def _moved_classes(spec: Any, moved: Tensor, dtype: torch.dtype) -> TensorSpec:
+    known = {"shape": moved.shape, "dtype": dtype, "device": spec.device}
+    if isinstance(spec, Binary):
+        return Binary(**known)
+    if isinstance(spec, Categorical):
+        return Categorical(spec.n, **known)
+    width = spec.shape[-1]
+    rows = moved.reshape(-1, moved.shape[-1]) if moved.ndim else moved.reshape(1, 1)
+    if rows.shape[-1] != width or bool((rows - rows[:, :1] != torch.arange(width, device=rows.device)).any()):
+        what = "the classes of a one-hot" if isinstance(spec, VectorSpec) else "the choices"
+        raise ValueError(
+            f"{list(spec.shape)} to {list(moved.shape)} tears apart or joins {what}, which stand along the last"
+            f" dimension of {spec}"
+        )
+    if isinstance(spec, OneHot):
+        return OneHot(spec.n, **known)
+    if isinstance(spec, MultiOneHot):
+        return MultiOneHot(spec.nvec, **known)
+    counts = spec.nvec if spec.nvec.ndim == 1 else spec.nvec.expand(spec.shape).reshape(-1)[moved]
+    return MultiCategorical(counts, **known)

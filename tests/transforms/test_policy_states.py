@@ -1,0 +1,144 @@
+"""States of a policy: a reset begins them, the policy writes them under `next`, a step keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import Unbounded
+from specgen_runtime.testing import assert_identical, check_env
+from specgen_runtime.transforms import Compose, TensorDictPrimer, TransformedEnv
+from specgen_std.envs import Pendulum
+from specgen_std.transforms import ExcludeTransform, GSDENoise, RecurrentState, StepCounter
+from tensordict import TensorDict, TensorDictBase
+
+from tests.agreement.test_random_chains import drive, same_specs
+from tests.support import compile_texts, generate, imported
+from tests.transforms.test_against_torchrl import theirs
+
+CHAIN = """\
+specgen: 1
+import: [specgen_std/envs/pendulum, specgen_std/transforms/policy_states, specgen_std/transforms/step_counter]
+chains:
+  Fused:
+    env: Pendulum
+    transforms:
+      - StepCounter: {max_steps: 5}
+      - RecurrentState: {size: 3}
+      - GSDENoise: {state_dim: 3, action_dim: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    files = generate({"chain.yaml": CHAIN}, "policy_package")
+    with imported(files, "policy_package", tmp_path_factory.mktemp("generated")) as module:
+        yield module
+
+
+def dynamic(batch: tuple[int, ...]) -> TransformedEnv:
+    chain = Compose(StepCounter(max_steps=5), RecurrentState(3), GSDENoise(3, 1))
+    return TransformedEnv(Pendulum(batch_size=batch), chain)
+
+
+def policy(data: TensorDictBase) -> TensorDictBase:
+    """Counts its own calls since the reset in its state, and pushes with its noise."""
+    noise = data["gsde_noise"]
+    data["action"] = (noise @ data["observation"].unsqueeze(-1)).squeeze(-1).clamp(-2, 2)
+    return data.set(("next", "hidden"), data["hidden"] + 1)
+
+
+def both(package: Any, batch: tuple[int, ...]) -> tuple[EnvBase[Any], EnvBase[Any]]:
+    return package.Fused(batch_size=batch), dynamic(batch)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_fused_as_one_after_another(package: Any, batch: tuple[int, ...]) -> None:
+    check_env(lambda: package.Fused(batch_size=batch))
+    check_env(lambda: dynamic(batch))
+    same_specs(*both(package, batch))
+    drive(*both(package, batch))
+    rollouts = []
+    for env in both(package, batch):
+        env.set_seed(1)
+        rollouts.append(env.rollout(12, policy, break_when_any_done=False))
+    assert_identical(rollouts[0], rollouts[1])
+    data = rollouts[0]
+    assert data["hidden"].shape == (*batch, 12, 3)
+    assert torch.equal(data["next", "hidden"], data["hidden"] + 1)
+    assert torch.equal(data["hidden"][..., 0], data["step_count"][..., 0].float())
+    assert torch.equal(data["next", "gsde_noise"], data["gsde_noise"])
+    assert not torch.equal(data["gsde_noise"][..., 5, :, :], data["gsde_noise"][..., 4, :, :])
+
+
+def test_a_root_that_was_stepped_keeps_its_value(package: Any) -> None:
+    """What stands under `next` is then the result of that step, and not the policy's word."""
+    for env in both(package, (2,)):
+        root = env.reset().set("action", torch.zeros(2, 1))
+        root["next"] = TensorDict(hidden=torch.ones(2, 3), batch_size=[2])
+        stepped = env.step(root)
+        assert stepped["next", "hidden"].eq(1).all()
+        stepped["hidden"] = torch.full((2, 3), 7.0)
+        assert env.step(stepped)["next", "hidden"].eq(7).all()
+
+
+def test_as_a_primer() -> None:
+    """The primer that is given the same spec at run time."""
+    primed = TransformedEnv(
+        Pendulum(batch_size=[3]), Compose(StepCounter(max_steps=5), TensorDictPrimer(hidden=Unbounded(4)))
+    )
+    declared = TransformedEnv(Pendulum(batch_size=[3]), Compose(StepCounter(max_steps=5), RecurrentState(4)))
+    assert primed.full_observation_spec == declared.full_observation_spec
+    assert primed.full_state_spec == declared.full_state_spec
+
+    def push(td: TensorDictBase) -> TensorDictBase:
+        return td.set("action", torch.zeros(3, 1)).set(("next", "hidden"), td["hidden"] + 1)
+
+    rollouts = []
+    for env in (primed, declared):
+        env.set_seed(0)
+        rollouts.append(env.rollout(12, push, break_when_any_done=False))
+    assert_identical(rollouts[0], rollouts[1])
+
+
+@pytest.mark.peers
+def test_noise_of_torchrl() -> None:
+    """An entry of the same shape and law."""
+    peer = theirs.TransformedEnv(theirs.GymEnv("Pendulum-v1"), theirs.gSDENoise(state_dim=3, action_dim=1))
+    ours = TransformedEnv(Pendulum(), GSDENoise(3, 1))
+    found, expected = ours.reset()["gsde_noise"], peer.reset()["_eps_gSDE"]
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    many = TransformedEnv(Pendulum(batch_size=[4000]), GSDENoise(3, 1)).reset()["gsde_noise"]
+    assert abs(many.mean()) < 0.05
+    assert abs(many.std() - 1) < 0.05
+
+
+def test_what_is_behind_it_leaves_it_alone() -> None:
+    env = TransformedEnv(Pendulum(), Compose(RecurrentState(3), ExcludeTransform("hidden")))
+    with pytest.raises(ValueError, match="RecurrentState leaves 'hidden' to the policy, and a later"):
+        env.reset()
+
+
+@pytest.mark.parametrize(
+    ("transform", "code"),
+    [
+        ("ExcludeTransform: {in_keys: [hidden]}", "SG339"),
+        ("ObservationNorm: {in_keys: [hidden], loc: 0.0, scale: 2.0}", "SG339"),
+        ("CatTensors: {in_keys: [hidden, observation], del_keys: false}", "SG107"),
+    ],
+)
+def test_chains_say_so(transform: str, code: str) -> None:
+    chain = CHAIN.replace("GSDENoise: {state_dim: 3, action_dim: 1}", transform)
+    imports = (
+        "specgen_std/transforms/keys, specgen_std/transforms/observation_norm, specgen_std/transforms/step"
+    )
+    files, said, codes = compile_texts(
+        {"chain.yaml": chain.replace("specgen_std/transforms/step", imports)}, "no"
+    )
+    assert not files
+    assert codes == {code}, said
+    assert "`hidden`" in said
