@@ -35,6 +35,7 @@ TRANSFORMS: dict[str, Make] = {
     "StepCounter": lambda t: t.StepCounter(max_steps=200),
     "TargetReturn": lambda t: t.TargetReturn(10.0),
     "TimeMaxPool": lambda t: t.TimeMaxPool(in_keys=SEEN, out_keys=MOVED, T=4),
+    "VecNorm": lambda t: t.VecNorm(in_keys=["observation", "reward"]),
     "UnsqueezeTransform": lambda t: t.UnsqueezeTransform(-1, in_keys=SEEN, out_keys=MOVED),
 }
 

@@ -50,6 +50,7 @@ _RUNTIME_TRANSFORMS = {
     "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "flag_like", "shaped_like", "unbounded_like"),
     "outer": ("choices_like",),
+    "python": ("GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_object"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),
@@ -125,7 +126,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
-    "filled": Import("specgen_runtime.envs.gym.rows", "filled"),
+    "filled_row": Import("specgen_runtime.envs.gym.rows", "filled_row"),
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
     **{

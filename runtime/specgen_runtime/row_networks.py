@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["NetworkRows", "RowNetwork", "frozen_copy", "row_network"]
+__all__ = [
+    "NetworkRows",
+    "RowNetwork",
+    "RowsError",
+    "Sizes",
+    "as_rows",
+    "frozen_copy",
+    "row_network",
+    "unified",
+]
 
 Sizes = tuple[int | str, ...]
+
+
+class RowsError(RuntimeError):
+    """What a network was given, or gave, is not what was declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +70,9 @@ class RowNetwork:
 
         Raises:
             TypeError: it returns no tensor.
-            RuntimeError: an input has other dimensions, or what it returns has another dtype or shape.
+            RowsError: an input has other dimensions, or what it returns has another dtype or shape.
         """
-        lead, flat, known = self._flat(inputs)
+        lead, flat, known = as_rows(f"{self.owner}: {self.name}", inputs, self.rows.reads)
         if self.frozen:
             if self.module.training:
                 self.module.eval()
@@ -67,24 +81,7 @@ class RowNetwork:
         else:
             found = self.module(*flat)
         self._check(found, lead.numel(), known)
-        return cast("Tensor", found).reshape(*lead, *found.shape[1:])
-
-    def _flat(self, inputs: tuple[Tensor, ...]) -> tuple[torch.Size, list[Tensor], dict[str, int]]:
-        """The leading dimensions of the inputs, the inputs as rows, and the named sizes of a row."""
-        leads, flat, known = [], [], dict[str, int]()
-        for value, wanted in zip(inputs, self.rows.reads, strict=True):
-            count = value.ndim - len(wanted)
-            own = value.shape[max(count, 0) :]
-            if count < 0 or not _unified(wanted, own, known):
-                raise RuntimeError(
-                    f"{self.owner}: {self.name} reads rows {_shown(wanted)}, got {list(value.shape)}"
-                )
-            leads.append(value.shape[:count])
-            flat.append(value.reshape(-1, *own) if value.numel() else value.reshape(leads[-1].numel(), *own))
-        if any(lead != leads[0] for lead in leads):
-            shapes = " and ".join(str(list(value.shape)) for value in inputs)
-            raise RuntimeError(f"{self.owner}: {self.name} reads the same rows of all, got {shapes}")
-        return leads[0], flat, known
+        return cast("Tensor", found).reshape((*lead, *found.shape[1:]))
 
     def _check(self, found: Any, rows: int, known: dict[str, int]) -> None:
         expected = f"{self.rows.dtype} {_shown(('rows', *self.rows.gives))}"
@@ -92,10 +89,10 @@ class RowNetwork:
             raise TypeError(f"{self.owner}: {self.name} must return {expected}, found {type(found).__name__}")
         sizes = {**self.sizes, **known}
         fits = found.dtype is self.rows.dtype and found.ndim > 0 and found.shape[0] == rows
-        if not fits or not _unified(self.rows.gives, found.shape[1:], sizes):
+        if not fits or not unified(self.rows.gives, found.shape[1:], sizes):
             named = [name for name in self.rows.gives if isinstance(name, str) and name in sizes]
             where = f", where {' and '.join(f'{name} is {sizes[name]}' for name in named)}" if named else ""
-            raise RuntimeError(
+            raise RowsError(
                 f"{self.owner}: {self.name} must return {expected} for {rows} rows{where}, found {found.dtype} "
                 f"{list(found.shape)}"
             )
@@ -104,7 +101,31 @@ class RowNetwork:
                 self.sizes[name] = sizes[name]
 
 
-def _unified(wanted: Sizes, found: torch.Size, known: dict[str, int]) -> bool:
+def as_rows(
+    reader: str, inputs: Sequence[Tensor], reads: Sequence[Sizes]
+) -> tuple[torch.Size, list[Tensor], dict[str, int]]:
+    """The leading dimensions of some tensors, the tensors with one batch dimension, and the named sizes of a row.
+
+    Raises:
+        RowsError: one has other dimensions than its row in `reads`, or not the leading ones of the others.
+    """
+    leads: list[torch.Size] = []
+    flat: list[Tensor] = []
+    known: dict[str, int] = {}
+    for value, wanted in zip(inputs, reads, strict=True):
+        count = value.ndim - len(wanted)
+        own = value.shape[max(count, 0) :]
+        if count < 0 or not unified(wanted, own, known):
+            raise RowsError(f"{reader} reads rows {_shown(wanted)}, got {list(value.shape)}")
+        leads.append(value.shape[:count])
+        flat.append(value.reshape((leads[-1].numel(), *own)))
+    if any(lead != leads[0] for lead in leads):
+        shapes = " and ".join(str(list(value.shape)) for value in inputs)
+        raise RowsError(f"{reader} reads the same rows of all, got {shapes}")
+    return leads[0], flat, known
+
+
+def unified(wanted: Sizes, found: torch.Size, known: dict[str, int]) -> bool:
     """Whether dimensions are the wanted ones; names get their size in `known` where they have none yet."""
     if len(wanted) != len(found):
         return False

@@ -183,6 +183,7 @@ ENV_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "ndimension",
         "networks",
         "numel",
+        "objects",
         "observation_keys",
         "observation_spec",
         "observation_spec_unbatched",

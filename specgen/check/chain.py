@@ -23,6 +23,13 @@ from specgen.schema.load import SchemaFile
 __all__ = ["CheckedChain", "check_chain"]
 
 
+_BY_HAND = {
+    "ModuleTransform": "declare a transform with what the module reads and writes, under `networks`: "
+    "the module is a keyword of the chain then"
+}
+"""What to write for transforms of the runtime that no schema declares."""
+
+
 def check_chain(
     file: SchemaFile,
     name: str,
@@ -90,7 +97,8 @@ def check_chain(
                     schema_rules.UNKNOWN_DECLARATION.at(
                         where,
                         f"unknown transform `{kind}`",
-                        help=suggestion(kind, declared[1])
+                        help=_BY_HAND.get(kind)
+                        or suggestion(kind, declared[1])
                         or "declare it under `transforms`, or `import` the file that does",
                     )
                 )
@@ -141,6 +149,12 @@ def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
         message = f"`{transform.name}` computes something of recorded data only"
         help = "leave it out of the chain, and call it on rollouts"
         return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
+    if transform.python is not None and transform.python.reads_env:
+        return schema_rules.NOT_AVAILABLE.at(
+            span,
+            f"`{transform.name}` reads the environment, which is not available in chains yet",
+            help=f"put it around the chain: TransformedEnv(…, {transform.name}(…))",
+        )
     first = next(iter(transform.forward), None)
     if transform.buffers and (first is None or first.form == "all"):
         return schema_rules.NOT_AVAILABLE.at(

@@ -78,7 +78,7 @@ class Binder:
                     if not transform.output(name).hidden:
                         where = self._span_of(transform.output(name), arguments, None)
                         self.state.written_keys.check_group(entry, where)
-        if transform.buffers:
+        if instance.learns:
             self.learning = self.learning or transform.name
             if len(rows) > 1 and any(buffer.each is None for buffer in transform.buffers):
                 message = f"`{transform.name}` learns one thing of several keys, which chains can't do yet"

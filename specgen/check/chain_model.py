@@ -69,6 +69,20 @@ class Instance:
         derive = self.transform.derive_done
         return bool(self.params[derive]) if isinstance(derive, str) else derive
 
+    @property
+    def given(self) -> Mapping[str, str]:
+        """The parameters that say what buffers are, where none is left to be learned: constants of the chain."""
+        transform = self.transform
+        found = {one.name: one.init for one in transform.buffers if isinstance(one.init, str)}
+        known = all(self.params[name] is not None for name in found.values())
+        whole = transform.learns_when_called and len(found) == len(transform.buffers)
+        return found if known and whole else {}
+
+    @property
+    def learns(self) -> bool:
+        """Whether it has buffers that data decide."""
+        return bool(self.transform.buffers) and not self.given
+
     def statements(self, phase: Phase, row: Row) -> tuple[Statement, ...]:
         """The statements of a phase that apply to a row: those of outputs that exist, and locals that they read."""
         if phase in row.bound:

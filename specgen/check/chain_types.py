@@ -187,8 +187,11 @@ class _Typing:
             source = None if buffer.each is None else self.row.inputs[buffer.each].type
             dtype = buffer.dtype or (source.dtype if source is not None else buffer.type.dtype)
             dims = source.dims if source is not None and buffer.shaped else ()
-            kind = Type(dtype, dims, "const")
-            symbol = Symbol(f"{self.path}.buffers.{buffer.name}", identifier(buffer.name), kind, full(dtype))
+            kind, values = Type(dtype, dims, "const"), full(dtype)
+            if buffer.name in self.instance.given:
+                value = self.instance.params[self.instance.given[buffer.name]]
+                kind, values = Type("float32", shape_of(value), "const"), interval_of(value)
+            symbol = Symbol(f"{self.path}.buffers.{buffer.name}", identifier(buffer.name), kind, values)
             self.symbols[f"buffers.{buffer.name}"] = symbol
             scope[buffer.name] = Binding(kind, symbol.interval, what="buffer", symbol=symbol)
         return scope

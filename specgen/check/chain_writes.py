@@ -104,7 +104,8 @@ class WrittenKeys:
         self._sink = sink
         functions = [function.name for function in env.functions]
         made = dict.fromkeys(
-            ("not_done", "env_consts", "dynamics", "networks"), "generated code calls something else so"
+            ("not_done", "env_consts", "dynamics", "networks", "objects"),
+            "generated code calls something else so",
         )
         self._names = Names(
             sink, {**reserved_in_env(env.name, functions), **reserved_in_env(name, ()), **made}

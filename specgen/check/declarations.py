@@ -14,7 +14,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.imported import NAMES_READ
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
-from specgen.source.outline import PYTHON_SUFFIXES, SUFFIXES, ClassName
+from specgen.source.outline import PYTHON_SUFFIXES, SUFFIXES, TRANSFORM_PYTHON_SUFFIXES, ClassName
 
 SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
 """The sections whose entries become classes, and what an entry is called."""
@@ -111,7 +111,11 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
         node = file.root.get(section)
         for key, _ in node.entries if isinstance(node, MappingNode) else ():
             env = file.module.envs.get(key.text)
-            more = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
+            transform = file.module.transforms.get(key.text) if section == "transforms" else None
+            more: tuple[str, ...] = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
+            more = (
+                TRANSFORM_PYTHON_SUFFIXES if transform is not None and transform.python is not None else more
+            )
             yield ClassName(key.text, what, snake(key.text), (*SUFFIXES, *more), key.span)
 
 

@@ -160,6 +160,7 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
                 "Consts",
                 "Constants",
                 "Networks",
+                "Objects",
                 "Learned",
                 "Root",
                 "Next",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,6 +9,7 @@ from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier, reward_entry
 from specgen.check.per_env import differing
+from specgen.check.python_source import python_source
 from specgen.check.refused import damaged, hand_over
 from specgen.check.specs import NamedSpec
 from specgen.diagnostics import Sink
@@ -20,7 +19,6 @@ from specgen.expr import Type
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Python
 from specgen.schema.load import SchemaFile
-from specgen.source import Scalar
 
 _SAID_BY_CLASS = ("functions", "reset", "step", "observe")
 _KEYWORD = "check_domains"
@@ -29,8 +27,6 @@ _TAKEN = frozenset({"dynamics"})
 
 _TAKEN_BY_STEP = frozenset({"state", "generator"})
 """The arguments of the class's `step` besides the actions."""
-
-_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def check_python_env(
@@ -92,20 +88,7 @@ class _Checker(EnvChecker):
         python = self.env.python
         here = (*self.path, "python", "class") if isinstance(python, Python) else (*self.path, "python")
         stateful = isinstance(python, Python) and python.stateful
-        scalar = self.file.scalar(*here)
-        module, _, name = scalar.text.partition(":")
-        if (fault := _fault(scalar)) is not None:
-            start, end, message, help = fault
-            self.sink.add(rules.CLASS_NAME.at(scalar.span_of(start, end), message, help=help))
-        elif module == self.module:
-            self.sink.add(
-                rules.CLASS_NAME.at(
-                    scalar.span_of(0, len(module)),
-                    f"`{module}` is the module that is generated from this file",
-                    help="write the class in a module of its own",
-                )
-            )
-        return PythonSource(module, name, stateful)
+        return replace(python_source(self.file.scalar(*here), self.module, self.sink), stateful=stateful)
 
     def _refuse_behaviour(self, source: PythonSource) -> None:
         refused = [field for field in _SAID_BY_CLASS if getattr(self.env, field)]
@@ -169,51 +152,3 @@ class _Checker(EnvChecker):
                     help=f"say what the class {'is given' if field == 'action' else 'returns'}: `{field}: {{…}}`",
                 )
             )
-
-
-def _fault(scalar: Scalar) -> tuple[int, int, str, str] | None:
-    """What is wrong with the name of a class: from where to where, the message, and what to write."""
-    text = scalar.text
-    module, colon, name = text.partition(":")
-    if not colon:
-        head, _, last = text.rpartition(".")
-        meant = f"{head or 'package.module'}:{last}" if last[:1].isupper() else f"{text}:Class"
-        sound = _unusable(meant.partition(":")[0]) is None
-        message = f"`{text}` does not say which class of which module is meant"
-        return 0, len(text), message, f"write `{meant}`" if sound else _FORM
-    if (at := _unusable(module)) is not None:
-        end = max(at[1], at[0] + 1)
-        return at[0], end, f"`{module}` is no module" if module else "no module is named", _help(module, name)
-    if not _is_name(name):
-        start = len(module) + 1
-        message = f"`{name}` is no class" if name else "no class is named"
-        help = "the class stands at the top of its module" if "." in name else _FORM
-        return min(start, len(text) - 1), len(text), message, help
-    return None
-
-
-_FORM = "the form is `package.module:Class`"
-
-
-def _help(module: str, name: str) -> str:
-    if module.startswith("."):
-        return "there is nothing that it could be relative to: write the module in full"
-    if "/" in module or module.endswith(".py"):
-        meant = module.removesuffix(".py").strip("/").replace("/", ".")
-        if _unusable(meant) is None:
-            return f"a module is named as `import` has it: write `{meant}:{name}`"
-    return _FORM
-
-
-def _unusable(module: str) -> tuple[int, int] | None:
-    """Where the first part of a dotted name that is no identifier stands."""
-    at = 0
-    for part in module.split("."):
-        if not _is_name(part):
-            return at, at + len(part)
-        at += len(part) + 1
-    return None
-
-
-def _is_name(part: str) -> bool:
-    return _PART.match(part) is not None and not keyword.iskeyword(part)

@@ -7,24 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specgen.check.conditions import Condition
-from specgen.check.model import Parameter, Statement
+from specgen.check.model import Parameter, PythonSource, Statement
 from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
 Phase = Literal[
-    "reset",
-    "step",
-    "map",
-    "inverse",
-    "outer",
-    "update",
-    "until",
-    "fold",
-    "collect",
-    "action",
-    "skip",
-    "reset_steps",
-]
+    "reset", "step", "map", "inverse", "outer", "update", "until", "fold", "collect", "action", "skip", "reset_steps",
+]  # fmt: skip
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
 
@@ -216,6 +205,15 @@ class CalledNetwork:
 
 
 @dataclass(frozen=True)
+class PythonPhases:
+    """The class behind a transform: its name, its methods, and whether it is made with the environment."""
+
+    source: PythonSource
+    phases: tuple[str, ...]
+    reads_env: bool
+
+
+@dataclass(frozen=True)
 class Around:
     """How a transform steps the environment before it.
 
@@ -275,6 +273,7 @@ class CheckedTransform:
         refuses_offline: whether it refuses recorded data.
         outer: the expressions whose type what the policy writes has, one for each such output.
         networks: what its expressions call.
+        python: the class that says what happens.
         buffers: what it learns.
         update: the new values of its buffers.
         learns_when_called: whether it learns by `init_stats` and `learn` only.
@@ -303,6 +302,7 @@ class CheckedTransform:
     refuses_offline: bool = False
     outer: tuple[Statement, ...] = ()
     networks: tuple[CalledNetwork, ...] = ()
+    python: PythonPhases | None = None
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

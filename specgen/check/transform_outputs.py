@@ -224,8 +224,8 @@ class Outputs:
                 )
             )
             return fallback, None
-        plain = role is not None and spec.shape == () and role.dims != ()
-        if plain and not inverse and out.group != "reward":
+        own = out.group == "reward" or self.transform.python is not None
+        if role is not None and spec.shape == () and role.dims != () and not own and not inverse:
             self.sink.add(
                 rules.WRONG_TYPE.at(
                     self.file.span(*here, "type"),

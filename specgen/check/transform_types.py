@@ -146,7 +146,7 @@ def _parameters(shaping: Typed) -> set[str]:
 def with_images(
     outputs: Iterable[Output], sections: Mapping[Phase, SectionResult], learned: Collection[str]
 ) -> tuple[Output, ...]:
-    """The outputs with what their expressions say of their values; nothing, where they read what is learned."""
+    """The outputs with what their expressions say of their values; nothing, where they read what is always learned."""
     return tuple(
         output if _reads(output, sections, learned) else _with_image(output, sections) for output in outputs
     )

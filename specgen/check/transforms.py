@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.conditions import may_be_absent
@@ -25,6 +25,7 @@ from specgen.check.transform_model import CheckedTransform, Output, Phase, Role,
 from specgen.check.transform_networks import check_networks, declared_where_called
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
+from specgen.check.transform_python import check_python_phases
 from specgen.check.transform_roles import check_roles
 from specgen.check.transform_signature import check_signature
 from specgen.check.transform_types import (
@@ -48,7 +49,7 @@ from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
 
-_RESERVED = ("moves", "masks", "python")
+_RESERVED = ("moves", "masks")
 
 _UNDRAWN = "a map gives the same for the same moment, offline too: draw under `reset` or `step`"
 
@@ -103,6 +104,9 @@ class _Checker:
         self.networks = check_networks(self.file, self.path, self.transform, roles, self.names, self.sink)
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
+        python = check_python_phases(
+            self.file, self.path, self.transform, self.module, roles, outputs, self.sink
+        )
         if self.sink.has_errors:
             return None
         recursion, over_time = check_recursion(
@@ -140,13 +144,13 @@ class _Checker:
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
         self._optional_params(params, (*roles, *outputs), everything)
         self._derive_done(params)
-        if self.transform.around is None and not over_time.sections:
+        if self.transform.around is None and not over_time.sections and python is None:
             check_flow(self.file, self.path, roles, outputs, sections, self.sink)
         named = [network.name for network in self.networks.checked]
         signature = check_signature(
             self.file, self.path, self.transform, params, roles, outputs, named, self.sink
         )
-        if not self.sink.has_errors:
+        if not self.sink.has_errors and python is None:
             everything |= around_sections(around)
             lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
         return CheckedTransform(
@@ -155,7 +159,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=with_images(outputs, sections, {*self.buffers.scope, *self.networks.functions}),
+            outputs=with_images(outputs, sections, {*self._always_learned(), *self.networks.functions}),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -170,6 +174,7 @@ class _Checker:
                     if any(name in value_reads(s.expr) for s in sections["step"].statements)
                 ),
                 *recalled_by_around(around, (role.name for role in roles if not role.inverse)),
+                *(output.name for output in outputs if python is not None and output.carry),
             ),
             symbols=self.symbols,
             around=around,
@@ -180,6 +185,7 @@ class _Checker:
             learns_when_called=self.transform.learns == "when_called",
             refuses_offline=self.transform.offline is False,
             networks=self.networks.checked,
+            python=python,
         )
 
     def _sizes(self, roles: Iterable[Role]) -> dict[str, Binding]:
@@ -316,6 +322,10 @@ class _Checker:
                 f"`{buffer.name}` is a buffer: `update` assigns `next.{buffer.name}`"
             )
         return wrong
+
+    def _always_learned(self) -> Collection[str]:
+        """The buffers whose values nobody knows when specs are made."""
+        return () if self.transform.learns == "when_called" else self.buffers.scope
 
     def _optional_params(
         self,

@@ -34,6 +34,7 @@ from specgen.plan.python_env import dynamics_type
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
 from specgen.plan.transform_networks import network_docs, networks_record
+from specgen.plan.transform_python import objects_record
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, Program
 
@@ -73,7 +74,7 @@ class _Planner:
             items.append(consts_record(as_env))
         if (learned := learned_record(chain)) is not None:
             items.append(learned)
-        items += networks_record(chain)
+        items += [*networks_record(chain), *objects_record(chain)]
         items += step_records(
             chain.name,
             self.root,
@@ -173,7 +174,7 @@ class _Planner:
 
     # functions -------------------------------------------------------------------------------------
 
-    def _planned(self, program: Program | None, summary: str) -> Planned:
+    def _planned(self, program: Program | None, summary: str, *, of_records: bool = False) -> Planned:
         assert program is not None
         env = self.env.env
         annotations = {
@@ -183,15 +184,23 @@ class _Planner:
             "consts": named(f"{self.chain.name}Consts"),
             "learned": named(f"{self.chain.name}Learned"),
             "networks": named(f"{self.chain.name}Networks"),
+            "objects": named(f"{self.chain.name}Objects"),
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)
-        return plan_function(program, summary, annotations, passed=self._passed)
+        return plan_function(
+            program, summary, annotations, passed=self._of_records if of_records else self._passed
+        )
 
     def _passed(self, one: Input) -> Passed | None:
+        """What a function is passed that makes the records: what was returned is at hand."""
+        return None if one.kind == "given" else self._of_records(one)
+
+    def _of_records(self, one: Input) -> Passed | None:
+        """What a function is passed that follows from the records."""
         if one.symbol.name in self._raw:
             return Passed("next", one.symbol.name)
-        return None if one.kind == "given" else self._arguments.get(one.symbol)
+        return self._arguments.get(one.symbol)
 
     def _derived(
         self, program: Program | None, what: str, entries: Iterable[Entry], items: list[Item]
@@ -200,7 +209,9 @@ class _Planner:
         if program is None:
             return None
         of = "step" if what == "reward" else "state"
-        planned = self._planned(program, f"The {what} of a {of}, for any leading dimensions.")
+        planned = self._planned(
+            program, f"The {what} of a {of}, for any leading dimensions.", of_records=True
+        )
         if program.record is not None:
             told = {entry.key: entry for entry in entries}
             fields = tuple(

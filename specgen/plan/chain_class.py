@@ -15,6 +15,7 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.python_env import python_plan
 from specgen.plan.transform_networks import chain_networks
+from specgen.plan.transform_python import chain_objects
 
 
 def chain_class(
@@ -67,4 +68,5 @@ def chain_class(
         learners=plan_learners(chain),
         methods=methods,
         networks=chain_networks(chain),
+        objects=chain_objects(chain),
     )

@@ -48,7 +48,7 @@ def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
 
 
 def _learning(chain: CheckedChain) -> Iterator[Instance]:
-    return (instance for instance in chain.instances if instance.transform.buffers)
+    return (instance for instance in chain.instances if instance.learns)
 
 
 def _arguments(instance: Instance) -> Iterator[Code]:

@@ -24,7 +24,7 @@ def plan_row(entries: Program | None) -> tuple[FunctionPlan, ...]:
     if entries is None or any(len(output.key or ()) != 1 for output in entries.outputs):
         return ()
     program = stored_where_made(copies(fold(entries)))
-    printed = print_row(program, _HELD, ("filled", "self"))
+    printed = print_row(program, _HELD, ("filled_row", "self"))
     if printed is None or printed.records not in ((), ("consts",)):
         return ()
     names = {symbol.name: name for symbol, name in printed.args.items()}

@@ -13,7 +13,7 @@ from specgen.plan.items import Item
 from specgen.plan.spec_groups import spec_types
 from specgen.plan.typed_keys import data_class
 
-_JAXTYPING = {
+JAXTYPING = {
     "bool": "Bool",
     "uint8": "UInt8",
     "int8": "Int8",
@@ -23,13 +23,14 @@ _JAXTYPING = {
     "float32": "Float32",
     "float64": "Float64",
 }
+"""What jaxtyping calls the dtypes."""
 
 
 def annotation(type: Type, batch: str = "*batch") -> Code:
     """`Float32[Tensor, "*batch 3"]`; `batch` is the name of the batch dimensions, if there are any."""
     dims = [*(type.dims or ()), *([1] if type.col else [])]
     shape = " ".join([*([batch] if batch else []), *map(str, dims)])
-    kind = _JAXTYPING[type.dtype]
+    kind = JAXTYPING[type.dtype]
     return using(f"{kind}[Tensor, {literal(shape)}]", kind, "Tensor")
 
 

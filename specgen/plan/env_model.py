@@ -189,6 +189,7 @@ class EnvironmentPlan:
         learners: those transforms.
         methods: further methods.
         networks: those that the transforms of a chain call.
+        objects: the names of the objects of classes that they call, with the calls that make the transforms.
     """
 
     template: str
@@ -217,6 +218,7 @@ class EnvironmentPlan:
     learners: tuple[LearnerPlan, ...] = ()
     methods: tuple[FunctionPlan, ...] = ()
     networks: tuple[CalledNetworkPlan, ...] = ()
+    objects: tuple[tuple[str, CallPlan], ...] = ()
 
     @property
     def data(self) -> str:

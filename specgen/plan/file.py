@@ -67,13 +67,13 @@ def plan_file(
         module = own if base.module == own.module else modules[base.module]
         items += plan_chain(chain, module.envs[base.name])
     further = {name: Import(other.module, name) for other in modules.values() for name in other.names}
-    learning = [
+    named = [
         instance.transform
         for chain in checked.chains.values()
         for instance in chain.value.instances
-        if instance.transform.buffers
+        if instance.learns or instance.transform.python is not None
     ]
-    further |= {transform.name: Import(transform.module, transform.name) for transform in learning}
+    further |= {transform.name: Import(transform.module, transform.name) for transform in named}
     functions = tuple(spec.function for spec in checked.specs.values())
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 

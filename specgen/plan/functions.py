@@ -25,6 +25,7 @@ RECORD_DOCS = {
     "learned": "what the transforms have learned.",
     "constants": "what is computed of constant tables alone.",
     "networks": "networks of the constructor.",
+    "objects": "objects of the classes behind transforms.",
 }
 
 

@@ -129,6 +129,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "LearningChain"
     if plan.networks:
         yield from ("nn", "row_network")
+    if plan.objects:
+        yield "python_object"
     if plan.gym is not None:
         yield "GeneratedGymEnv"
     elif plan.python is not None:
@@ -141,6 +143,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
     yield plan.base
+    if plan.python is not None:
+        yield from ("Callable", "ClassVar", "Mapping", "torch", plan.python.setup, plan.python.protocol)
     if plan.around is not None and plan.around.methods:
         yield "TensorDictBase"
     if plan.recursion is not None:

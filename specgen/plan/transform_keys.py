@@ -15,9 +15,6 @@ from specgen.plan.transform_inverse import bounded_keys
 from specgen.plan.transform_model import BindingPlan
 from specgen.plan.transform_text import key_literal
 
-KEY_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
-"""The arguments of the constructor that the base class takes."""
-
 
 class KeyPlanner:
     """The keys of one direction of a transform.

@@ -31,6 +31,37 @@ class TransformParamPlan:
 
 
 @dataclass(frozen=True)
+class PythonClassPlan:
+    """The user's class behind a transform.
+
+    Attributes:
+        path: the class as the schema names it.
+        module: where it is imported from.
+        name: its name there.
+        alias: what `_make_python` calls it.
+        setup: the record that it is made from.
+        protocol: what it has to be.
+        params: the call that makes the record of parameters, if there are some.
+        inputs: what each method is given.
+        carried: what `step` is given of what was returned before.
+        methods: what each method returns.
+        reads_env: whether it is made with the environment.
+    """
+
+    path: str
+    module: str
+    name: str
+    alias: str
+    setup: str
+    protocol: str
+    params: CallPlan | None
+    inputs: CallPlan
+    carried: CallPlan | None
+    methods: tuple[tuple[str, CallPlan], ...]
+    reads_env: bool
+
+
+@dataclass(frozen=True)
 class BindingPlan:
     """How the keys of one direction are found.
 
@@ -223,6 +254,7 @@ class TransformPlan:
         names: keywords that name keys, each with what is kept.
         params: its parameters.
         networks: those that it calls.
+        python: the user's class that says what happens.
         bindings: how keys are found, forwards and backwards.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
@@ -266,6 +298,7 @@ class TransformPlan:
     refuses_offline: bool = False
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
+    python: PythonClassPlan | None = None
 
     @property
     def base(self) -> str:
@@ -274,4 +307,6 @@ class TransformPlan:
             return str(self.around.base)
         if self.recursion is not None:
             return "RecursionTransform"
+        if self.python is not None:
+            return "PythonTransform"
         return "GeneratedTransform" if self.learns is None else "LearningTransform"

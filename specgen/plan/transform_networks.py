@@ -25,8 +25,8 @@ def plan_networks(transform: CheckedTransform) -> tuple[CalledNetworkPlan, ...]:
 
 def plan_network(network: CalledNetwork, roles: Mapping[str, Role], keyword: str) -> CalledNetworkPlan:
     """A network under a keyword of a constructor."""
-    reads = literal(tuple(map(_sizes, network_rows(network, roles))))
-    rows = CallPlan("NetworkRows", (reads, dtype_code(network.dtype), literal(_sizes(network.dims))))
+    reads = literal(tuple(map(row_sizes, network_rows(network, roles))))
+    rows = CallPlan("NetworkRows", (reads, dtype_code(network.dtype), literal(row_sizes(network.dims))))
     return CalledNetworkPlan(keyword, rows, network.frozen)
 
 
@@ -59,7 +59,7 @@ def _of_chain(chain: CheckedChain) -> Iterator[tuple[CalledNetworkPlan, str]]:
             yield plan, f"{network_doc(transform, network.name)}, of {transform.name}"
 
 
-def _sizes(dims: Dims) -> tuple[int | str, ...]:
+def row_sizes(dims: Dims) -> tuple[int | str, ...]:
     """Dimensions of a row: numbers, and names of sizes; `_` is any."""
     return tuple(size if isinstance(size, int) else _name(size) for size in dims)
 

@@ -7,13 +7,35 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest
 from specgen.literals import literal
-from specgen.plan.model import CallPlan, Text
+from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
+
+KEY_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+"""The arguments of the constructor that the base class takes."""
+
+
+def argument_texts(transform: CheckedTransform, arguments: tuple[Argument, ...]) -> Iterator[str]:
+    """The arguments as the signature writes them: keys that users pass one after another come first."""
+    several = next((role for role in transform.roles if role.varargs), None)
+    if several is not None:
+        yield f"*{several.name}: NestedKey"
+    for argument in arguments:
+        yield argument.text
+
+
+def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
+    """The keys that the base class takes, each with the expression that it is given."""
+    several = next((role for role in transform.roles if role.varargs), None)
+    if several is not None:
+        yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
+    for name in transform.signature:
+        if name in KEY_LISTS or name == "done_key":
+            yield name, name
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
@@ -72,6 +94,13 @@ def shape_source(output: Output) -> str | None:
 def dtype_code(dtype: str) -> Code:
     """A dtype of torch."""
     return using(TORCH_DTYPES[dtype], "torch")
+
+
+def with_declared_specs(transform: CheckedTransform) -> list[Output]:
+    """The outputs whose specs the declaration says; where something is learned when it is asked for, all."""
+    later = transform.learns_when_called
+    written = [output for output in transform.written(inverse=False) if output.declared]
+    return [one for one in written if one.image is None or one.dtype == "bool" or later]
 
 
 def follows_code(outputs: Iterable[Output]) -> Code | None:

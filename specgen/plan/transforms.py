@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from specgen.check.model import Checked, Parameter, identifier
-from specgen.check.transform_model import PHASES, CheckedTransform, Phase
+from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase
 from specgen.code import using, value_code
 from specgen.literals import literal
 from specgen.plan.items import Item
@@ -20,7 +20,7 @@ from specgen.plan.transform_draws import draw_lines, phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_inverse import plan_inverse
-from specgen.plan.transform_keys import KEY_LISTS, KeyPlanner
+from specgen.plan.transform_keys import KeyPlanner
 from specgen.plan.transform_model import (
     AddedSpecsPlan,
     PhaseBlock,
@@ -31,13 +31,17 @@ from specgen.plan.transform_model import (
 )
 from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
+from specgen.plan.transform_python import python_class, python_items
 from specgen.plan.transform_text import (
+    argument_texts,
+    base_keys,
     by_condition,
     follows_code,
     policy_states,
     shape_source,
     spec_like,
     unassigned_flags,
+    with_declared_specs,
 )
 
 
@@ -63,7 +67,8 @@ class _Planner:
         self.initial = initial_params(transform)
         self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
-        self.sequential = bool(transform.step or transform.reset)
+        stepped = transform.python is not None and "step" in transform.python.phases
+        self.sequential = bool(transform.step or transform.reset) or stepped
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
@@ -74,6 +79,7 @@ class _Planner:
         items += () if self.inverse is None else self.inverse.functions
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
         items += [] if self.update is None else [self.update.plan]
+        items += python_items(self.transform)
         return [*items, self._class()]
 
     def _directions(self) -> Iterator[KeyPlanner]:
@@ -106,16 +112,16 @@ class _Planner:
             columns=plan_columns(transform),
             sequential=self.sequential,
             invertible=bool(transform.inverse),
-            args=tuple(self._argument_texts(arguments)),
+            args=tuple(argument_texts(transform, arguments)),
             annotations=arguments,
-            keys=tuple(self._base_keys()),
+            keys=tuple(base_keys(transform)),
             names=tuple(pair for directed in self._directions() for pair in directed.stored()),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(directed.binding() for directed in self._directions()),
             added_specs=added,
             derives_done=self._derives_done() if self.sequential else None,
-            reset=self._phase("reset", "tensordict_reset") if self.sequential else None,
-            step=self._phase("step", "next_tensordict") if self.sequential else None,
+            reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,
+            step=self._phase("step", "next_tensordict") if self._prints_steps else None,
             tensor_map=tensor_map,
             map=self._map() if general else None,
             inverse=self.inverse,
@@ -124,7 +130,13 @@ class _Planner:
             learns=plan_learning(transform, self.update),
             around=self.around,
             networks=plan_networks(transform),
+            python=python_class(transform),
         )
+
+    @property
+    def _prints_steps(self) -> bool:
+        """Whether the class has a reset and a step of its own, as those with a user's class have not."""
+        return self.sequential and self.transform.python is None
 
     def _argument(self, name: str) -> Argument:
         if name == "done_key":
@@ -142,22 +154,6 @@ class _Planner:
             return Argument(name, optional, value_code(param.default))
         return Argument(name, annotation, None if param.required else value_code(param.default))
 
-    def _argument_texts(self, arguments: tuple[Argument, ...]) -> Iterator[str]:
-        """The arguments as the signature writes them: keys that users pass one after another come first."""
-        several = next((role for role in self.transform.roles if role.varargs), None)
-        if several is not None:
-            yield f"*{several.name}: NestedKey"
-        for argument in arguments:
-            yield argument.text
-
-    def _base_keys(self) -> Iterator[tuple[str, str]]:
-        several = next((role for role in self.transform.roles if role.varargs), None)
-        if several is not None:
-            yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
-        for name in self.transform.signature:
-            if name in KEY_LISTS or name == "done_key":
-                yield name, name
-
     def _param(self, param: Parameter) -> TransformParamPlan:
         listed = param.kind in ("ints", "int_or_ints")
         return TransformParamPlan(
@@ -173,30 +169,24 @@ class _Planner:
 
     def _added_specs(self) -> AddedSpecsPlan | None:
         """The specs that the declaration says; those of maps that say no bounds follow from what they compute."""
-        declared = [
-            output
-            for output in self.transform.written(inverse=False)
-            if output.declared and (output.image is None or output.dtype == "bool")
-        ]
+        declared = with_declared_specs(self.transform)
         if not declared or self.recursion:
             return None
-        followed = [shape_source(output) for output in declared]
+        followed = dict.fromkeys(shape_source(output) for output in declared)
         return AddedSpecsPlan(
-            tuple(dict.fromkeys(role for role in followed if role is not None)),
+            tuple(role for role in followed if role is not None),
             tuple(
                 (
                     None if condition is None else condition.python,
-                    tuple(
-                        (
-                            o.name,
-                            spec_like(o, shape_source(o), self.roles.get(o.each or ""), self._named_size),
-                        )
-                        for o in outputs
-                    ),
+                    tuple((o.name, self._declared_spec(o)) for o in outputs),
                 )
                 for condition, outputs in by_condition(declared)
             ),
         )
+
+    def _declared_spec(self, output: Output) -> CallPlan:
+        role = self.roles.get(output.each or "")
+        return spec_like(output, shape_source(output), role, self._named_size)
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done

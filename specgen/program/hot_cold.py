@@ -167,10 +167,17 @@ def with_constants(parts: Parts, name: str, record: str) -> Parts:
 
 
 def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:
-    """Whether a part computes again something costly that the state needs anyway."""
-    again = (one for one in part.body if not hot.isdisjoint(targets(one)))
+    """Whether a part computes again something costly that the state needs anyway: a network, a class, many numbers."""
+    again = [one for one in part.body if not hot.isdisjoint(targets(one))]
+    if any(isinstance(one, Call) and one.callee.program is None for one in again):
+        return True
     nodes = (node for one in again for expr in expressions(one) for node in expr.nodes())
-    return any(is_costly(node) and _numbers_read(node) >= _MUCH for node in nodes)
+    return any(is_costly(node) and (_calls(node) or _numbers_read(node) >= _MUCH) for node in nodes)
+
+
+def _calls(node: Typed) -> bool:
+    """Whether a node calls a network."""
+    return node.builtin is not None and node.builtin.family == "network"
 
 
 def _numbers_read(node: Typed) -> int:

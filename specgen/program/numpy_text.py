@@ -170,7 +170,7 @@ class _Printer:
             raise _OnlyTorchError
         number = bool(value) if kind.dtype == "bool" else float(value) if is_float(kind.dtype) else value
         shown = self.texts.static(number).text
-        return self.texts.call("filled", literal(kind.dtype), shown, *dims)
+        return self.texts.call("filled_row", literal(kind.dtype), shown, *dims)
 
     def _arithmetic(self, node: Typed) -> Printed:
         dtype = node.type.dtype

@@ -19,7 +19,17 @@ from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, substituted, symbols_read, targets
 
-RECORDS: Final = ("dynamics", "params", "env_consts", "consts", "constants", "networks", "learned", "firsts")
+RECORDS: Final = (
+    "dynamics",
+    "params",
+    "env_consts",
+    "consts",
+    "constants",
+    "networks",
+    "learned",
+    "objects",
+    "firsts",
+)
 """The records that functions take before all else, in this order."""
 
 _PYTHON_TYPES: Final = {

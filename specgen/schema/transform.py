@@ -125,7 +125,10 @@ class Transform(DeclaredClass):
         learns: `always`, or `when_called`: by `init_stats` and `learn` only.
         around: how it steps the environment before it.
         networks: the constructor's networks, which `reset`, `step` and `map` call.
-        moves, masks, python: reserved.
+        python: the class that says what happens instead of statements, `package.module:Class`.
+        phases: its methods.
+        reads_env: whether it is made with the environment that the transform stands around.
+        moves, masks: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)
@@ -148,3 +151,5 @@ class Transform(DeclaredClass):
     drops: Drops = Field(default_factory=list)
     masks: dict[str, str] = Field(default_factory=dict)
     python: str | None = None
+    phases: list[Literal["map", "reset", "step", "inverse", "offline"]] = Field(default_factory=list)
+    reads_env: bool = False

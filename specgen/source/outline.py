@@ -19,6 +19,8 @@ SUFFIXES = (
     "Params",
     "Consts",
     "Constants",
+    "Networks",
+    "Objects",
     "Learned",
     "Root",
     "Next",
@@ -36,6 +38,9 @@ SUFFIXES = (
 
 PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
 """What else they end with where a Python class is behind an environment."""
+
+TRANSFORM_PYTHON_SUFFIXES = ("Protocol", "Setup", "Inputs", "Carried", "Map", "Reset", "Step")
+"""What else they end with where a Python class is behind a transform."""
 
 
 @dataclass(frozen=True, slots=True)

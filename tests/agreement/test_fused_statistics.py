@@ -17,7 +17,7 @@ from specgen_runtime.envs import EnvBase, ParallelEnv
 from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import CartPoleGym, Pendulum
-from specgen_std.transforms import InitTracker, RewardSum, StepCounter, VecNorm
+from specgen_std.transforms import InitTracker, ObservationNorm, RewardSum, StepCounter, VecNorm
 
 from tests.support import generate, imported
 
@@ -131,6 +131,18 @@ def test_frozen(chains: ModuleType) -> None:
         now = copy.deepcopy(env.state_dict())
         rolled(twin)
         assert all(torch.equal(value, now[name]) for name, value in env.state_dict().items())
+
+
+def test_learned_elsewhere(chains: ModuleType) -> None:
+    env = chains.LearnedElsewhere(batch_size=(3,))
+    with pytest.raises(RuntimeError, match=r"no 'shift' of 'observation' yet: .*load a state dict"):
+        env.reset()
+    norm = ObservationNorm()
+    other = TransformedEnv(Pendulum(batch_size=(3,)), Compose(StepCounter(max_steps=9), norm))
+    norm.init_stats(20)
+    env.load_state_dict(other.state_dict())
+    assert_identical(rolled(env), rolled(other))
+    assert_same_state(env, other)
 
 
 def test_traced_code_can_not_learn(chains: ModuleType) -> None:

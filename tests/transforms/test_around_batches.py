@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
-from specgen_runtime.transforms import Compose, Transform, TransformedEnv
+from specgen_runtime.specs import Composite
+from specgen_runtime.transforms import BatchSizeTransform, Compose, Transform, TransformedEnv
 from specgen_std.transforms import CatFrames, DoubleToFloat, InitTracker, UnsqueezeTransform
 from tensordict import TensorDict, TensorDictBase
 
@@ -43,8 +44,43 @@ def _played(data: TensorDictBase) -> Callable[[TensorDictBase], TensorDictBase]:
     return lambda td: td.set("action", next(actions))
 
 
+class Unseen(Counter):
+    """Counts, and shows nothing of it: no observation tells that rows are kept."""
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        following = super()._step(tensordict)
+        return following.set("count", torch.zeros_like(following["count"]))
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: object) -> TensorDictBase:
+        super()._reset(tensordict)
+        return TensorDict({"count": torch.zeros_like(self.counts)}, self.batch_size)
+
+
 def test_what_a_transform_adds_is_not_kept_by_a_simulator() -> None:
-    check_env_specs(TransformedEnv(Counter(3), InitTracker()))
+    check_env_specs(TransformedEnv(Unseen(3), InitTracker()))
+
+
+class Drawn(Walk):
+    """Of any batch size, without state: each row begins anywhere."""
+
+    batch_locked = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_spec = Composite()
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: object) -> TensorDictBase:
+        size = torch.Size([]) if tensordict is None else tensordict.batch_size
+        return TensorDict({"position": torch.rand(*size, 3)}, size)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        size = tensordict.batch_size
+        entries = {key: torch.zeros(*size, 1, dtype=torch.bool) for key in ("done", "terminated")}
+        return TensorDict({**entries, "position": torch.rand(*size, 3), "reward": torch.rand(*size, 1)}, size)
+
+
+def test_rows_of_another_batch_size_are_not_kept_inside() -> None:
+    check_env_specs(TransformedEnv(Drawn(), BatchSizeTransform(batch_size=[4])))
 
 
 class Forgetful(Counter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, check_env_specs
+from specgen_runtime.envs.generated import lifting
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_std.envs import Pendulum
-from specgen_std.transforms import RewardSum, RNDTransform, StepCounter, VecNorm
+from specgen_std.envs import Pendulum, PendulumGym
+from specgen_std.transforms import FrameSkipTransform, RewardSum, RNDTransform, StepCounter, VecNorm
 from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 
 from specgen.expr import Symbol
@@ -96,6 +99,49 @@ def test_a_chain_gives_what_the_classes_give(generated: ModuleType, batch: tuple
         assert shapes[0] == shapes[1], name
     assert found[0]["next", "intrinsic_reward"].shape == (*batch, 50, 1)
     assert found[0]["next", "drift"].max() > 0
+
+
+@pytest.mark.parametrize("kind", ["OfGymnasium", "Skipping"])
+def test_chains_of_other_kinds(generated: ModuleType, kind: str) -> None:
+    nets = Nets()
+    encoder = TensorDictModule(nets.encoder, in_keys=["x"], out_keys=["y"])  # takes tensors, too
+    chain = [generated.Encode(encoder), generated.Drift(nets.code), RNDTransform(nets.target, nets.predictor)]
+    chain.append(StepCounter() if kind == "OfGymnasium" else FrameSkipTransform(3))
+    base = PendulumGym() if kind == "OfGymnasium" else Pendulum(batch_size=[3])
+    networks = {"target_network": nets.target, "predictor_network": nets.predictor}
+    batch = {} if kind == "OfGymnasium" else {"batch_size": [3]}
+    made = getattr(generated, kind)(encoder=encoder, code=nets.code, **networks, **batch)
+    found = []
+    for env in (TransformedEnv(base, Compose(*chain)), made):
+        check_env_specs(env)
+        env.set_seed(3)
+        torch.manual_seed(1)
+        found.append(env.rollout(40, break_when_any_done=False))
+    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
+    for key in found[0].keys(True, True):
+        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    found[1]["next", "drift"].sum().backward()
+    assert nets.code.linear.weight.grad is not None
+
+
+@pytest.mark.parametrize("lift", ["sums", "products", "maxima", "minima", "shifted"])
+def test_what_is_lifted_over_time_has_gradients(lift: str) -> None:
+    before = getattr(lifting, f"{lift}_before")
+    firsts, terms = torch.randn(2, 3), torch.randn(7, 3, requires_grad=True)
+    found = before(firsts, terms, [3, 4])
+    assert torch.equal(found, before(firsts, terms.detach(), [3, 4]))
+    found[2].sum().backward()
+    assert terms.grad is not None
+    assert terms.grad[:2].abs().sum() > 0
+    assert (terms.grad[2:] == 0).all()
+
+
+def test_affine_recurrences_have_gradients() -> None:
+    firsts, factors, terms = torch.randn(1, 2), torch.rand(4, 2), torch.randn(4, 2)
+    wanted = lifting.affine_before(firsts, factors, terms, [4])
+    found = lifting.affine_before(firsts, factors, terms.requires_grad_(), [4])
+    assert torch.equal(found, wanted)
+    assert found.requires_grad
 
 
 def test_the_values_are_those_of_the_networks(generated: ModuleType) -> None:
@@ -323,3 +369,30 @@ def test_rows_of_an_empty_batch(generated: ModuleType) -> None:
     encode = generated.Encode(nn.Linear(3, 6))
     data = encode(TensorDict({"observation": torch.zeros(2, 0, 3)}, [2, 0]))
     assert data["observation_feature"].shape == (2, 0, 6)
+
+
+def test_the_example_of_the_manual(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "language" / "transforms.md").read_text(encoding="utf-8")
+    (text,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "Shaping:" in block)
+    text = text.replace("transforms:", "import: [specgen_std/envs/pendulum]\ntransforms:", 1)
+    files = generate(
+        {"s.yaml": f"{text}chains:\n  Guided: {{env: Pendulum, transforms: [Shaping]}}\n"}, "manual"
+    )
+    value = nn.Sequential(nn.Linear(3, 1), nn.Flatten(0))
+    with imported(files, "manual", tmp_path):
+        made = importlib.import_module("manual.s")
+        for batch in BATCHES:
+            found = []
+            shaping = made.Shaping(value)
+            for env in (
+                TransformedEnv(Pendulum(batch_size=batch), shaping),
+                made.Guided(value=value, batch_size=batch),
+            ):
+                check_env_specs(env)
+                env.set_seed(1)
+                torch.manual_seed(0)
+                found.append(env.rollout(5))
+            moved = 0.99 * value(found[0]["next", "observation"].reshape(-1, 3))
+            expected = moved - value(found[0]["observation"].reshape(-1, 3))
+            torch.testing.assert_close(found[0]["next", "progress"].flatten(), expected.detach())
+            torch.testing.assert_close(found[0]["next", "progress"], found[1]["next", "progress"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -172,6 +173,21 @@ def test_random_numbers_of_noops() -> None:
     counts = env.reset()["step_count"].flatten()
     assert set(counts.tolist()) == {0, 1, 2}
     assert (torch.bincount(counts) > 80).all()
+
+
+def test_noops_begin_no_episode_where_none_has_ended() -> None:
+    begun = []
+
+    class Counted(Walk):
+        def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+            begun.append(1)
+            return super()._reset(tensordict, **kwargs)
+
+    env = TransformedEnv(Counted(2), NoopResetEnv(2, random=False))
+    start = env.reset()
+    assert len(begun) == 1
+    assert not start["done"].any()
+    assert not torch.equal(start["position"], walk_reset(env.batch_size))
 
 
 def test_noops_follow_the_seed_of_the_environment() -> None:

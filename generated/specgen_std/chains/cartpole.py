@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=06e7a8acebe55b59c448543bbc83a98e91abc23c5178c9b9647b3f9bb7b34f88
+# specgen: sha256=7931b35f28bc4d4cc2f1d6e1f3e77d0028777eca04a7f5813f605ff0924e6639
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
-from specgen_runtime.envs.gym.rows import filled
+from specgen_runtime.envs.gym.rows import filled_row
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.cartpole import (
@@ -410,7 +410,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             "done": done,
             "terminated": terminated,
             "truncated": truncated,
-            "is_init": filled("bool", False, 1),
+            "is_init": filled_row("bool", False, 1),
             "step_count": held["step_count"] + 1,
             "episode_reward": held["episode_reward"] + reward,
             "reward": reward * consts.reward_scaling_4_scale + consts.reward_scaling_4_loc,

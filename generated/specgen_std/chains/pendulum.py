@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=810b4ea0bab66ebaddb747ce10349bda1f50a30cc2a6e95f5d92758b5d98c2c7
+# specgen: sha256=e74cd9ba7cbd803ba20b0869554997cc3dffad6862e203bffb171f910d2d159b
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
-from specgen_runtime.envs.gym.rows import filled
+from specgen_runtime.envs.gym.rows import filled_row
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.pendulum import (
@@ -354,7 +354,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "done": done,
             "terminated": terminated,
             "truncated": truncated,
-            "is_init": filled("bool", False, 1),
+            "is_init": filled_row("bool", False, 1),
             "step_count": held["step_count"] + 1,
             "episode_reward": held["episode_reward"] + reward_2,
             "reward": reward_2,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6aa347530990a0d88acf4160c713e123d64a2cc3a5f5178ba5d9661869a10c6b
+# specgen: sha256=fdb549a4d0eedb240863855a5d92fc41d6c004660c0752d92a5887e3247a9a15
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
+import torch
+from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_float_tensor
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.follows import Follows
-from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.typing import ArrayLike, NestedKey
-from torch import Tensor
+from specgen_runtime.transforms.like import unbounded_like
+from specgen_runtime.transforms.new_rows import NewRows, batch_mean
+from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
+from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = ["ObservationNorm", "ObservationNormKeys"]
 
@@ -28,21 +32,41 @@ class ObservationNormKeys(NamedTuple):
     normed: NestedKey
 
 
-def observation_norm_map(loc: Tensor, scale: Tensor, standard_normal: bool, observation: Tensor) -> Tensor:
+def observation_norm_map(standard_normal: bool, shift: Tensor, factor: Tensor, observation: Tensor) -> Tensor:
     """`normed` at any moment.
 
     Args:
-        loc: added after scaling; with `standard_normal` subtracted before it.
-        scale: the factor; with `standard_normal` the divisor.
         standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
+        shift, factor: what was learned.
         observation: floats [*batch, ...].
     """
     # transforms.ObservationNorm.map
-    return (observation - loc) / scale if standard_normal else observation * scale + loc
+    return (observation - shift) / factor if standard_normal else observation * factor + shift
 
 
-class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
-    """Scale and shift observations, or standardise them.
+def observation_norm_update(
+    standard_normal: bool, eps: float, new_rows: NewRows, observation: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`shift` and `factor` with what the rows that are new tell.
+
+    Args:
+        standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
+        eps: the least deviation that is learned.
+        new_rows: the rows that count.
+        observation: floats [*batch, ...].
+    """
+    # transforms.ObservationNorm.update
+    mean = batch_mean(observation, new_rows)
+    deviation = torch.clamp(
+        torch.sqrt(batch_mean((observation.to(torch.float64) - mean) ** 2, new_rows)), min=eps
+    )
+    next_shift = mean if standard_normal else -mean / deviation
+    next_factor = deviation if standard_normal else 1 / deviation
+    return next_shift, next_factor
+
+
+class ObservationNorm(LearningTransform[ObservationNormKeys]):
+    """Scale and shift observations, or standardise them, by numbers that are given or learned once.
 
     Reads, for each of `in_keys`:
         `observation`, floats [*batch, ...]
@@ -55,34 +79,63 @@ class ObservationNorm(GeneratedTransform[ObservationNormKeys]):
     _writes = ("normed",)
     _follows: ClassVar[Mapping[str, Follows]] = {"normed": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"normed": "observation"}
-    loc: Tensor
-    scale: Tensor
+    _learns_from = ("observation",)
+    _learns_when_called = True
 
     def __init__(
-        self, loc: ArrayLike, scale: ArrayLike, in_keys: Sequence[NestedKey],
-        out_keys: Sequence[NestedKey] | None = None, standard_normal: bool = False,
+        self, loc: ArrayLike | None = None, scale: ArrayLike | None = None,
+        in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        standard_normal: bool = False, eps: float = 1e-06,
     ) -> None:
-        """Scale and shift observations, or standardise them.
+        """Scale and shift observations, or standardise them, by numbers that are given or learned once.
 
         Args:
             loc: added after scaling; with `standard_normal` subtracted before it.
             scale: the factor; with `standard_normal` the divisor.
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: `observation`).
             out_keys: the keys of `normed`, one for each input (default: `in_keys`).
             standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
+            eps: the least deviation that is learned; > 0.
+
+        Raises:
+            ValueError: if `eps` is not > 0.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        self.register_buffer("loc", as_float_tensor(loc, "loc"))
-        self.register_buffer("scale", as_float_tensor(scale, "scale"))
+        self.loc = None if loc is None else as_float_tensor(loc, "loc")
+        self.scale = None if scale is None else as_float_tensor(scale, "scale")
         self.standard_normal = standard_normal
+        if not eps > 0:
+            raise ValueError(f"eps must be > 0, got {eps}")
+        self.eps = eps
 
     def _bind(self, env: EnvBase | None) -> list[ObservationNormKeys]:
-        observation = self._select(env, self._in_keys, (), FLOAT_DTYPES)
+        observation = self._select(env, self._in_keys, ("observation",), FLOAT_DTYPES)
         normed = self._named(self._out_keys, observation, "out_keys")
         return [ObservationNormKeys(*keys) for keys in zip(observation, normed, strict=True)]
 
-    def _apply_transform(self, observation: Tensor) -> Tensor:
-        return observation_norm_map(
-            self.loc.to(observation.dtype), self.scale.to(observation.dtype), self.standard_normal,
-            observation,
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            observation = self._spec(key.observation)
+            specs[key.normed] = unbounded_like(observation)
+        return specs
+
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.observation):
+                continue
+            held = self._held(key.observation)
+            observation = self._require(seen, key.observation)
+            normed = observation_norm_map(self.standard_normal, held["shift"], held["factor"], observation)
+            self._write(tensordict, key.normed, normed)
+        return tensordict
+
+    def _buffer_specs(self) -> tuple[BufferSpec, ...]:
+        return (
+            BufferSpec("shift", "observation", None, True, self.loc, True),
+            BufferSpec("factor", "observation", None, True, self.scale, True),
         )
+
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
+        return observation_norm_update(self.standard_normal, self.eps, new_rows, *values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from textwrap import indent
 from typing import Any, Self
 
@@ -256,6 +256,12 @@ class TransformedEnv(WrappingEnv[TensorDict]):
 
     def _step(self, tensordict: TensorDict) -> TensorDictBase:
         return self._parts.step(tensordict)
+
+    @property
+    def _kept_at_reset(self) -> Collection[NestedKey]:
+        if self.batch_size != self.base_env.batch_size:
+            return ()  # its rows are others
+        return [key for key in self.base_env._kept_at_reset if key not in self._stages().written]
 
     @property
     def _action_masks(self) -> Masks:

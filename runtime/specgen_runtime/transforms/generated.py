@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.envs.packing import put_checked
-from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
+from specgen_runtime.row_networks import NetworkRows, RowNetwork, RowsError, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
@@ -18,6 +18,7 @@ from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
 from specgen_runtime.transforms.offline import map_moments, replay
+from specgen_runtime.transforms.shared_statistics import NotLearnedError
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -166,6 +167,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         read, written = self._columns
         try:
             made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
+        except RowsError:
+            raise
         except (RuntimeError, IndexError) as error:
             raise refused_shape(self, {in_key: value}, error) from error
         return made.unsqueeze(-1) if out_key in written else made
@@ -229,12 +232,20 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         for key in self._read_keys():
             if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
                 self._require(tensordict, key)  # raises, as it stands nowhere
+        rows, named = self.keys, self._read_keys()
+        several = any(isinstance(row[0], list) for row in rows)
         for moment in moments:
             try:
                 self._map(moment, tolerant=True)
+            except NotLearnedError:
+                raise
             except (RuntimeError, IndexError) as error:
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
                 raise refused_shape(self, inputs, error) from error
+            # A user who names a key under "next" gets that one mapped once.
+            if not several:
+                self._bound = [row for row in rows if ("next", *as_tuple(row[0])) not in named]
+        self._bound = rows
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""

@@ -28,6 +28,12 @@ class NewRows:
     mask: Tensor | None = None
     device: torch.device | None = None
 
+    @classmethod
+    def of(cls, moment: TensorDictBase, mask: Tensor | None) -> NewRows:
+        """The rows of a moment that a mask selects, which may have more dimensions: a row is new where any part is."""
+        size = moment.batch_size
+        return cls(size, None if mask is None else mask.reshape(*size, -1).any(-1), moment.device)
+
     @property
     def count(self) -> int | Tensor:
         """How many rows are new."""

@@ -79,6 +79,11 @@ class InnerEnv:
         """Whether a step is a function of its tensordict, so that what it gives can be thrown away."""
         return _computes_steps(self._whole.base_env)
 
+    @property
+    def fused_alike(self) -> bool:
+        """Whether a fused chain steps the same environment: it draws as often, whatever the data are."""
+        return isinstance(self._whole.base_env, GeneratedEnv) and self.computes
+
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """One step.
 

@@ -53,7 +53,7 @@ class ResetStepsTransform(AroundTransform[Row, InverseRow]):
         chosen = _reset_rows(tensordict, inner, fresh)
         for nth in range(self._at_most()):
             rows = chosen & (counts > nth)
-            if not inner.computes and not bool(rows.any()):
+            if not inner.fused_alike and not bool(rows.any()):
                 break
             root = self._act(fresh.copy(), nth, inner)
             if not inner.computes and not bool(rows.all()):
@@ -62,7 +62,7 @@ class ResetStepsTransform(AroundTransform[Row, InverseRow]):
             after = inner.next_root(root, inner.step(root)).select(*fresh.keys(True, True), strict=False)
             over = rows & inner.done_rows(after)
             inner.write_rows(fresh, after, rows)
-            if inner.computes or bool(over.any()):
+            if inner.fused_alike or bool(over.any()):
                 again = fresh.copy()
                 for s in inner.layout.root_sets:
                     again.set(s.reset, over.reshape(*size, *(1,) * len(s.shape)).expand(*size, *s.shape))

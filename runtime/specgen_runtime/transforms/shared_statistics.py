@@ -15,13 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Statistics"]
+__all__ = ["NotLearnedError", "Statistics"]
 
 _FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None
 _ALIGNMENT = 16
 
 Layout = list[tuple[str, torch.dtype, tuple[int, ...], int]]
 """Names, dtypes, shapes, and where in the file each begins."""
+
+
+class NotLearnedError(RuntimeError):
+    """A statistic is read that has no value yet."""
 
 
 class Statistics:

@@ -15,11 +15,12 @@ from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask
-from specgen_runtime.transforms.shared_statistics import Statistics
+from specgen_runtime.transforms.shared_statistics import NotLearnedError, Statistics
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
+    from specgen_runtime.specs import TensorSpec
 
 __all__ = ["BufferSpec", "LearningTransform"]
 
@@ -83,6 +84,12 @@ class LearningTransform(GeneratedTransform[Row]):
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
         """The new values of one repetition's statistics, in the order of `_buffer_specs`; `values` of `_learns_from`."""
         raise NotImplementedError
+
+    @property
+    def _added(self) -> dict[NestedKey, TensorSpec]:
+        """The specs of all entries that this transform writes: bounds follow from statistics that are given alone."""
+        given = self._learns_when_called and all(spec.init is not None for spec in self._buffer_specs())
+        return super()._added if given else self._declared
 
     # ---------------------------------------------------------------- learning
 
@@ -216,8 +223,10 @@ class LearningTransform(GeneratedTransform[Row]):
 
     def _put(self, spec: BufferSpec, row: Row, value: Tensor) -> None:
         """Replace the value of a statistic; where processes share it, in their memory."""
-        value = value.detach().to(self._dtype(spec, row)).expand(self._shape(spec, row))
-        self._statistics.put(_name(spec, row), value)
+        held = self._statistics.values.get(name := _name(spec, row))
+        dtype = self._dtype(spec, row) if held is None else held.dtype
+        shape = self._shape(spec, row) if held is None else held.shape
+        self._statistics.put(name, value.detach().to(dtype).expand(shape))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         self._learn_of(next_tensordict, self._stepped_rows(tensordict))
@@ -232,7 +241,7 @@ class LearningTransform(GeneratedTransform[Row]):
         mask: Tensor | None = tensordict.get("_step", None)
 
         def rows(row: Row, moment: TensorDictBase) -> NewRows:
-            return _new_rows(moment, mask)
+            return NewRows.of(moment, mask)
 
         return rows
 
@@ -244,8 +253,8 @@ class LearningTransform(GeneratedTransform[Row]):
             for depth in range(len(path)):
                 mask: Tensor | None = tensordict.get((*path[:depth], "_reset"), None)
                 if mask is not None:
-                    return _new_rows(moment, mask)
-            return _new_rows(moment, reset_mask(tensordict))
+                    return NewRows.of(moment, mask)
+            return NewRows.of(moment, reset_mask(tensordict))
 
         return rows
 
@@ -273,7 +282,7 @@ class LearningTransform(GeneratedTransform[Row]):
     def _current(self, spec: BufferSpec, row: Row) -> Tensor:
         value = self._value(spec, row)
         if value is None:
-            raise RuntimeError(
+            raise NotLearnedError(
                 f"{type(self).__name__} has no {spec.name!r} of {row[0]!r} yet: give it, call `init_stats(num_iter)` "
                 "in an environment or `learn(data)`, or load a state dict"
             )
@@ -389,9 +398,3 @@ def _name(spec: BufferSpec, row: tuple[NestedKey, ...]) -> str:
     if spec.each is None:
         return spec.name
     return "|".join((spec.name, *as_tuple(getattr(row, spec.each))))
-
-
-def _new_rows(moment: TensorDictBase, mask: Tensor | None) -> NewRows:
-    """The rows of a mask, which may have more dimensions than the batch: a row is new where any part of it is."""
-    size = moment.batch_size
-    return NewRows(size, None if mask is None else mask.reshape(*size, -1).any(-1), moment.device)

@@ -29,6 +29,8 @@ def lint_instance(instance: Instance, span: Callable[..., Span], sink: Sink) -> 
         )
         return
     flags = {param.name: instance.params[param.name] for param in instance.transform.params}
+    called = dict(instance.given)  # a buffer that is given is its parameter
+    flags |= {name: flags[param] for name, param in called.items()}
     zeros = {name: place for name, value in flags.items() if (place := _zero(value)) is not None}
     said: set[str] = set()
     for phase in PHASES:
@@ -36,11 +38,12 @@ def lint_instance(instance: Instance, span: Callable[..., Span], sink: Sink) -> 
             for name, verb in _scales(statement.expr, flags):
                 if name not in zeros or name in said:
                     continue
+                param = called.get(name, name)
                 said.add(name)
                 sink.add(
                     rules.SCALE_OF_ZERO.at(
-                        span(name, *zeros[name]),
-                        f"`{name}` is 0 here, and `{instance.transform.name}` {verb} by it",
+                        span(param, *zeros[name]),
+                        f"`{param}` is 0 here, and `{instance.transform.name}` {verb} by it",
                         help="leave the transform out if that is meant" if verb == "multiplies" else None,
                     )
                 )

@@ -24,7 +24,7 @@ def learned_name(instance: Instance) -> str:
 def update_statistics(state: ChainState, instance: Instance, row: Row, moment: Moment) -> None:
     """Learn from what arrives at a transform, and note its statistics behind that; at a reset there are no rewards."""
     transform = instance.transform
-    if not transform.buffers or moment == "now":
+    if not instance.learns or moment == "now":
         return
     reads = {name for statement in transform.update for name in statement.reads}
     view = state.views[moment]
@@ -39,7 +39,9 @@ def update_statistics(state: ChainState, instance: Instance, row: Row, moment: M
 def read_statistics(state: ChainState, instance: Instance, row: Row, moment: Moment, phase: Phase) -> None:
     """Note the statistics as they are before an update, where a phase reads them."""
     names = {buffer.name for buffer in instance.transform.buffers}
-    if any(not names.isdisjoint(statement.reads) for statement in instance.statements(phase, row)):
+    if instance.learns and any(
+        not names.isdisjoint(statement.reads) for statement in instance.statements(phase, row)
+    ):
         _call(state, instance, row, moment, "now", [])
 
 

@@ -65,7 +65,7 @@ class ChainState:
         cells: the fields of its records so far, in order.
         actions: the actions as the policy writes them, by dotted name.
         constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
-        networks: the networks that transforms call, as inputs, by the chain's keyword.
+        networks: the networks and the objects of classes that transforms call, as inputs, by their names.
         given: what Gymnasium returns of a step, as inputs.
         observed: the values that the environment's own function observes.
         learned: the statistics of transforms, as inputs, by name; those that are read.

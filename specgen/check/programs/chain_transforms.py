@@ -10,6 +10,7 @@ from specgen.check.chain_types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
+from specgen.check.programs.chain_python import call_class, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transform_model import Phase
@@ -27,7 +28,9 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
     carried: list[tuple[str, Entry, Symbol]] = []
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
-        first = {s.target for s in instance.statements("reset", row)}
+        first = {s.target for s in instance.statements("reset", row)} | {
+            *given_by_class(instance, row, "reset")
+        }
         for output in instance.transform.outputs:
             entry = row.outputs.get(output.name)
             if entry is not None and output.name in first:
@@ -99,7 +102,7 @@ def _cell_symbol(state: ChainState, place: str, name: str, entry: Entry) -> Symb
 def _is_recorded(state: ChainState, instance: Instance, row: Row, now: Mapping[str, Symbol]) -> bool:
     """Whether a map can't be computed again of the state: it reads statistics, or what was computed of them."""
     read = {now.get(entry.dotted) for entry in row.inputs.values()}
-    return bool(instance.transform.buffers) or not state.recorded.isdisjoint(read)
+    return instance.learns or not state.recorded.isdisjoint(read)
 
 
 def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
@@ -168,10 +171,17 @@ def _run(
     Returns:
         The done flags that it assigns.
     """
+    if instance.transform.python is not None:
+        call_class(state, instance, row, phase, moment, place, before, cells)
+        return []
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
     bind_statistics(state, local, instance, row, moment)
+    for buffer, param in instance.given.items():
+        symbol = row.symbols.get(f"buffers.{buffer}")
+        if symbol is not None:
+            local.bind(symbol, _parameter(state, instance, param))
     mapped = instance.transform.mapped
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
@@ -243,11 +253,18 @@ def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
         value = instance.params[param.name]
         if param.kind != "tensor" or value is None:
             continue
-        name = _constant(instance, param.name)
-        type_ = Type("float32", shape_of(value), "const")
-        symbol = Symbol(f"{state.path}.consts.{name}", name, type_, interval_of(value))
-        state.constants.setdefault(name, Input(symbol, "const", "consts"))
-        body.bind(Symbol(f"{instance.path}.params.{param.name}", name, type_), symbol)
+        symbol = _parameter(state, instance, param.name)
+        body.bind(Symbol(f"{instance.path}.params.{param.name}", symbol.name, symbol.type), symbol)
+
+
+def _parameter(state: ChainState, instance: Instance, param: str) -> Symbol:
+    """A parameter that is a tensor, as a constant of the chain."""
+    name, value = _constant(instance, param), instance.params[param]
+    symbol = Symbol(
+        f"{state.path}.consts.{name}", name, Type("float32", shape_of(value), "const"), interval_of(value)
+    )
+    state.constants.setdefault(name, Input(symbol, "const", "consts"))
+    return symbol
 
 
 def _bind_tables(state: ChainState, body: Body, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""SG37x: networks of transforms."""
+"""SG37x: networks of transforms; SG348: classes behind them."""
 
 from __future__ import annotations
 
@@ -62,4 +62,24 @@ transforms: [{Encoder: {in_keys: [image]}}, {Encoder: {in_keys: [depth], encoder
 ```
 """,
     without="one network works for both, and the other is never used.",
+)
+
+PYTHON_PHASES = Rule(
+    "SG348",
+    "phases of a Python class",
+    """\
+`python:` names a class that says what happens in place of statements, and `phases` its methods: `map`, for what depends
+on nothing but the same moment, or `reset` and `step`.
+
+```yaml
+python: mypackage.embed:Embedder
+phases: [step]
+```
+
+```yaml
+python: mypackage.embed:Embedder
+phases: [reset, step]
+```
+""",
+    without="a method is never called, or AttributeError at the first step.",
 )

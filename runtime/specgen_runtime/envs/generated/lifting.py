@@ -8,7 +8,9 @@ begins with a value of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -111,6 +113,9 @@ def affine_before(firsts: Tensor, factors: Tensor, terms: Tensor, lengths: Seque
     Returns:
         `(steps, ...)`.
     """
+    if any(tensor.requires_grad for tensor in (firsts, factors, terms)):
+        pairs = list(zip(factors, terms, strict=True))
+        return _one_by_one(lambda value, pair: pair[0] * value + pair[1], firsts, pairs, lengths)
     begin, factor, term = (tensor.cpu().numpy() for tensor in (firsts, factors, terms))
     values = np.empty_like(term)
     at = 0
@@ -125,6 +130,8 @@ def affine_before(firsts: Tensor, factors: Tensor, terms: Tensor, lengths: Seque
 
 def _accumulated(join: np.ufunc | None, firsts: Tensor, terms: Tensor, lengths: Sequence[int]) -> Tensor:
     """The terms so far as each step finds them, each episode's first value in front; joined one by one."""
+    if firsts.requires_grad or terms.requires_grad:  # what networks give
+        return _one_by_one(_TORCH[join], firsts, list(terms), lengths)
     begin, values = firsts.cpu().numpy(), terms.cpu().numpy().copy()
     at = 0
     for first, length in zip(begin, lengths, strict=True):
@@ -135,3 +142,27 @@ def _accumulated(join: np.ufunc | None, firsts: Tensor, terms: Tensor, lengths: 
             join.accumulate(episode, axis=0, out=episode)
         at += length
     return torch.from_numpy(values).to(terms.device)
+
+
+def _one_by_one(
+    join: Callable[[Tensor, Any], Tensor], firsts: Tensor, terms: Sequence[Any], lengths: Sequence[int]
+) -> Tensor:
+    """The same in torch, step after step, so that gradients flow."""
+    found: list[Tensor] = []
+    steps = iter(terms)
+    for first, length in zip(firsts, lengths, strict=True):
+        value = first
+        for term in islice(steps, length):
+            found.append(value)
+            value = join(value, term)
+    return torch.stack(found)
+
+
+_TORCH: dict[np.ufunc | None, Callable[[Tensor, Tensor], Tensor]] = {
+    None: lambda _, term: term,
+    np.add: torch.add,
+    np.multiply: torch.mul,
+    np.maximum: torch.maximum,
+    np.minimum: torch.minimum,
+}
+"""The functions of torch that do the same."""

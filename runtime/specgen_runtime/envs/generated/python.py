@@ -11,6 +11,7 @@ from torch import nn
 from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated.dynamics import PythonDynamics, VectorDynamics
 from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.generated.importing import made_of_class
 from specgen_runtime.envs.generated.returned import Method
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -98,19 +99,7 @@ class GeneratedPythonEnv(GeneratedEnv[D, S]):
         Raises:
             ImportError: there is no such module, or no such class in it. What fails inside them is not touched.
         """
-        module, _, name = self._python_class.partition(":")
-        try:
-            python = self._make_python()
-        except ImportError as error:
-            absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-            if not absent and (error.name != module or name not in str(error)):
-                raise
-            what = f"there is no module '{error.name}'" if absent else f"'{module}' has no class '{name}'"
-            raise ImportError(
-                f"{type(self).__name__}: its schema says `python: {self._python_class}`, but {what};"
-                f" write it as the Protocol in {type(self).__module__} says",
-                name=error.name,
-            ) from error
+        python = made_of_class(self, self._python_class, self._make_python)
         return (
             python.to(self._device) if isinstance(python, nn.Module) and self._device is not None else python
         )

@@ -23,7 +23,7 @@ from specgen_runtime.typing import Array
 if TYPE_CHECKING:
     from specgen_runtime.envs.gym.generated import GeneratedGymEnv
 
-__all__ = ["GymRowSteps", "filled"]
+__all__ = ["GymRowSteps", "filled_row"]
 
 _METHOD = "_gym_row"
 _REPLACED = ("_advance", "_gym_step", "_next_entries", "_read", "_root_entries")
@@ -34,7 +34,7 @@ _FEW = 32
 """Up to so many classes, Gymnasium's action of each is kept."""
 
 
-def filled(dtype: str, value: float, *dims: int) -> Array:
+def filled_row(dtype: str, value: float, *dims: int) -> Array:
     """An array of one value."""
     row = np.zeros(dims, dtype)
     if value:

@@ -155,6 +155,7 @@ class Centre(LearningTransform[CentreKeys]):
 
     _reads = ("x",)
     _writes = ("y",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"y": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
     _learns_from = ("x",)
     _learns_when_called = True

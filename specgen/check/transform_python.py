@@ -1,0 +1,93 @@
+"""Transforms whose behaviour is a Python class: what it is given and returns; the class itself is never imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.python_source import python_source
+from specgen.check.transform_model import Output, PythonPhases, Role
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import python_env as python_rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transform_networks as rules
+from specgen.expr.sizes import Rest
+from specgen.schema.load import SchemaFile
+from specgen.schema.transform import Transform
+
+_SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
+_TOGETHER = ({"map"}, {"reset", "step"})
+_LATER = ("inverse", "offline")
+
+
+def check_python_phases(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    module: str,
+    roles: Iterable[Role],
+    outputs: Iterable[Output],
+    sink: Sink,
+) -> PythonPhases | None:
+    """The class behind the transform at `path`; None where it has none, or after reporting what is wrong with it."""
+    if transform.python is None:
+        for field in ("phases", "reads_env"):
+            if getattr(transform, field):
+                sink.add(
+                    rules.PYTHON_PHASES.at(
+                        file.key_span(*path, field),
+                        f"`{field}` says something of a Python class, and there is none",
+                        help="name it: `python: package.module:Class`",
+                    )
+                )
+        return None
+    before = len(sink.items)
+    source = python_source(file.scalar(*path, "python"), module, sink)
+    for field in _SAID_BY_CLASS:
+        if getattr(transform, field):
+            sink.add(
+                python_rules.SAID_BY_CLASS.at(
+                    file.key_span(*path, field),
+                    f"`{field}` has no place beside `python`",
+                    help=f"`{source.name}` says what happens; leave one of the two out",
+                )
+            )
+    _check_phases(file, path, transform, sink)
+    for role in roles:
+        if role.inverse:
+            span = file.key_span(*path, "in", role.name)
+            message = "what the environment is given can't be computed by a class yet"
+            sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+        elif role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
+            message = f"nobody knows what one row of `{role.name}` is for `{source.name}`"
+            help = f'name the dimensions of a row: `{role.name}: {{type: "{role.pattern}[..., n]"}}`'
+            sink.add(rules.NETWORK_DECLARED.at(file.key_span(*path, "in", role.name), message, help=help))
+    for output in outputs:
+        span = file.key_span(*path, "out", output.name)
+        if output.flag:
+            sink.add(
+                schema_rules.NOT_AVAILABLE.at(span, "a done flag of a Python class is not available yet")
+            )
+        elif output.when is not None or output.policy:
+            sink.add(
+                schema_rules.NOT_AVAILABLE.at(
+                    span, f"`{output.name}` of a Python class can't be conditional, or the policy's, yet"
+                )
+            )
+        elif output.dtype is None:
+            message = f"`{output.name}` is computed by a class, and has no type of its own"
+            sink.add(rules.NETWORK_DECLARED.at(span, message, help="declare it, as in `type: float32[64]`"))
+    if len(sink.items) > before:
+        return None
+    return PythonPhases(source, tuple(transform.phases), transform.reads_env)
+
+
+def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform, sink: Sink) -> None:
+    phases = set(transform.phases)
+    if later := [phase for phase in _LATER if phase in phases]:
+        span = file.span(*path, "phases", transform.phases.index(later[0]))
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, f"`{later[0]}` of a Python class is not available yet"))
+    elif phases not in _TOGETHER or len(phases) != len(transform.phases):
+        span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
+        message = "the phases of a class are `map`, or `reset` and `step`"
+        help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"
+        sink.add(rules.PYTHON_PHASES.at(span, message, help=help))

@@ -1,0 +1,67 @@
+"""The classes behind the transforms of `schemas/python.yaml`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Embedder(nn.Module):
+    """A linear feature, and its size; it knows rows only."""
+
+    def __init__(self, setup: Any) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.linear = nn.Linear(3, 4)
+        self.scale = setup.params.scale
+
+    def map(self, inputs: Any) -> Any:
+        from_rows: Tensor = inputs.x
+        assert from_rows.ndim == 2
+        feature = self.scale * self.linear(from_rows)
+        return made(self, inputs, "EmbedMap")(feature=feature, size=feature.norm(dim=-1))
+
+
+class Smoother:
+    """A moving average."""
+
+    def __init__(self, setup: Any) -> None:
+        self.rate = setup.params.rate
+
+    def reset(self, inputs: Any) -> Any:
+        zeros = torch.zeros(len(inputs.x))
+        return made(self, inputs, "SmoothReset")(mean=inputs.x.clone(), moved=zeros)
+
+    def step(self, carried: Any, inputs: Any) -> Any:
+        change = self.rate * (inputs.x - carried.mean)
+        moved = change.abs().sum(-1)
+        return made(self, inputs, "SmoothStep")(mean=carried.mean + change, moved=moved, calm=-moved)
+
+
+class Weigher:
+    """A reward times the size of an observation."""
+
+    def __init__(self, setup: Any) -> None:
+        assert setup.device is None or isinstance(setup.device, torch.device)
+
+    def map(self, inputs: Any) -> Any:
+        assert inputs.reward.ndim == 1
+        return made(self, inputs, "WeighMap")(weighed=inputs.reward * inputs.x.abs().sum(-1))
+
+
+class Scales:
+    """Reads a parameter of the environment."""
+
+    def __init__(self, setup: Any) -> None:
+        self.mass = float(setup.env.params.m)
+
+    def map(self, inputs: Any) -> Any:
+        return made(self, inputs, "MassMap")(mass=torch.full((len(inputs.x), 1), self.mass))
+
+
+def made(python: object, inputs: Any, record: str) -> Any:
+    """A record of the generated module, which tests make anew each time."""
+    return getattr(sys.modules[type(inputs).__module__], record)

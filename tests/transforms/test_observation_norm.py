@@ -1,0 +1,80 @@
+"""ObservationNorm: numbers that are given, and numbers that are learned once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from specgen_runtime.specs import Unbounded
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.transforms import ObservationNorm
+from tensordict import TensorDict
+
+from tests.transforms.envs import Walk
+
+
+@pytest.mark.parametrize("standard_normal", [False, True])
+def test_observation_norm_learns_once(standard_normal: bool) -> None:
+    env = TransformedEnv(
+        Walk(3), norm := ObservationNorm(in_keys=["position"], standard_normal=standard_normal)
+    )
+    assert isinstance(env.observation_spec["position"], Unbounded)  # specs do not need what is not known yet
+    with pytest.raises(RuntimeError, match=r"no 'shift' of 'position' yet: .* `init_stats"):
+        env.reset()
+    with pytest.raises(RuntimeError, match="no 'shift' of 'position' yet"):
+        ObservationNorm(in_keys=["position"])(Walk(3).rollout(2))
+    torch.manual_seed(0)
+    norm.init_stats(40)
+    torch.manual_seed(0)
+    seen = Walk(3).rollout(40, break_when_any_done=False)["next", "position"]
+    shown = norm(TensorDict({"position": seen}, [3, 40]))["position"].double().reshape(-1, 3)
+    torch.testing.assert_close(shown.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        shown.std(0, correction=0), torch.ones(3, dtype=torch.float64), atol=1e-5, rtol=0
+    )
+    assert norm.state_dict()["factor|position"].shape == (
+        3,
+    )  # rows and times count alike; the peer had a table over time
+    saved = env.state_dict()
+    with pytest.raises(RuntimeError, match="already; they are learned once"):
+        norm.init_stats(3)
+    other = TransformedEnv(Walk(3), ObservationNorm(in_keys=["position"], standard_normal=standard_normal))
+    other.load_state_dict(saved)
+    torch.manual_seed(1)
+    expected = env.rollout(5)
+    torch.manual_seed(1)
+    assert torch.equal(other.rollout(5)["next", "position"], expected["next", "position"])
+
+
+def test_given_numbers_stay() -> None:
+    env = TransformedEnv(Walk(3, bounded=True), norm := ObservationNorm(loc=1.0, in_keys=["position"]))
+    norm.init_stats(20)
+    assert torch.equal(norm.state_dict()["shift|position"], torch.ones(3))
+    assert not torch.equal(norm.state_dict()["factor|position"], torch.ones(3))
+    env.rollout(3)
+    env = TransformedEnv(Walk(3, bounded=True), norm := ObservationNorm(1.0, [1.0, -2.0, 0.0], ["position"]))
+    with pytest.raises(RuntimeError, match="already"):
+        norm.init_stats(3)
+    low, high = env.observation_spec["position"].low, env.observation_spec["position"].high
+    assert (low <= high).all()  # a negative scale turns bounds round
+
+
+@pytest.mark.peers
+def test_observation_norm_agrees_with_torchrl() -> None:
+    theirs = pytest.importorskip("torchrl.envs", reason="the extra `peers`")
+    data = Walk(3).rollout(30, break_when_any_done=False)["next"]
+    for standard_normal in (False, True):
+        norm = ObservationNorm(in_keys=["position"], standard_normal=standard_normal)
+        norm.learn(data)
+        learned = norm.state_dict()
+        peer = theirs.ObservationNorm(
+            loc=learned["shift|position"],
+            scale=learned["factor|position"],
+            in_keys=["position"],
+            standard_normal=standard_normal,
+        )
+        torch.testing.assert_close(norm(data.clone())["position"], peer(data.clone())["position"])
+        flat = data["position"].reshape(-1, 3)
+        mean, deviation = flat.mean(0), flat.std(0, correction=0)
+        expected = (mean, deviation) if standard_normal else (-mean / deviation, 1 / deviation)
+        torch.testing.assert_close(learned["shift|position"], expected[0], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(learned["factor|position"], expected[1], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,167 @@
+"""Transforms whose behaviour is a user's class: by themselves, in chains, and what is said of classes that are wrong."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
+from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.envs import Pendulum, PendulumGym
+from specgen_std.transforms import StepCounter
+from torch import nn
+
+from tests.support import generate, imported
+from tests.transforms import python_classes
+
+SCHEMA = Path(__file__).parent / "schemas" / "python.yaml"
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    files = generate({"python.yaml": SCHEMA.read_text(encoding="utf-8")}, "python_transforms")
+    with imported(files, "python_transforms", tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module("python_transforms.python")
+
+
+def pair(generated: ModuleType, batch: tuple[int, ...] | None) -> tuple[EnvBase, EnvBase]:
+    """The classes around an environment, and the chain of them; without a batch those of Gymnasium."""
+    scale, limit = (2.0, None) if batch is None else (3.0, 20)
+    chain = Compose(generated.Embed(scale=scale), generated.Smooth(), generated.Weigh(), StepCounter(limit))
+    base = PendulumGym() if batch is None else Pendulum(batch_size=batch)
+    fused = generated.TrainGym() if batch is None else generated.Train(batch_size=batch)
+    return TransformedEnv(base, chain), fused
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3), None])
+def test_a_chain_gives_what_the_classes_give(generated: ModuleType, batch: tuple[int, ...] | None) -> None:
+    envs = pair(generated, batch)
+    found = []
+    for env in envs:
+        check_env_specs(env)
+        env.set_seed(3)
+        torch.manual_seed(1)
+        found.append(env.rollout(50, break_when_any_done=False))
+    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
+    for key in found[0].keys(True, True):
+        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    assert found[0]["next", "weighed_reward"].abs().max() > 0
+
+
+def test_the_values_are_those_of_the_class(generated: ModuleType) -> None:
+    env, fused = pair(generated, (3,))
+    for each in (env, fused):
+        data = each.rollout(8, break_when_any_done=False)
+        mean = data["observation"][:, 0]
+        for moment in data["next"].unbind(1):
+            change = 0.25 * (moment["observation"] - mean)
+            mean = mean + change
+            torch.testing.assert_close(moment["smooth"], mean)
+            torch.testing.assert_close(moment["calm_reward"][:, 0], -change.abs().sum(-1))
+
+
+def test_a_module_is_a_submodule(generated: ModuleType) -> None:
+    env, fused = pair(generated, (3,))
+    assert list(env.state_dict()) == [f"transforms.0.python.linear.{name}" for name in ("weight", "bias")]
+    assert [name for name, _ in fused.named_parameters()] == ["embed_0.linear.weight", "embed_0.linear.bias"]
+    for each in (env, fused):
+        each.rollout(3)["observation_feature"].sum().backward()
+        assert all(parameter.grad is not None for parameter in each.parameters())
+
+
+def test_partial_resets_and_offline(generated: ModuleType) -> None:
+    for env in pair(generated, (3,)):
+        root = env.step_mdp(env.step(env.rand_action(env.reset())))
+        again = env.reset(root.clone().set("_reset", torch.tensor([[True], [False], [False]])))
+        assert (again["moved"] == 0).tolist() == [True, False, False]
+        assert torch.equal(again["smooth"][1:], root["smooth"][1:])
+    data = Pendulum(batch_size=[3]).rollout(6)
+    smooth = generated.Smooth()
+    online = TransformedEnv(Pendulum(batch_size=[3]), smooth).rollout(6)
+    assert smooth(data)["next", "smooth"].shape == (3, 6, 3)
+    replayed = generated.Smooth()(
+        online.exclude("smooth", ("next", "smooth"), "moved", ("next", "moved")).clone()
+    )
+    torch.testing.assert_close(replayed["next", "smooth"], online["next", "smooth"])
+
+
+def test_copies_have_objects_of_their_own(generated: ModuleType) -> None:
+    env = copy.deepcopy(pair(generated, (3,))[0])
+    with torch.no_grad():
+        env.transform[0].python.linear.weight.zero_()
+        env.transform[0].python.linear.bias.fill_(1.0)
+    assert (env.reset()["observation_feature"] == 3).all()
+
+
+class Faulty(nn.Module):
+    """An `Embedder` that gives something else."""
+
+    def __init__(self, change: Any) -> None:
+        super().__init__()
+        self.change = change
+
+    def map(self, inputs: Any) -> Any:
+        rows = len(inputs.x)
+        right = {"feature": torch.zeros(rows, 4), "size": torch.zeros(rows)}
+        return self.change(inputs, python_classes.made(self, inputs, "EmbedMap"), right)
+
+
+def in_place(inputs: Any, record: Any, right: dict[str, Any]) -> Any:
+    inputs.x.add_(1)
+    return record(**right)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda _, record, right: right, TypeError, "Embedder.map must return a EmbedMap, found dict"),
+        (
+            lambda _, record, right: record(**{**right, "feature": torch.zeros(2, 4)}),
+            RuntimeError,
+            r"Embed: .*Embedder.map must return 'feature' as torch.float32 \[3, 4\] on cpu, found torch.float32 \[2, 4\]",
+        ),
+        (
+            lambda _, record, right: record(**{**right, "size": torch.zeros(3, dtype=torch.int64)}),
+            RuntimeError,
+            r"must return 'size' as torch.float32 \[3\] on cpu, found torch.int64",
+        ),
+        (lambda _, record, right: record(**{**right, "size": 1.0}), TypeError, r"'size' .* found float"),
+        (in_place, RuntimeError, "changed x in place"),
+    ],
+)
+def test_what_a_class_returns_is_checked(
+    generated: ModuleType, change: Any, error: type[Exception], said: str
+) -> None:
+    embed = generated.Embed()
+    embed.python = Faulty(change)
+    env = TransformedEnv(Pendulum(batch_size=[3]), embed)
+    with pytest.raises(error, match=said):
+        env.reset()
+
+
+def test_classes_that_are_not_there(generated: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(python_classes, "Smoother")
+    with pytest.raises(
+        ImportError, match=r"Smooth: its schema says `python: .*Smoother`, but .* has no class 'Smoother'"
+    ):
+        generated.Smooth()
+    monkeypatch.setattr(python_classes, "Weigher", lambda setup: object())
+    with pytest.raises(TypeError, match=r"Weigh: .*Weigher has no method 'map'"):
+        generated.Weigh()
+
+
+def test_a_class_that_reads_its_environment(generated: ModuleType) -> None:
+    heavy = generated.Mass()
+    env = TransformedEnv(TransformedEnv(Pendulum(m=4.0), StepCounter()), heavy)
+    check_env_specs(env)
+    assert env.reset()["mass"].tolist() == [4.0]
+    with pytest.raises(RuntimeError, match="Mass reads its environment, and is part of none"):
+        generated.Mass()(Pendulum().reset())
+    with pytest.raises(RuntimeError, match="SerialEnv has in workers"):
+        TransformedEnv(SerialEnv(2, Pendulum), generated.Mass()).reset()
