@@ -12,19 +12,9 @@ from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest, Sym
 
 Phase = Literal[
-    "reset",
-    "step",
-    "map",
-    "inverse",
-    "outer",
-    "update",
-    "until",
-    "fold",
-    "collect",
-    "action",
-    "skip",
-    "reset_steps",
-]
+    "reset", "step", "map", "inverse", "outer", "update",
+    "until", "fold", "collect", "action", "skip", "reset_steps",
+]  # fmt: skip
 
 PHASES: tuple[Phase, ...] = ("reset", "step", "map", "inverse")
 

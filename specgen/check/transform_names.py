@@ -12,11 +12,13 @@ TAKEN_VARIABLES = frozenset(
         "keys",
         "moment",
         "new_rows",
+        "outer_tensordict",
         "recorded",
         "specs",
         "spec",
         "tensordict",
         "tensordict_reset",
+        "tolerant",
         "next_tensordict",
     }
 )

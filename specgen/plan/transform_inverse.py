@@ -156,7 +156,7 @@ class _Planner:
         return tuple(fetched.items()), CallPlan(function.name, tuple(args))
 
     def _taken(self, output: Output) -> str:
-        text = f"taken, key.{output.name}"
+        text = f"outer_tensordict, key.{output.name}"
         if output.when is None:
             return f"self._require({text})"
         return f"self._written_by_policy({text}, {output.when.python})"

@@ -7,6 +7,7 @@ from typing import Final
 from specgen.expr import Type, Typed
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.relayout import relayout
+from specgen.expr.sizes import Rest
 from specgen.expr.types import LEVELS, At
 
 _LOGIC: Final = ("and", "or", "not", "any", "all")
@@ -65,7 +66,10 @@ def _store(node: Typed, witnesses: bool) -> str | None:
         return "what tells the rows is no tensor"
     if value.type.level == "batch" and kind.level != "batch":
         return "a value of each row is kept as one for all"
-    if None not in (kind.dims, value.type.dims) and value.type.dims not in ((), kind.dims):
+    rests = [size for size in (*kind.dims, *value.type.dims) if isinstance(size, Rest)]
+    alike = len(rests) == 2 and len(kind.dims) == len(value.type.dims)
+    unknown = alike and not all(size.exact for size in rests)
+    if not unknown and value.type.dims not in ((), kind.dims):
         return f"{value.type} is stored as {kind}"
     if not is_abstract(kind.dtype) and (value.type.dtype == "bool") != (kind.dtype == "bool"):
         return f"{value.type} is stored as {kind}"

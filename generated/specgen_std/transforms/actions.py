@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aea661991fe79c1b0d6b0d4a9d95f4f0e016ee032f28109203dc8882d4d46f0d
+# specgen: sha256=63a4d518c0659bc3bbef4943903526f86e258b56ddaeb324b7897978e825c15e
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInver
         return [FlattenActionInverseKeys(*keys) for keys in zip(action, flat, strict=True)]
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        taken = self._as_taken(tensordict)
+        outer_tensordict = self._as_taken(tensordict)
         for key in self.keys_inv:
-            if tolerant and self._lacks(taken, key.flat):
+            if tolerant and self._lacks(outer_tensordict, key.flat):
                 continue
-            flat = self._require(taken, key.flat)
+            flat = self._require(outer_tensordict, key.flat)
             action = flatten_action_inverse(self.first_dim, self.last_dim, self._inner(key.action), flat)
             self._write(tensordict, key.action, action)
         return tensordict
@@ -252,19 +252,23 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
         ]
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        taken = self._as_taken(tensordict)
+        outer_tensordict = self._as_taken(tensordict)
         for key in self.keys_inv:
-            if tolerant and self._lacks(taken, *self._fields(self._takes, [key])):
+            if tolerant and self._lacks(outer_tensordict, *self._fields(self._takes, [key])):
                 continue
             action_low, action_high = self._bounds(key.action)
             scaled = self._written_by_policy(
-                taken, key.scaled, self.loc is not None and self.scale is not None
+                outer_tensordict, key.scaled, self.loc is not None and self.scale is not None
             )
             centred = self._written_by_policy(
-                taken, key.centred, self.loc is None and self.scale is None and self.standard_normal
+                outer_tensordict,
+                key.centred,
+                self.loc is None and self.scale is None and self.standard_normal,
             )
             shifted = self._written_by_policy(
-                taken, key.shifted, self.loc is None and self.scale is None and not self.standard_normal
+                outer_tensordict,
+                key.shifted,
+                self.loc is None and self.scale is None and not self.standard_normal,
             )
             action = action_scaling_inverse(
                 in_dtype(self.loc, self._inner(key.action).dtype),
@@ -397,13 +401,13 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
         return [ActionDiscretizerInverseKeys(*keys) for keys in zip(action, choice, bits, strict=True)]
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        taken = self._as_taken(tensordict)
+        outer_tensordict = self._as_taken(tensordict)
         for key in self.keys_inv:
-            if tolerant and self._lacks(taken, *self._fields(self._takes, [key])):
+            if tolerant and self._lacks(outer_tensordict, *self._fields(self._takes, [key])):
                 continue
             action_low, action_high = self._bounds(key.action)
-            choice = self._written_by_policy(taken, key.choice, self.categorical)
-            bits = self._written_by_policy(taken, key.bits, not self.categorical)
+            choice = self._written_by_policy(outer_tensordict, key.choice, self.categorical)
+            bits = self._written_by_policy(outer_tensordict, key.bits, not self.categorical)
             action = self._inner(key.action)
             draw_at = self._uniform(action, action.dtype, when=self.sampling == "random")
             action = action_discretizer_inverse(

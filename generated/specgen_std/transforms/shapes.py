@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3bc262907ed01aa0899340d735856dc076ebd89f6f05b3714d37de90fac84079
+# specgen: sha256=41b6520d4161650d9728071dde0dbde5c6ab05f08816b0f1c02065eead0cd82e
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -229,11 +229,11 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransform
         return tensordict
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        taken = self._as_taken(tensordict)
+        outer_tensordict = self._as_taken(tensordict)
         for key in self.keys_inv:
-            if tolerant and self._lacks(taken, key.written):
+            if tolerant and self._lacks(outer_tensordict, key.written):
                 continue
-            written = self._require(taken, key.written)
+            written = self._require(outer_tensordict, key.written)
             taken = squeeze_transform_inverse(self.dim, self._inner_rank(key.taken), written)
             self._write(tensordict, key.taken, taken)
         return tensordict
@@ -371,11 +371,11 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTra
         return tensordict
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        taken = self._as_taken(tensordict)
+        outer_tensordict = self._as_taken(tensordict)
         for key in self.keys_inv:
-            if tolerant and self._lacks(taken, key.written):
+            if tolerant and self._lacks(outer_tensordict, key.written):
                 continue
-            written = self._require(taken, key.written)
+            written = self._require(outer_tensordict, key.written)
             taken = unsqueeze_transform_inverse(self.dim, self._inner_rank(key.taken), written)
             self._write(tensordict, key.taken, taken)
         return tensordict

@@ -242,7 +242,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
                 raise refused_shape(self, inputs, error) from error
             # A user who names a key under "next" gets that one mapped once.
-            self._bound = [row for row in rows if ("next", *as_tuple(row[0])) not in named]
+            self._bound = [
+                row for row in rows if isinstance(row[0], list) or _under_next(row[0]) not in named
+            ]
         self._bound = rows
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
@@ -294,6 +296,10 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         for key in self._fields(self._rewards):
             remove(tensordict, key)
         return tensordict
+
+
+def _under_next(key: NestedKey) -> NestedKey:
+    return ("next", *as_tuple(key))
 
 
 def _moments(tensordict: TensorDictBase) -> list[TensorDictBase]:
