@@ -35,7 +35,7 @@ def spec(text: str) -> SpecType:
         ("onehot(k)[...]", "onehot(4)[3]", {"k": 4}, (3,)),
         ("multi_categorical(k)[...]", "multi_categorical(3, 3)", {"k": 3}, ()),
         ("multi_onehot(2, k)[...]", "multi_onehot(2, 5)[6]", {"k": 5}, (6,)),
-        ("any[...]", "onehot(4)", {}, ()),
+        ("any[...]", "onehot(4)", {}, (4,)),
         ("any[...]", "categorical(4)[2]", {}, (2,)),
         ("float32[...]", "float32", {}, ()),
     ],

@@ -12,13 +12,16 @@ from specgen.expr.builtins.record import Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
 from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
-from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, product
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, limits, product
 from specgen.expr.types import Type, Typed
 
 KEEP = Param("keep", "flag", False)
 
 Axes = tuple[Axis, ...] | Typed | None
 """The axes of a reduction: one by one; a list that the constructor is given; None for all where nobody knows them."""
+
+_OF_NOTHING = ("sum", "prod", "any", "all", "norm")
+"""The reductions that have a value where there are no elements."""
 
 
 def reduced(site: Site, x: Typed) -> Type | None:
@@ -33,6 +36,11 @@ def reduced(site: Site, x: Typed) -> Type | None:
     places = [place_of(x.type.dims, axis) for axis in axes]
     if None in places:
         return replace(x.type, dims=inexact(x.type.dims, 0 if keep else -len(places)), stretch=frozenset())
+    name = site.builtin.name
+    if name not in _OF_NOTHING and limits(counted(x.type.dims, axes))[1] == 0:
+        message = f"`{site.written(x)}` has no elements: there is nothing to take the {name} of"
+        site.fail(rules.SHAPE_MISMATCH, message, at=x)
+        return None
     if keep:
         kept = tuple(1 if place in places else size for place, size in enumerate(x.type.dims))
         return Type(
