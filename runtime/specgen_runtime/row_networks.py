@@ -13,7 +13,6 @@ from torch import Tensor, nn
 __all__ = [
     "NetworkRows",
     "RowNetwork",
-    "RowsError",
     "Sizes",
     "as_rows",
     "frozen_copy",
@@ -22,10 +21,6 @@ __all__ = [
 ]
 
 Sizes = tuple[int | str, ...]
-
-
-class RowsError(RuntimeError):
-    """What a network was given, or gave, is not what was declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ class RowNetwork:
 
         Raises:
             TypeError: it returns no tensor.
-            RowsError: an input has other dimensions, or what it returns has another dtype or shape.
+            RuntimeError: an input has other dimensions, or what it returns has another dtype or shape.
         """
         lead, flat, known = as_rows(f"{self.owner}: {self.name}", inputs, self.rows.reads)
         if self.frozen:
@@ -92,7 +87,7 @@ class RowNetwork:
         if not fits or not unified(self.rows.gives, found.shape[1:], sizes):
             named = [name for name in self.rows.gives if isinstance(name, str) and name in sizes]
             where = f", where {' and '.join(f'{name} is {sizes[name]}' for name in named)}" if named else ""
-            raise RowsError(
+            raise RuntimeError(
                 f"{self.owner}: {self.name} must return {expected} for {rows} rows{where}, found {found.dtype} "
                 f"{list(found.shape)}"
             )
@@ -107,7 +102,7 @@ def as_rows(
     """The leading dimensions of some tensors, the tensors with one batch dimension, and the named sizes of a row.
 
     Raises:
-        RowsError: one has other dimensions than its row in `reads`, or not the leading ones of the others.
+        RuntimeError: one has other dimensions than its row in `reads`, or not the leading ones of the others.
     """
     leads: list[torch.Size] = []
     flat: list[Tensor] = []
@@ -116,12 +111,12 @@ def as_rows(
         count = value.ndim - len(wanted)
         own = value.shape[max(count, 0) :]
         if count < 0 or not unified(wanted, own, known):
-            raise RowsError(f"{reader} reads rows {_shown(wanted)}, got {list(value.shape)}")
+            raise RuntimeError(f"{reader} reads rows {_shown(wanted)}, got {list(value.shape)}")
         leads.append(value.shape[:count])
         flat.append(value.reshape((leads[-1].numel(), *own)))
     if any(lead != leads[0] for lead in leads):
         shapes = " and ".join(str(list(value.shape)) for value in inputs)
-        raise RowsError(f"{reader} reads the same rows of all, got {shapes}")
+        raise RuntimeError(f"{reader} reads the same rows of all, got {shapes}")
     return leads[0], flat, known
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -12,13 +12,14 @@ from torch import Tensor
 
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.like import bounded_like, box_of, boxed, flag_like, limits, unbounded_like
+from specgen_runtime.transforms.shared_statistics import NotLearnedError
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.specs import TensorSpec
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["Follows", "following_specs", "refused_shape"]
+__all__ = ["Follows", "following_specs", "refuse_shapes"]
 
 ROUNDS = 64
 """So often bounds of what is carried are widened; what has none by then is unbounded."""
@@ -60,18 +61,23 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
             return images.specs()
     except (RuntimeError, IndexError) as error:
         inputs = {key: transform._spec(key) for key in images.inputs}
-        raise refused_shape(transform, inputs, error) from error
+        refuse_shapes(transform, inputs, error)
 
 
-def refused_shape(
+def refuse_shapes(
     transform: GeneratedTransform[Any, Any], inputs: Mapping[NestedKey, Tensor | TensorSpec], error: Exception
-) -> Exception:
-    """The error for inputs whose shapes a transform can't be applied to; `error` where it is about something else."""
-    if not transform._follows or transform.__dict__.get("_networks"):
-        return error
+) -> NoReturn:
+    """Raise a ValueError that names the inputs whose shapes a transform can't be applied to.
+
+    Where `error`, which that came out as, may be about something else, it is raised as it is: about what a network
+    returns, or what has not been learned.
+    """
+    told = isinstance(error, NotLearnedError) or transform.__dict__.get("_networks")
+    if told or not transform._follows:
+        raise error
     shapes = ", ".join(f"{key!r} of the shape {list(value.shape)}" for key, value in inputs.items())
     reason = str(error).partition("\n")[0]
-    return ValueError(f"{type(transform).__name__} can't be applied to {shapes}: {reason}")
+    raise ValueError(f"{type(transform).__name__} can't be applied to {shapes}: {reason}") from error
 
 
 class _Images:

@@ -9,16 +9,15 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from specgen_runtime.envs.packing import put_checked
-from specgen_runtime.row_networks import NetworkRows, RowNetwork, RowsError, row_network
+from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
-from specgen_runtime.transforms.follows import following_specs, refused_shape
+from specgen_runtime.transforms.follows import following_specs, refuse_shapes
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
 from specgen_runtime.transforms.offline import map_moments, replay
-from specgen_runtime.transforms.shared_statistics import NotLearnedError
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -167,10 +166,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         read, written = self._columns
         try:
             made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
-        except RowsError:
-            raise
         except (RuntimeError, IndexError) as error:
-            raise refused_shape(self, {in_key: value}, error) from error
+            refuse_shapes(self, {in_key: value}, error)
         return made.unsqueeze(-1) if out_key in written else made
 
     # --------------------------------------------------------------- entries
@@ -236,11 +233,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         for moment in moments:
             try:
                 self._map(moment, tolerant=True)
-            except NotLearnedError:
-                raise
             except (RuntimeError, IndexError) as error:
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
-                raise refused_shape(self, inputs, error) from error
+                refuse_shapes(self, inputs, error)
             # A user who names a key under "next" gets that one mapped once.
             self._bound = [
                 row for row in rows if isinstance(row[0], list) or _under_next(row[0]) not in named
