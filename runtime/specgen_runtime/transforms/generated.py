@@ -242,7 +242,11 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                 inputs = {key: moment[key] for key in self._read_keys() if key in moment.keys(True)}
                 raise refused_shape(self, inputs, error) from error
             # A user who names a key under "next" gets that one mapped once.
-            self._bound = [row for row in rows if ("next", *as_tuple(row[0])) not in named]
+            self._bound = [
+                row
+                for row in rows
+                if not any(("next", *as_tuple(key)) in named for key in self._fields(self._inputs(), [row]))
+            ]
         self._bound = rows
 
     def _bound_to(self, tensordict: TensorDictBase) -> Self:
