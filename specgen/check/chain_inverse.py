@@ -12,7 +12,7 @@ from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_position import Position
 from specgen.check.chain_types import base_scope, shape_of, typed_row
 from specgen.check.chain_writes import sizes_of, written_entry
-from specgen.check.model import Constant, Entry, Statement, identifier, snake
+from specgen.check.model import Constant, Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, Way, followed
 from specgen.check.transform_inverse import bound_names, classes_name
 from specgen.check.transform_model import CheckedTransform, Output, Role
@@ -305,7 +305,7 @@ def bound_tables(
             bound: Bound = getattr(entry.spec, side)
             value = _listed(bound)
             own = argument.removeprefix(f"{role.name}_")
-            called = f"{snake(instance.transform.name)}_{instance.position}_{entry.name}_{own}"
+            called = f"{instance.field}_{entry.name}_{own}"
             type_ = Type(entry.spec.dtype, shape_of(value), "const")
             yield name, Constant(called, type_, value, f"the {side} bounds of `{entry.dotted}`")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement
+from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement, snake
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.expr import Binding, Symbol
 
@@ -62,6 +62,11 @@ class Instance:
     inverse_rows: tuple[Row, ...] = ()
     dropped: tuple[str, ...] = ()
     networks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def field(self) -> str:
+        """What is called after it in the chain's records: its statistics, its object; constants go on from there."""
+        return f"{snake(self.transform.name)}_{self.position}"
 
     @property
     def derives_done(self) -> bool:

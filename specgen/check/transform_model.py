@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -364,10 +364,6 @@ class CheckedTransform:
     def sizes(self) -> Mapping[str, tuple[Role, int]]:
         """The named sizes of its roles: the first one that has each, and the axis, counted from the end."""
         return sizes_of(self.roles)
-
-    def outputs_of(self, role: Role) -> Iterator[Output]:
-        """The outputs that follow a role."""
-        return (output for output in self.outputs if output.each == role.name)
 
     def written(self, *, inverse: bool) -> tuple[Output, ...]:
         """The outputs of one direction."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from specgen.check.chain_model import CheckedChain, Instance
 from specgen.check.model import Entry
-from specgen.check.programs.chain_learned import learned_name
 from specgen.code import Code, using, value_code
 from specgen.expr.symbols import Key
 from specgen.literals import literal
@@ -20,7 +19,7 @@ def learned_record(chain: CheckedChain) -> RecordPlan | None:
     """The statistics of a chain's transforms, as its functions take them; None where none learns."""
     fields = tuple(
         Field(
-            learned_name(instance),
+            instance.field,
             using("LearnedStatistics", "LearnedStatistics"),
             doc=f"what {instance.transform.name} has learned",
         )
@@ -37,7 +36,7 @@ def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
     """How the class makes its transforms that learn."""
     return tuple(
         LearnerPlan(
-            learned_name(instance),
+            instance.field,
             instance.position,
             CallPlan(instance.transform.name, tuple(_arguments(instance))),
             _entries(entry for row in instance.rows for entry in row.inputs.values()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specgen.check.model import Parameter
 from specgen.check.transform_model import CheckedTransform, Output, Role
-from specgen.plan.docs import summary
+from specgen.plan.docs import hanging, items_doc, summary, wrapped
 from specgen.plan.short_texts import bound_text
 from specgen.plan.transform_functions import network_doc
 
@@ -19,7 +19,7 @@ _GROUPS = {
 
 def transform_doc(transform: CheckedTransform) -> tuple[str, ...]:
     """What the transform does, and what it reads and writes."""
-    lines = [_what(transform)]
+    lines = wrapped(_what(transform))
     for inverse in (False, True):
         roles = transform.backward if inverse else transform.forward
         outputs = transform.written(inverse=inverse)
@@ -32,7 +32,11 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
     """What the transform does in a sentence, the arguments of its constructor, and what it refuses."""
     lines = summary(_what(transform))
     if transform.signature:
-        lines += ["", "Args:", *(f"    {name}: {_argument(transform, name)}" for name in transform.signature)]
+        lines += [
+            "",
+            "Args:",
+            *items_doc(f"{name}: {_argument(transform, name)}" for name in transform.signature),
+        ]
     said = [f"`{p.name}` is not {_range(p)}" for p in transform.params if p.range]
     said += [f"`{p.name}` is none of {', '.join(p.choices)}" for p in transform.params if p.choices]
     leaves = [output.keyword for output in transform.outputs if output.keyword and not output.whole]
@@ -41,7 +45,7 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
     ]
     if keywords := [f"`{keyword}`" for keyword in dict.fromkeys(leaves)]:
         said.append(f"{' or '.join(keywords)} is no name")
-    raises = [f"    ValueError: if {', or '.join(said)}."] if said else []
+    raises = hanging(f"ValueError: if {', or '.join(said)}.") if said else []
     raises += ["    TypeError: if a network is no module."] if transform.networks else []
     if raises:
         lines += ["", "Raises:", *raises]
@@ -56,15 +60,15 @@ def _direction(
     transform: CheckedTransform, roles: tuple[Role, ...], outputs: tuple[Output, ...], inverse: bool
 ) -> list[str]:
     driver = transform.driver(inverse=inverse)
-    what = [f"    `{role.name}`, {_role(role)}" for role in roles]
+    what = items_doc(f"`{role.name}`, {_role(role)}" for role in roles)
     folded = () if inverse else transform.folded
-    writes = [f"    `{role.name}`, combined over the repetitions of a step" for role in folded]
+    writes = items_doc(f"`{role.name}`, combined over the repetitions of a step" for role in folded)
     followed = {one.target: f"like `{one.source.text}`" for one in transform.outer}
-    writes += [
-        f"    `{output.name}`, {_output(output, followed.get(output.name))}"
+    writes += items_doc(
+        f"`{output.name}`, {_output(output, followed.get(output.name))}"
         for output in outputs
         if not output.hidden
-    ]
+    )
     if inverse:
         return [
             "Gives the environment, for each of `in_keys_inv`:",

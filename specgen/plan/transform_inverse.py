@@ -69,7 +69,9 @@ class _Planner:
         alone = self._alone(function, draws)
         if alone is not None:
             return InversePlan(specs, functions, alone)
-        fetched, call = self._call(function, {draw.name: draw.name for draw in draws})
+        at_hand = {draw.name: draw.name for draw in draws}
+        at_hand |= {draw.like: identifier(draw.like) for draw in draws if draw.like in self.roles}
+        fetched, call = self._call(function, at_hand)
         known = {name for names, _ in fetched for name in names.split(", ")}
         likes = [draw.like for draw in draws if draw.like is not None and identifier(draw.like) not in known]
         fetched += tuple((identifier(name), self._shape_of(name)) for name in dict.fromkeys(likes))
@@ -186,7 +188,7 @@ class _Planner:
             given |= {name: f"self._bounds(key.{one.name})[{place}]" for name, (one, place) in pairs.items()}
             _, call = self._call(function, given)
             uses = [use for arg in call.args if isinstance(arg, Code) for use in arg.uses]
-            passed = [str(arg) for arg in call.args]
+            passed = _both_bounds([str(arg) for arg in call.args])
             text = f"lambda {role.name}: {call.function}({', '.join(passed)})"
             if passed.index(role.name) == len(passed) - 1:
                 text = f"partial({', '.join([call.function, *passed[:-1]])})"
@@ -245,6 +247,17 @@ class _Planner:
             return self.params[name]
         axis = next(place for place, one in enumerate(role.dims) if str(one) == name) - len(role.dims)
         return f"{role.name}.shape[{axis}]"
+
+
+def _both_bounds(args: Sequence[str]) -> list[str]:
+    """Arguments of which both bounds of a role, one after the other, are one."""
+    joined: list[str] = []
+    for arg in args:
+        if arg.endswith(")[1]") and joined and joined[-1] == f"{arg[:-3]}[0]":
+            joined[-1] = f"*{arg[:-3]}"
+        else:
+            joined.append(arg)
+    return joined
 
 
 def key_groups(transform: CheckedTransform) -> Iterator[tuple[str, list[str]]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.chain_model import CheckedChain, Instance
 from specgen.check.model import Parameter
-from specgen.check.programs.chain_python import object_name
 from specgen.check.transform_model import CheckedTransform, Output, PythonPhases, Role
 from specgen.code import Code, named, using, value_code
 from specgen.expr.dtypes import is_abstract
@@ -36,7 +35,7 @@ def objects_record(chain: CheckedChain) -> list[Item]:
     """The record of the objects that the transforms of a chain call; nothing where they call none."""
     called = using("ObjectOfRows", "ObjectOfRows")
     fields = tuple(
-        Field(object_name(one), called, doc=f"`{one.transform.python.source.text}`, of {one.transform.name}")
+        Field(one.field, called, doc=f"`{one.transform.python.source.text}`, of {one.transform.name}")
         for one in chain.instances
         if one.transform.python is not None
     )
@@ -46,7 +45,7 @@ def objects_record(chain: CheckedChain) -> list[Item]:
 
 def chain_objects(chain: CheckedChain) -> tuple[tuple[str, CallPlan], ...]:
     """The names of these objects, with the calls that make their transforms."""
-    return tuple((object_name(i), _made(i)) for i in chain.instances if i.transform.python is not None)
+    return tuple((one.field, _made(one)) for one in chain.instances if one.transform.python is not None)
 
 
 def _made(instance: Instance) -> CallPlan:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=63a4d518c0659bc3bbef4943903526f86e258b56ddaeb324b7897978e825c15e
+# specgen: sha256=c099ba6e2ad6b13d9e2d94a69bce26d99fe86060b2a3cae677412f31c1329d06
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -194,15 +194,18 @@ def action_scaling_inverse(
 
 
 class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInverseKeys]):
-    """Let the policy write actions between -1 and 1, or 0 and 1, where the environment takes other finite bounds.
+    """Let the policy write actions between -1 and 1, or 0 and 1, where the environment takes other finite
+    bounds.
 
     Gives the environment, for each of `in_keys_inv`:
         `action`, floats [*batch, ...]
 
     Reads, in its place:
         `scaled`, like `(action - loc) / scale`; only with `given(loc) and given(scale)`
-        `centred`, like `2 * (action - low(action)) / (high(action) - low(action)) - 1`; only with `not given(loc) and not given(scale) and standard_normal`
-        `shifted`, like `(action - low(action)) / (high(action) - low(action))`; only with `not given(loc) and not given(scale) and not standard_normal`
+        `centred`, like `2 * (action - low(action)) / (high(action) - low(action)) - 1`; only with `not
+            given(loc) and not given(scale) and standard_normal`
+        `shifted`, like `(action - low(action)) / (high(action) - low(action))`; only with `not
+            given(loc) and not given(scale) and not standard_normal`
     """
 
     _gives = ("action",)
@@ -222,7 +225,8 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
             out_keys_inv: the keys of `scaled`, one for each input (default: `in_keys_inv`).
             loc: what 0 is for the environment; without it the middle of the bounds.
             scale: how much 1 is for the environment, given with `loc`; > 0.
-            standard_normal: between -1 and 1; else between 0 and 1. With `loc` and `scale` it changes nothing.
+            standard_normal: between -1 and 1; else between 0 and 1. With `loc` and `scale` it changes
+                nothing.
 
         Raises:
             ValueError: if `scale` is not > 0.
@@ -296,18 +300,14 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
                 key.action,
                 key.shifted,
                 "monotone",
-                partial(
-                    action_scaling_outer_shifted, self._bounds(key.action)[0], self._bounds(key.action)[1]
-                ),
+                partial(action_scaling_outer_shifted, *self._bounds(key.action)),
             )
         if self.loc is None and self.scale is None and self.standard_normal:
             specs[key.centred] = self._outer_spec(
                 key.action,
                 key.centred,
                 "monotone",
-                partial(
-                    action_scaling_outer_centred, self._bounds(key.action)[0], self._bounds(key.action)[1]
-                ),
+                partial(action_scaling_outer_centred, *self._bounds(key.action)),
             )
         return specs
 
@@ -349,7 +349,8 @@ def action_discretizer_inverse(
 
 
 class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscretizerInverseKeys]):
-    """Let the policy choose one of some intervals for each number that the environment takes between finite bounds.
+    """Let the policy choose one of some intervals for each number that the environment takes between
+    finite bounds.
 
     Gives the environment, for each of `in_keys_inv`:
         `action`, floats [*batch, ..., n]
@@ -412,7 +413,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             draw_at = self._uniform(action, action.dtype, when=self.sampling == "random")
             action = action_discretizer_inverse(
                 self.num_intervals, self.sampling, self.categorical, action_low, action_high,
-                self._classes(key, key.bits), self._inner(key.action), choice, bits, draw_at,
+                self._classes(key, key.bits), action, choice, bits, draw_at,
             )
             self._write(tensordict, key.action, action)
         return tensordict

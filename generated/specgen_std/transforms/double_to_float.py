@@ -86,9 +86,11 @@ class DoubleToFloat(GeneratedTransform[DoubleToFloatKeys, DoubleToFloatInverseKe
         """Show float64 entries as float32, and give float64 inputs back to the environment.
 
         Args:
-            in_keys: the keys that it works on (default: every observation and every reward, of those with float64).
+            in_keys: the keys that it works on (default: every observation and every reward, of those with
+                float64).
             out_keys: the keys of `single`, one for each input (default: `in_keys`).
-            in_keys_inv: the keys that it works on (default: every action and every state entry, of those with float64).
+            in_keys_inv: the keys that it works on (default: every action and every state entry, of those
+                with float64).
             out_keys_inv: the keys of `single_in`, one for each input (default: `in_keys_inv`).
         """
         super().__init__(

@@ -66,7 +66,8 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
         `frame`, any dtype [*batch, ...]
 
     Writes, for each of them:
-        `stacked`, of the type that is computed; carried from step to step: the last `N` frames, the newest behind
+        `stacked`, of the type that is computed; carried from step to step: the last `N` frames, the
+            newest behind
     """
 
     _reads = ("frame",)
@@ -183,7 +184,8 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
         `x`, numbers [*batch, ...]
 
     Writes, for each of them:
-        `pooled`, of the type that is computed: the maximum; before there are `T` values, of those that there are
+        `pooled`, of the type that is computed: the maximum; before there are `T` values, of those that
+            there are
     """
 
     _reads = ("x",)

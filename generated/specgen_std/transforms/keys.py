@@ -232,7 +232,8 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
         """Put several entries behind one another.
 
         Args:
-            in_keys: the keys that it works on (default: every observation, of those with uint8 or int8 or int16 or int32 or int64 or float32 or float64).
+            in_keys: the keys that it works on (default: every observation, of those with uint8 or int8 or
+                int16 or int32 or int64 or float32 or float64).
             out_key: the key of `vector`.
             dim: the axis along which they stand; <= -1.
             del_keys: whether the single entries are left out.

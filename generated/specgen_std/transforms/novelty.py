@@ -51,7 +51,10 @@ def rnd_transform_step(
 
 
 class RNDTransform(GeneratedTransform[RNDTransformKeys]):
-    """Reward what a network can't yet predict: random network distillation (Burda 2018). The reward is how far the predictor is from a target network, whose random weights stay as they are; train the predictor on what was seen.
+    """Reward what a network can't yet predict: random network distillation (Burda 2018).
+
+    The reward is how far the predictor is from a target network, whose random weights stay as they are;
+    train the predictor on what was seen.
 
     Reads, for each of `in_keys`:
         `x`, float32 [*batch, n]
@@ -80,7 +83,8 @@ class RNDTransform(GeneratedTransform[RNDTransformKeys]):
             target_network: what is predicted, from `x` to float32 [*rows, k]; it stays as it is.
             predictor_network: what predicts it, from `x` to float32 [*rows, k].
             in_keys: the keys that it works on (default: `observation`).
-            out_keys: the keys of `intrinsic`, one for each input (default: `intrinsic_reward`, after the input's key).
+            out_keys: the keys of `intrinsic`, one for each input (default: `intrinsic_reward`, after the
+                input's key).
             obs_clip: the largest size of an input; > 0.
             reward_clip: the largest reward; > 0.
 

@@ -115,7 +115,8 @@ class GSDENoise(GeneratedTransform[GSDENoiseKeys]):
     """Draw, for each episode, the noise of a policy whose exploration depends on the state.
 
     Writes:
-        `noise`, float32 [*batch, action_dim, state_dim]; carried from step to step: standard normal numbers
+        `noise`, float32 [*batch, action_dim, state_dim]; carried from step to step: standard normal
+            numbers
     """
 
     _writes = ("noise",)

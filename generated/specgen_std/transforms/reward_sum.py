@@ -76,7 +76,8 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
 
         Args:
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
-            out_keys: the keys of `total`, one for each input (default: `episode_{}`, after the input's key).
+            out_keys: the keys of `total`, one for each input (default: `episode_{}`, after the input's
+                key).
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
 

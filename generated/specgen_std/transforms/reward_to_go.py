@@ -69,7 +69,8 @@ class Reward2GoTransform(RecursionTransform[Reward2GoTransformKeys]):
             gamma: the discount of a step; >= 0 and <= 1.
             in_keys: the keys that it works on (default: `reward`).
             out_keys: the keys of `reward_to_go`, one for each input (default: `in_keys`).
-            done_key: the flag that ends an episode; a plain name is looked up at the level of each key and above it.
+            done_key: the flag that ends an episode; a plain name is looked up at the level of each key and
+                above it.
 
         Raises:
             ValueError: if `gamma` is not >= 0 and <= 1.

@@ -366,7 +366,8 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
             target_return: the return of an episode that is aimed at.
             mode: whether rewards are subtracted.
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
-            out_keys: the keys of `target`, one for each input (default: `target_return`, after the input's key).
+            out_keys: the keys of `target`, one for each input (default: `target_return`, after the input's
+                key).
 
         Raises:
             ValueError: if `mode` is none of reduce, constant.

@@ -80,7 +80,8 @@ class FlattenObservation(GeneratedTransform[FlattenObservationKeys]):
             allow_positive_dim: whether both may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `first_dim` is not <= -1 unless `allow_positive_dim`, or `last_dim` is not <= -1 unless `allow_positive_dim`.
+            ValueError: if `first_dim` is not <= -1 unless `allow_positive_dim`, or `last_dim` is not <= -1
+                unless `allow_positive_dim`.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         if not allow_positive_dim and not first_dim <= -1:

@@ -65,7 +65,8 @@ def step_counter_step_truncated(max_steps: int, next_step_count: Tensor, next_tr
 
 
 class StepCounter(GeneratedTransform[StepCounterKeys]):
-    """Count the steps since the last reset; with `max_steps`, truncate the episode when it has lasted that long.
+    """Count the steps since the last reset; with `max_steps`, truncate the episode when it has lasted that
+    long.
 
     Reads, for the done flag of every root-most done set:
         `done`, bool [*batch, ...]

@@ -39,7 +39,8 @@ def frame_skip_transform_fold(next_reward: Tensor, acc_reward: Tensor) -> Tensor
 
 
 class FrameSkipTransform(RepeatTransform[FrameSkipTransformKeys]):
-    """Take several steps with the same action as one; rewards add up, and rows that are done stay as they are.
+    """Take several steps with the same action as one; rewards add up, and rows that are done stay as they
+    are.
 
     Reads, for each of `in_keys`:
         `reward`, floats [*batch, ...]
@@ -104,7 +105,9 @@ def noop_reset_env_reset_steps(noops: int, random: bool, draw_reset_steps: Tenso
 
 
 class NoopResetEnv(ResetStepsTransform[tuple[NestedKey, ...]]):
-    """Begin episodes with some random actions; a row that ends meanwhile is reset and goes on with its count."""
+    """Begin episodes with some random actions; a row that ends meanwhile is reset and goes on with its
+    count.
+    """
 
     def __init__(self, noops: int = 30, random: bool = True) -> None:
         """Begin episodes with some random actions; a row that ends meanwhile is reset and goes on with its

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e3a23a6d9c26ba2893461a559a24075708dfbbffba21f72766f2bed0c30c151e
+# specgen: sha256=546ee03268504b38a68397c8132c37fdc94cf01047f66f293d0006d1885c0072
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def random_truncation_transform_reset(
     later = torch.where(
         random, min_horizon + ((max_horizon + 1 - min_horizon) * draw_later).to(torch.int64), max_horizon
     )
-    return torch.where(begun, later, 1 + ((max_horizon + 1 - 1) * draw_horizon).to(torch.int64))
+    return torch.where(begun, later, 1 + (max_horizon * draw_horizon).to(torch.int64))
 
 
 def random_truncation_transform_step(
@@ -117,7 +117,8 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
             truncated_key: the name of `truncated`.
 
         Raises:
-            ValueError: if `min_horizon` is not >= 1, or `max_horizon` is not >= 1, or `prob` is not >= 0 and <= 1, or `truncated_key` or `step_count_key` is no name.
+            ValueError: if `min_horizon` is not >= 1, or `max_horizon` is not >= 1, or `prob` is not >= 0
+                and <= 1, or `truncated_key` or `step_count_key` is no name.
         """
         super().__init__()
         self.step_count_key = leaf_name(step_count_key, "step_count_key")

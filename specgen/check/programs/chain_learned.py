@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from specgen.check.chain_model import Instance, Row
-from specgen.check.model import snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState, Moment
 from specgen.check.transform_model import Phase
@@ -14,11 +13,6 @@ from specgen.program.walk import read
 
 GROUP = "learned"
 """The record of the statistics of a chain's transforms, as its functions take it."""
-
-
-def learned_name(instance: Instance) -> str:
-    """The field of that record that holds a transform's statistics."""
-    return f"{snake(instance.transform.name)}_{instance.position}"
 
 
 def update_statistics(state: ChainState, instance: Instance, row: Row, moment: Moment) -> None:
@@ -59,7 +53,7 @@ def _call(
 ) -> None:
     body = state.bodies[moment]
     about = _about(instance, row)
-    field = learned_name(instance)
+    field = instance.field
     holder = Symbol(f"{state.path}.{GROUP}.{field}", field, Type("record", ()))
     state.learned.setdefault(field, Input(holder, "buffer", GROUP))
     made = []

@@ -7,18 +7,13 @@ from dataclasses import replace
 from typing import Literal
 
 from specgen.check.chain_model import Instance, Row
-from specgen.check.model import Entry, snake
+from specgen.check.model import Entry
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState, Moment
 from specgen.check.transform_networks import CALLED
 from specgen.expr import Symbol, Typed
 from specgen.program.program import Call, Callee, Input
 from specgen.program.walk import read, store
-
-
-def object_name(instance: Instance) -> str:
-    """What the object of a transform is called in the record of a chain's objects."""
-    return f"{snake(instance.transform.name)}_{instance.position}"
 
 
 def given_by_class(instance: Instance, row: Row, phase: str) -> dict[str, Entry]:
@@ -49,7 +44,7 @@ def call_class(
     origin = f"{state.path}.transforms[{instance.position}]"
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
-    name = object_name(instance)
+    name = instance.field
     python = Symbol(f"{state.path}.objects.{name}", name, CALLED)
     state.networks.setdefault(f"objects.{name}", Input(python, "function", "objects"))
     targets, stored = [], []

@@ -7,7 +7,7 @@ from typing import Literal
 
 from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_types import interval_of, shape_of
-from specgen.check.model import Constant, Entry, dotted, identifier, snake
+from specgen.check.model import Constant, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
 from specgen.check.programs.chain_python import call_class, given_by_class
@@ -313,4 +313,4 @@ def _raised(state: ChainState, level: Key, flag: str) -> Iterator[str]:
 
 def _constant(instance: Instance, param: str) -> str:
     """The field of the chain's constants that holds a parameter."""
-    return f"{snake(instance.transform.name)}_{instance.position}_{param}"
+    return f"{instance.field}_{param}"

@@ -230,9 +230,19 @@ def _show_randint(node: Typed, printer: Printer) -> Printed:
     if len(node.args) == 1:
         return printer.show(node.args[0])
     low, high, drawn = (printer.aligned(arg, node.type.rank, node.type.col) for arg in node.args)
-    width = high if node.args[0].static == 0 else Printed(f"{high.at(ADD)} - {low.at(ADD + 1)}", ADD)
+    width = _width(node, printer, low, high)
     whole = f"({width.at(MUL)} * {drawn.at(MUL + 1)}).to({printer.texts.dtype(node.type.dtype)})"
     return Printed(whole) if node.args[0].static == 0 else Printed(f"{low.at(ADD)} + {whole}", ADD)
+
+
+def _width(node: Typed, printer: Printer, low: Printed, high: Printed) -> Printed:
+    """`high - low`; of 1 to n + 1 it is n."""
+    first, last = node.args[:2]
+    if first.static == 0:
+        return high
+    if last.op == "+" and first.op == last.args[1].op == "literal" and first.static == last.args[1].static:
+        return printer.aligned(last.args[0], node.type.rank, node.type.col)
+    return Printed(f"{high.at(ADD)} - {low.at(ADD + 1)}", ADD)
 
 
 def _randint_range(args: tuple[Interval, ...], node: Typed) -> Interval:

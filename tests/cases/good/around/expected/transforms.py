@@ -343,7 +343,8 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
 
         Args:
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
-            in_keys_inv: the keys that it works on (default: every action, of those with float32 or float64).
+            in_keys_inv: the keys that it works on (default: every action, of those with float32 or
+                float64).
             out_keys_inv: the keys of `v`, one for each input (default: `in_keys_inv`).
         """
         super().__init__(in_keys=in_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv)

@@ -60,8 +60,10 @@ class Squashed(GeneratedTransform[SquashedKeys]):
         """Observations between -1 and 1.
 
         Args:
-            in_keys: the keys that it works on (default: every observation, of those with float32 or float64).
-            out_keys: the keys of `squashed`, one for each input (default: `{}_squashed`, after the input's key).
+            in_keys: the keys that it works on (default: every observation, of those with float32 or
+                float64).
+            out_keys: the keys of `squashed`, one for each input (default: `{}_squashed`, after the input's
+                key).
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
 

@@ -74,7 +74,8 @@ class Returns(RecursionTransform[ReturnsKeys]):
         Args:
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
             out_keys: the keys of `togo`, one for each input (default: `{}_to_go`, after the input's key).
-            done_key: the flag that ends an episode; a plain name is looked up at the level of each key and above it.
+            done_key: the flag that ends an episode; a plain name is looked up at the level of each key and
+                above it.
             gamma: float; >= 0 and <= 1.
 
         Raises:
@@ -161,7 +162,8 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
             in_keys: the keys that it works on (default: `observation`).
             out_keys: the keys of `mean`, one for each input (default: `mean_{}`, after the input's key).
             change_key: the name of `change`.
-            done_key: the flag that ends an episode; a plain name is looked up at the level of each key and above it.
+            done_key: the flag that ends an episode; a plain name is looked up at the level of each key and
+                above it.
 
         Raises:
             ValueError: if `change_key` is no name.

@@ -85,7 +85,8 @@ class Delta(GeneratedTransform[DeltaKeys]):
             clipped: bool.
 
         Raises:
-            ValueError: if `gain` is not > 0, or `window` is not >= 1, or `null_key` or `peak_key` or `age_key` is no name.
+            ValueError: if `gain` is not > 0, or `window` is not >= 1, or `null_key` or `peak_key` or
+                `age_key` is no name.
         """
         super().__init__(in_keys=in_keys)
         self.null_key = leaf_name(null_key, "null_key")
