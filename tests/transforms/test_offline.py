@@ -12,11 +12,15 @@ import torch
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import (
     CatFrames,
+    CatTensors,
     DoubleToFloat,
+    ExcludeTransform,
     InitTracker,
     ObservationNorm,
     RewardScaling,
     RewardSum,
+    SelectTransform,
+    Stack,
     StepCounter,
 )
 from tensordict import TensorDict, TensorDictBase
@@ -116,6 +120,27 @@ def test_a_key_that_is_named_under_next_is_mapped_once() -> None:
     renamed = ObservationNorm(1.0, 2.0, ["position", ("next", "position")], ["x", "y"])(data.copy())
     assert torch.equal(renamed["y"], data["next", "position"] * 2.0 + 1.0)
     assert ("next", "x") not in renamed.keys(True)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        CatTensors(["x", "y"], "v"),
+        Stack(["x", "y"], "v"),
+        SelectTransform("x"),
+        ExcludeTransform("x", "y"),
+    ],
+    ids=lambda transform: type(transform).__name__,
+)
+def test_roles_of_several_keys(transform: Transform) -> None:
+    """What is read together is mapped at the root and under `"next"` as in either alone."""
+    moment = TensorDict({"x": torch.rand(3, 2), "y": torch.rand(3, 2), "z": torch.rand(3)}, [3])
+    following = moment.apply(torch.rand_like)
+    assert following is not None
+    mapped = transform(TensorDict({**moment, "next": following.copy()}, [3]))
+    assert set(mapped.keys()) - {"next"} == set(mapped["next"].keys())
+    assert_same(mapped["next"], transform(following))
+    assert_same(mapped.exclude("next"), transform(moment))
 
 
 def test_keys_that_nobody_chose() -> None:

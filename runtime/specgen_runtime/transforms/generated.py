@@ -238,7 +238,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                 refuse_shapes(self, inputs, error)
             # A user who names a key under "next" gets that one mapped once.
             self._bound = [
-                row for row in rows if isinstance(row[0], list) or _under_next(row[0]) not in named
+                row
+                for row in rows
+                if not any(_under_next(key) in named for key in self._fields(self._inputs(), [row]))
             ]
         self._bound = rows
 
