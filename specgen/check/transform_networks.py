@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
-from specgen.check.model import identifier
+from specgen.check.model import Parameter, identifier
 from specgen.check.names import Names, refused
 from specgen.check.network_types import network_type
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import computed_of
-from specgen.check.transform_model import CalledNetwork, Output, Role
+from specgen.check.transform_model import CalledNetwork, Output, Role, sizes_of
 from specgen.check.transform_roles import PATTERNS, claim
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
@@ -23,7 +23,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import Printed, Printer
-from specgen.expr.sizes import Dim, Dims, Rest, Sym, replaced
+from specgen.expr.sizes import Dim, Dims, Rest, Sym, names_in, replaced
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
@@ -236,5 +236,27 @@ def declared_where_called(
                     file.key_span(*path, "out", output.name),
                     f"`{output.name}` is computed by a network, and has no type",
                     help=f'declare it, `{output.name}: {{type: "float32[64]"}}`: no network runs when specs are made',
+                )
+            )
+
+
+def known_sizes(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    outputs: Iterable[Output],
+    roles: Iterable[Role],
+    params: Iterable[Parameter],
+    sink: Sink,
+) -> None:
+    """Report outputs of the transform at `path` with a size that no role has and no static parameter is."""
+    known = {"_", *sizes_of(roles), *(param.name for param in params if param.static)}
+    for output in outputs:
+        sizes = [size for dim in output.dims or () if isinstance(dim, Sym) for size in names_in(dim)]
+        if (unknown := next((size for size in sizes if size not in known), None)) is not None:
+            sink.add(
+                rules.NETWORK_DECLARED.at(
+                    file.span(*path, "out", output.name, "type"),
+                    f"nobody knows the size `{unknown}` of `{output.name}` when specs are made",
+                    help=f"write a number, or declare a parameter, `{unknown}: {{type: int, min: 1, static: true}}`",
                 )
             )

@@ -22,7 +22,7 @@ from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
-from specgen.check.transform_networks import check_networks, declared_where_called
+from specgen.check.transform_networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_python import check_python_phases
@@ -107,6 +107,7 @@ class _Checker:
         python = check_python_phases(
             self.file, self.path, self.transform, self.module, roles, outputs, self.sink
         )
+        known_sizes(self.file, self.path, outputs, roles, params, self.sink)
         if self.sink.has_errors:
             return None
         recursion, over_time = check_recursion(

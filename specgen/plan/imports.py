@@ -37,14 +37,13 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     for item in items:
         names = typing_only if isinstance(item, TypingPlan) else used
         names.update(names_used(item), _of_template(item))
-        if isinstance(item, TypingPlan):
-            used.add("TYPE_CHECKING")
         if isinstance(item, DataPlan):
             used.add("TensorDict")
-    return frozenset(
-        [known[name] for name in used - own if name in known]
-        + [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
-    )
+    imports = [known[name] for name in used - own if name in known]
+    imports += [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
+    if any(each.typing_only for each in imports):
+        imports.append(known["TYPE_CHECKING"])
+    return frozenset(imports)
 
 
 def names_used(part: object) -> set[str]:

@@ -54,6 +54,8 @@ def _reads_logical(transform: CheckedTransform) -> bool:
     """Whether rewards and done flags are read without their trailing 1."""
     if transform.around is not None or transform.recursion is not None:
         return False
+    if transform.python is not None:
+        return True  # a class is given, and gives, rows
     statements = [one for phase in ("reset", "step", "map", "update") for one in getattr(transform, phase)]
     if not statements:
         return False

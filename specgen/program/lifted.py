@@ -45,6 +45,8 @@ def lifted(component: Component, lift: Lift, advance: Program) -> Program | None
     wanted = [one.symbol for one in advance.inputs if one.kind in ("state", "flag")]
     if lift.undecided or any(symbol not in solved for symbol in wanted):
         return None
+    if any(one.kind == "draw" for one in advance.inputs):
+        return None  # numbers are drawn step by step
     step = inline(component.phases["step"])
     # What the world returned tells how many steps there are; what episodes begin with does not.
     rows = next((one.symbol for one in step.inputs if one.kind == "given"), None)

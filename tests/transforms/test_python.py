@@ -66,6 +66,33 @@ def test_the_values_are_those_of_the_class(generated: ModuleType) -> None:
             torch.testing.assert_close(moment["calm_reward"][:, 0], -change.abs().sum(-1))
 
 
+RECORDS = """\
+specgen: 1
+transforms:
+  Raise:
+    in: {reward: {each: env.reward, type: "float[...]"}}
+    out: {truncated: {each: reward, name: truncated, type: "bool[...]"}}
+    step: {next.truncated: next.truncated or next.reward > 1.0e9}
+  Calm:
+    python: nowhere.calm:Calm
+    phases: [map]
+    in: {x: {key: observation, type: "float32[n]"}}
+    out: {calm: {key: calm, type: "float32[]"}}
+"""
+
+
+def test_a_module_of_classes_without_environments(tmp_path: Path) -> None:
+    with imported(generate({"a.yaml": RECORDS}, "python_alone"), "python_alone", tmp_path) as package:
+        assert package.CalmInputs._fields == ("x",)
+
+
+def test_rewards_of_a_class_are_stored_as_others_are(generated: ModuleType, tmp_path: Path) -> None:
+    with imported(generate({"a.yaml": RECORDS}, "python_rewards"), "python_rewards", tmp_path) as package:
+        env = TransformedEnv(Pendulum(batch_size=[3]), Compose(generated.Smooth(), package.Raise()))
+        data = env.rollout(3)
+    assert data["next", "calm_reward"].shape == data["next", "truncated"].shape == (3, 3, 1)
+
+
 def test_a_module_is_a_submodule(generated: ModuleType) -> None:
     env, fused = pair(generated, (3,))
     assert list(env.state_dict()) == [f"transforms.0.python.linear.{name}" for name in ("weight", "bias")]

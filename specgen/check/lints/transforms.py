@@ -12,6 +12,7 @@ from specgen.check.transform_flow import value_reads
 from specgen.check.transform_model import Drop, Output, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
+from specgen.expr.sizes import Sym, names_in
 from specgen.expr.tree import names_read
 from specgen.program.program import DONE_FLAGS
 from specgen.schema.fields import Param
@@ -43,6 +44,8 @@ def lint_transform(
     reads |= {
         param.unless for param in transform.params.values() if isinstance(param, Param) and param.unless
     }
+    sizes = [size for output in outputs for size in output.dims or () if isinstance(size, Sym)]
+    reads = reads.union(*map(names_in, sizes))
     for name in transform.params:
         if name not in reads:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
