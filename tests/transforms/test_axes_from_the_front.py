@@ -46,6 +46,13 @@ def test_entries_of_one_moment(batch: tuple[int, ...]) -> None:
     assert ROW._call(data.clone())["row"].shape == (*batch, 1, 3)
 
 
+@pytest.mark.parametrize("batch", [(), (1,), (2,), (2, 1)])
+def test_a_reward_has_no_axis_to_squeeze(batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), SqueezeTransform(-1, in_keys=["reward"]))
+    with pytest.raises(ValueError, match=r"'reward' of the shape .* an axis is one of the batch dimensions"):
+        env.rollout(2)
+
+
 def test_who_wants_them_has_to_say_so() -> None:
     with pytest.raises(ValueError, match="must be <= -1 unless allow_positive_dim, got 0"):
         UnsqueezeTransform(0, in_keys=["position"])

@@ -126,10 +126,16 @@ class _Images:
         """Raise an IndexError where an axis is one of the batch's: then a single row is computed otherwise."""
         env, data = self.transform.parent, self.transform._data
         batch = len(env.batch_size) if env is not None else 0 if data is None else data.ndim
-        if not batch or self.transform._declared:
+        if self.transform._declared:
             return
-        row = self._after_reset({key: spec.zero().flatten(0, batch - 1)[0] for key, spec in specs.items()})
-        if any(row[key].shape != value.shape[batch:] for key, value in values.items()):
+        row = {key: spec.zero().new_zeros(spec.shape[batch:]) for key, spec in specs.items()}
+        alone = self._after_reset(row)
+        # An axis of size 1 can be squeezed away, so a batch of one row tells what no other does.
+        of_one = self._after_reset({key: value[None] for key, value in row.items()})
+        if any(
+            alone[key].shape != value.shape[batch:] or of_one[key].shape != (1, *alone[key].shape)
+            for key, value in values.items()
+        ):
             raise IndexError("an axis is one of the batch dimensions")
 
     def _ends(self, inputs: dict[NestedKey, Box], values: Mapping[NestedKey, Tensor]) -> dict[NestedKey, Box]:
