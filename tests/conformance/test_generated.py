@@ -32,6 +32,14 @@ DETERMINISTIC = {"CliffWalking"}
 """Environments that draw nothing: all seeds give the same."""
 
 REQUIRED: dict[str, Any] = {
+    "num_intervals": 3,
+    "target_network": torch.nn.Linear(4, 2),
+    "predictor_network": torch.nn.Linear(4, 2),
+    "min_horizon": 2,
+    "max_horizon": 5,
+    "size": 3,
+    "state_dim": 4,
+    "action_dim": 2,
     "N": 2,
     "dim": -1,
     "dims": [-1, -2],

@@ -226,6 +226,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         reward: Array,
         terminated: Array,
         truncated: Array,
+        /,
     ) -> dict[str, Array]:
         """What `"next"` holds after a step: what `_advance` and `_next_entries` give, bit by bit, as NumPy's arrays.
 
