@@ -25,7 +25,6 @@ TRANSFORMS: dict[str, Make] = {
     "CatTensors": lambda t: t.CatTensors(["observation", "observation"], "moved", del_keys=False),
     "ClipTransform": lambda t: t.ClipTransform(in_keys=SEEN, out_keys=MOVED, low=-1.0, high=1.0),
     "InitTracker": lambda t: t.InitTracker(),
-    "LineariseRewards": lambda t: t.LineariseRewards(["reward"], ["linear"], weights=[2.0]),
     "ObservationNorm": lambda t: t.ObservationNorm(loc=0.5, scale=2.0, in_keys=SEEN, out_keys=MOVED),
     "PermuteTransform": lambda t: t.PermuteTransform((-1,), in_keys=SEEN, out_keys=MOVED),
     "RewardClipping": lambda t: t.RewardClipping(-1.0, 1.0),
