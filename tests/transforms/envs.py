@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs import EnvBase, check_env_specs
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
@@ -92,3 +93,17 @@ class Team(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         del seed
+
+
+def rollouts_alike(envs: Iterable[Any], steps: int) -> list[TensorDictBase]:
+    """A rollout of each of two environments, which keep to their specs and give the same for the same seeds."""
+    found = []
+    for env in envs:
+        check_env_specs(env)
+        env.set_seed(3)
+        torch.manual_seed(1)
+        found.append(env.rollout(steps, break_when_any_done=False))
+    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
+    for key in found[0].keys(True, True):
+        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    return found

@@ -26,6 +26,7 @@ from specgen.program.inline import inline
 from specgen.program.interpret import run
 from tests.agreement.interpreted import printed_programs
 from tests.support import generate, imported
+from tests.transforms.envs import rollouts_alike
 
 SCHEMA = Path(__file__).parent / "schemas" / "networks.yaml"
 BATCHES = [(), (3,), (4, 3)]
@@ -82,15 +83,7 @@ def fused(generated: ModuleType, nets: Nets, batch: tuple[int, ...]) -> EnvBase:
 def test_a_chain_gives_what_the_classes_give(generated: ModuleType, batch: tuple[int, ...]) -> None:
     nets = Nets()
     envs = [dynamic(generated, nets, batch), fused(generated, nets, batch)]
-    found = []
-    for env in envs:
-        check_env_specs(env)
-        env.set_seed(3)
-        torch.manual_seed(1)
-        found.append(env.rollout(50, break_when_any_done=False))
-    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
-    for key in found[0].keys(True, True):
-        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    found = rollouts_alike(envs, 50)
     for name in ("observation", "reward", "done", "state"):
         one, other = (getattr(env, f"full_{name}_spec") for env in envs)
         shapes = [
@@ -111,15 +104,7 @@ def test_chains_of_other_kinds(generated: ModuleType, kind: str) -> None:
     networks = {"target_network": nets.target, "predictor_network": nets.predictor}
     batch = {} if kind == "OfGymnasium" else {"batch_size": [3]}
     made = getattr(generated, kind)(encoder=encoder, code=nets.code, **networks, **batch)
-    found = []
-    for env in (TransformedEnv(base, Compose(*chain)), made):
-        check_env_specs(env)
-        env.set_seed(3)
-        torch.manual_seed(1)
-        found.append(env.rollout(40, break_when_any_done=False))
-    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
-    for key in found[0].keys(True, True):
-        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    found = rollouts_alike((TransformedEnv(base, Compose(*chain)), made), 40)
     found[1]["next", "drift"].sum().backward()
     assert nets.code.linear.weight.grad is not None
 

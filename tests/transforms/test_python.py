@@ -19,6 +19,7 @@ from torch import nn
 
 from tests.support import generate, imported
 from tests.transforms import python_classes
+from tests.transforms.envs import rollouts_alike
 
 SCHEMA = Path(__file__).parent / "schemas" / "python.yaml"
 
@@ -42,15 +43,7 @@ def pair(generated: ModuleType, batch: tuple[int, ...] | None) -> tuple[EnvBase,
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3), None])
 def test_a_chain_gives_what_the_classes_give(generated: ModuleType, batch: tuple[int, ...] | None) -> None:
     envs = pair(generated, batch)
-    found = []
-    for env in envs:
-        check_env_specs(env)
-        env.set_seed(3)
-        torch.manual_seed(1)
-        found.append(env.rollout(50, break_when_any_done=False))
-    assert {*found[0].keys(True, True)} == {*found[1].keys(True, True)}
-    for key in found[0].keys(True, True):
-        torch.testing.assert_close(found[0][key], found[1][key], msg=str(key))
+    found = rollouts_alike(envs, 50)
     assert found[0]["next", "weighed_reward"].abs().max() > 0
 
 

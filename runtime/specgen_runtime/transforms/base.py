@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
@@ -110,7 +110,7 @@ class Transform(nn.Module):
     def out_keys_inv(self, value: Sequence[NestedKey] | None) -> None:
         self._out_keys_inv = None if value is None else normal_keys(value)
 
-    def _pairs(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+    def _pairs(self) -> Iterable[tuple[NestedKey, NestedKey]]:
         return self._paired(self.in_keys, self.out_keys, "in_keys", "out_keys")
 
     def _pairs_inv(self) -> Iterator[tuple[NestedKey, NestedKey]]:

@@ -87,8 +87,7 @@ def _stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tupl
         and all(data.get(k, None) is None for k in (key, ("next", *as_tuple(key))))
     ):
         return None
-    batch = len(env.batch_size) if env is not None else 0 if data is None else data.ndim
-    return tuple(transform._spec(key).shape[batch:])
+    return tuple(transform._spec(key).shape[transform._batch_dims() :])
 
 
 def _recorded(transform: EntriesTransform[Any, Any]) -> frozenset[NestedKey]:

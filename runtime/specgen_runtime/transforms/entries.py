@@ -111,6 +111,12 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         found: torch.Size = torch.Size() if source is None else (source if nest is None else nest).batch_size
         return found
 
+    def _batch_dims(self) -> int:
+        """How many dimensions the batch has: of the environment before this transform, or of recorded data."""
+        if (env := self.parent) is not None:
+            return len(env.batch_size)
+        return 0 if self._data is None else self._data.ndim
+
     def _rank(self, key: NestedKey) -> int:
         """How many dimensions an entry has for one environment."""
         if key not in self._ranks:

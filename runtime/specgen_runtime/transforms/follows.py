@@ -124,10 +124,9 @@ class _Images:
         self, specs: Mapping[NestedKey, TensorSpec], values: Mapping[NestedKey, Tensor]
     ) -> None:
         """Raise an IndexError where an axis is one of the batch's: then a single row is computed otherwise."""
-        env, data = self.transform.parent, self.transform._data
-        batch = len(env.batch_size) if env is not None else 0 if data is None else data.ndim
         if self.transform._declared:
             return
+        batch = self.transform._batch_dims()
         row = {key: spec.zero().new_zeros(spec.shape[batch:]) for key, spec in specs.items()}
         alone = self._after_reset(row)
         # An axis of size 1 can be squeezed away, so a batch of one row tells what no other does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from tensordict import TensorDictBase
@@ -262,18 +262,18 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             remove(tensordict, key)
         return tensordict
 
-    def _pairs(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+    def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
         rows, pairs = self._known_pairs
         if rows is not self.keys:
             pairs = list(super()._pairs())
             self.__dict__["_known_pairs"] = self.keys, pairs
-        return iter(pairs)
+        return pairs
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
         # All are read before one is written: names may be swapped.
-        pairs = list(self._pairs())
+        pairs = self._pairs()
         values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
         for (in_key, out_key), value in zip(pairs, values, strict=True):
             if value is not None:
