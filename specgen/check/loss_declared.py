@@ -118,16 +118,8 @@ class Declared:
                 continue
             (output,) = network.out
             type_ = self._type((*here, "out", output))
-            target = network.target
-            if isinstance(target, str) and self.scope.get(target, _NONE).type.dtype != "bool":
-                self.sink.add(
-                    schema_rules.UNKNOWN_DECLARATION.at(
-                        self.file.span(*here, "target"),
-                        f"`target` is true, false or a parameter that is; there is no truth value `{target}`",
-                        help=suggestion(target, self.scope) or f"declare it: `params: {{{target}: true}}`",
-                    )
-                )
-                target = True
+            target = self._truth_value(network.target, *here, "target")
+            apart = self._truth_value(network.apart, *here, "apart")
             if type_ is not None and network.qvalue is not None and type_.rank != 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
@@ -139,8 +131,22 @@ class Declared:
                 )
                 continue
             if type_ is not None:
-                made.append(LossNetwork(name, network.qvalue, output, type_, target, network.doc))
+                made.append(LossNetwork(name, network.qvalue, output, type_, target, apart, network.doc))
         return tuple(made)
+
+    def _truth_value(self, value: bool | str, *place: str) -> bool | str:
+        """A field that is a truth value or names a parameter that is one."""
+        if isinstance(value, bool) or self.scope.get(value, _NONE).type.dtype == "bool":
+            return value
+        field = place[-1]
+        self.sink.add(
+            schema_rules.UNKNOWN_DECLARATION.at(
+                self.file.span(*place),
+                f"`{field}` is true, false or a parameter that is; there is no truth value `{value}`",
+                help=suggestion(value, self.scope) or f"declare it: `params: {{{value}: true}}`",
+            )
+        )
+        return True
 
     def _type(self, here: tuple[str, ...]) -> Type | None:
         """A declared type; dimensions may be names of sizes that only the user's networks know."""
@@ -169,6 +175,8 @@ class Declared:
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
                 type_ = self._type((*here, "type"))
+            elif type_ is None and name in outputs:
+                type_ = outputs[name].type
             if (network := actions.get(name)) is not None:
                 (size,) = network.type.sizes
                 type_, interval = Type("int64"), Interval.indices(size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from specgen.check.model import Parameter, Statement
+from specgen.check.network_types import CALLED
 from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.tree import Expr
@@ -25,6 +26,7 @@ class LossNetwork:
         output: the role of what it writes.
         type: the type of that.
         target: whether it has target parameters: always, never, or as a parameter says.
+        apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         doc: one line.
     """
 
@@ -33,6 +35,7 @@ class LossNetwork:
     output: str
     type: Type
     target: bool | str
+    apart: bool | str = False
     doc: str = ""
 
 
@@ -59,17 +62,24 @@ class LossRole:
 
 @dataclass(frozen=True)
 class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, …"""
+    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
+
+    Attributes:
+        network, variant, record: which network it is, with which parameters, and what it reads.
+        replaced: the roles of what it reads instead, from what is computed here.
+    """
 
     network: str
     variant: Variant
     record: Record
+    replaced: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """A name for its value, where the declaration gives none."""
+        """A name for its value, where the declaration gives none; where it reads what is computed, for the function."""
         variant = "" if self.variant == "live" else f"_{self.variant}"
-        return f"{self.network}{variant}_{self.record}"
+        behind = "".join(f"_{role}" for role in ("of", *self.replaced)) if self.replaced else ""
+        return f"{self.network}{variant}_{self.record}{behind}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ NetworkValue = NetworkCall | Alias | Choice
 
 @dataclass(frozen=True)
 class Forward:
-    """A value that networks compute before the terms are: `name: value_network(now)`."""
+    """What networks give the terms: a value, `name: value_network(now)`, or a function of what is replaced."""
 
     name: str
     value: NetworkValue
@@ -110,7 +120,13 @@ class Forward:
     def symbol(self) -> Symbol:
         """The value."""
         loss = ".".join(self.path.split(".")[:2])
-        return Symbol(f"{loss}.forward.{self.name}", self.name, self.type, full(self.type.dtype))
+        type = CALLED if self.replaced else self.type
+        return Symbol(f"{loss}.forward.{self.name}", self.name, type, full(self.type.dtype))
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """The roles that it is a function of; none for a value."""
+        return self.value.replaced if isinstance(self.value, NetworkCall) else ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +144,7 @@ class CheckedLoss:
     Attributes:
         forward: what the networks compute, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
+        each: the metrics of which every sample's value is kept.
         estimator: the default value estimator.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -144,6 +161,7 @@ class CheckedLoss:
     terms: tuple[Statement, ...] = ()
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
+    each: frozenset[str] = frozenset()
     estimator: str | None = None
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)

@@ -1,4 +1,8 @@
-"""Network calls in the expressions of a loss: found, checked, and put before the terms."""
+"""Network calls in the expressions of a loss: found, checked, and put before the terms.
+
+A call that reads the data alone is a value there. One that reads what the terms compute, `critic(now, action=u)`, is a
+function of that.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,12 @@ from specgen.check.loss_model import (
     Record,
     Variant,
 )
+from specgen.check.network_types import called_network, network_node
 from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
 from specgen.diagnostics.rules import losses as rules
-from specgen.expr import SourceText, tree
+from specgen.expr import SourceText, Type, Typed, tree
+from specgen.expr.builtins.record import Builtin
+from specgen.expr.builtins.site import Site
 from specgen.expr.tree import Expr, free_names
 
 _VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
@@ -30,6 +37,7 @@ class NetworkCalls:
 
     Attributes:
         networks: the declared networks.
+        roles: what the networks may read instead of the data, with its type where that is known.
         flags: the parameters, on which a choice between networks may depend.
         sink: takes every mistake.
         broken: networks whose declaration is wrong; calls of them are not reported again.
@@ -39,6 +47,7 @@ class NetworkCalls:
     """
 
     networks: Mapping[str, LossNetwork]
+    roles: Mapping[str, Type | None]
     flags: frozenset[str]
     sink: Sink
     broken: frozenset[str] = frozenset()
@@ -77,7 +86,11 @@ class NetworkCalls:
                     self.forward.append(
                         Forward(call.name, call, call.network, self.networks[call.network].type, path)
                     )
-                return tree.Name(self._known[call], expr.start, expr.end)
+                name = tree.Name(self._known[call], expr.start, expr.end)
+                if not call.replaced:
+                    return name
+                values = tuple(self._replace(keyword.value, source, path) for keyword in expr.keywords)
+                return tree.Call(name, values, (), expr.start, expr.end)
             case tree.Name() if expr.path in self.broken:
                 self._failed = True
                 return expr
@@ -128,7 +141,7 @@ class NetworkCalls:
     def _value(self, expr: Expr, source: SourceText, *, choice: bool) -> NetworkValue | None:
         """What a network call, or a choice between network calls, is; None if the expression is something else."""
         if isinstance(expr, tree.Call) and self._is_network(expr):
-            return self._call(expr, source)
+            return None if expr.keywords else self._call(expr, source)
         if isinstance(expr, tree.Name) and choice:
             return Alias(expr.path) if any(made.name == expr.path for made in self.forward) else None
         if isinstance(expr, tree.Call) and _is_where(expr) and free_names(expr.args[0]) <= self.flags:
@@ -181,11 +194,16 @@ class NetworkCalls:
             self._error(rules.NETWORK_CALL, source, expr.function, message, f"write {meant}")
             return None
         record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
-        if expr.keywords or record not in _RECORDS:
+        if record not in _RECORDS:
             message = f"`{name}` is called with `now` or `next`"
-            help = "network calls with replaced inputs are not available yet" if expr.keywords else None
-            self._error(rules.NETWORK_CALL, source, expr, message, help or f"write {expr.function.path}(now)")
+            self._error(rules.NETWORK_CALL, source, expr, message, f"write {expr.function.path}(now)")
             return None
+        for keyword in expr.keywords:
+            if keyword.name not in self.roles:
+                message = f"`{keyword.name}` is no role that `{name}` could read"
+                known = suggestion(keyword.name, self.roles) or f"the roles are {', '.join(self.roles)}"
+                self._error(rules.NETWORK_CALL, source, keyword.value, message, known)
+                return None
         if variant == "target":
             if network.target is False:
                 message = f"`{name}` has no target parameters"
@@ -195,11 +213,31 @@ class NetworkCalls:
                 return None
             self.targets.add(name)
         self.called.add(name)
-        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record])
+        replaced = tuple(keyword.name for keyword in expr.keywords)
+        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced)
 
     def _error(self, rule: Rule, source: SourceText, at: Expr, message: str, help: str) -> None:
         self._failed = True
         self.sink.add(rule.at(source.span_of(at.start, at.end), message, help=help))
+
+
+def network_function(made: Forward, roles: Mapping[str, Type | None]) -> Builtin:
+    """How expressions call a network that reads what they compute: one argument for each role."""
+    return called_network(made.name, made.replaced, "", lambda site: _infer(site, made, roles))
+
+
+def _infer(site: Site, made: Forward, roles: Mapping[str, Type | None]) -> Typed | None:
+    for value, name in zip(site.values, made.replaced, strict=True):
+        kind, wanted = value.type, roles[name]
+        if kind.level != "batch":
+            message = f"`{name}` is one value per sample, `{site.written(value)}` is the same for all"
+            site.fail(rules.NETWORK_CALL, message, at=value)
+            return None
+        if wanted is not None and (kind.dtype, len(kind.dims)) != (wanted.dtype, len(wanted.dims)):
+            message = f"`{made.network}` reads {wanted} as `{name}`, `{site.written(value)}` is {kind}"
+            site.fail(rules.NETWORK_CALL, message, at=value)
+            return None
+    return network_node(site, made.symbol, made.type)
 
 
 def _is_where(expr: tree.Call) -> bool:

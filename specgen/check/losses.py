@@ -17,11 +17,11 @@ from specgen.check.loss_model import (
     Requirement,
 )
 from specgen.check.loss_names import reserved_in_loss
-from specgen.check.loss_networks import NetworkCalls
+from specgen.check.loss_networks import NetworkCalls, network_function
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.statements import may_draw
-from specgen.check.unread import all_reads, report_unread
+from specgen.check.unread import all_reads, expression_of, report_unread
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -41,7 +41,7 @@ from specgen.expr.dtypes import is_float
 from specgen.expr.printer import SizeUnknown
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss
+from specgen.schema.loss import Estimator, Loss, Metric
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 
@@ -88,18 +88,21 @@ class _Checker:
         self.declared.check()
         self.scope = self.declared.scope
         networks, params = self.declared.networks, self.declared.params
-        require = self._requirements()
         self.functions = {
             name: builtin
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimator is not None
         }
+        self.readable = {role.name: role.type for role in self.declared.roles}
+        self.readable |= {one.output: one.type for one in networks if self.readable.get(one.output) is None}
         self.calls = NetworkCalls(
             {network.name: network for network in networks},
+            self.readable,
             frozenset(param.name for param in params),
             self.sink,
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
+        require = self._requirements()
         self.types: dict[str, Type] = {}
         self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
@@ -146,6 +149,7 @@ class _Checker:
             terms=terms,
             metrics=metrics,
             writes=writes,
+            each=frozenset(name for name, metric in self.loss.metrics.items() if isinstance(metric, Metric)),
             estimator=self.declared.estimator,
             types=self.types,
             symbols=self._symbols(),
@@ -184,10 +188,11 @@ class _Checker:
         if not isinstance(node, MappingNode):
             return ()
         for key, value in node.entries:
-            if not isinstance(value, Scalar) or not self._target(section, key, value):
+            source = expression_of(value)
+            if source is None or not self._target(section, key, source):
                 self.broken.add(key.text)
                 continue
-            statement = self._assignment(section, key.text, value)
+            statement = self._assignment(section, key.text, source)
             if statement is not None:
                 made.append(statement)
         return tuple(made)
@@ -306,7 +311,9 @@ class _Checker:
         return replace(value, then=then, otherwise=otherwise, typed=condition)
 
     def _fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
-        if section == "let" or section == "metrics":
+        if section == "let" or (section == "metrics" and not isinstance(self.loss.metrics[name], Metric)):
+            return True
+        if section == "metrics" and typed.type.level == "batch":
             return True
         if typed.type.dims == () and typed.type.level == "batch" and is_float(typed.type.dtype):
             return True
@@ -316,6 +323,9 @@ class _Checker:
         return False
 
     def _bind(self, made: Forward) -> None:
+        if made.replaced:
+            self.functions[made.name] = network_function(made, self.readable)
+            return
         name, type, values = made.name, made.type, made.symbol.interval
         self.types[name] = type
         self.scope[name] = Binding(type, values, what="value", symbol=made.symbol)
@@ -339,7 +349,8 @@ class _Checker:
             self.file.key_span(*path),
         )
         where = ".".join(path)
-        return Statement(name, expr, source, free_names(expr), called, False, where, typed, symbol)
+        reads = free_names(expr) | {made.name for made in self.calls.forward if made.name in called}
+        return Statement(name, expr, source, reads, called, False, where, typed, symbol)
 
     def _values_read(self) -> None:
         """A value that nothing reads is a slip: most often another one is read in its place."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.model import Parameter, identifier
 from specgen.check.names import Names, refused
-from specgen.check.network_types import network_type
+from specgen.check.network_types import CALLED, called_network, network_node, network_type
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import computed_of
 from specgen.check.transform_model import CalledNetwork, Output, Role, sizes_of
@@ -18,17 +17,13 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_networks as rules
 from specgen.expr import Symbol, Type, Typed, full
-from specgen.expr.builtins.record import Builtin, Param
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.printer import Printed, Printer
 from specgen.expr.sizes import Dim, Dims, Rest, Sym, names_in, replaced
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
-
-CALLED = Type("function", (), "const")
-"""What a network is for the program that calls it."""
 
 
 @dataclass
@@ -141,19 +136,11 @@ def network_symbol(owner: str, name: str) -> Symbol:
 def network_function(network: CalledNetwork, roles: Mapping[str, Role], symbol: Symbol) -> Builtin:
     """How expressions call a network, which `symbol` is in their program."""
     rows = network_rows(network, roles)
-    given = f"{network.name}({', '.join(network.reads)})"
-    return Builtin(
-        name=network.name,
-        signature=given,
-        family="network",
-        doc=network.doc,
-        params=tuple(Param(name) for name in network.reads),
-        infer=lambda site: _infer(site, network, rows, roles, symbol),
-        interval=lambda args, node: full(node.type.dtype),
-        torch=_show,
-        reference=_reference,
-        layout=lambda args: (),
-        agreement="ulp",
+    return called_network(
+        network.name,
+        network.reads,
+        network.doc,
+        lambda site: _infer(site, network, rows, roles, symbol),
     )
 
 
@@ -176,9 +163,8 @@ def _infer(
             site.fail(rules.NETWORK_CALLED, message, at=value)
             return None
         lead = front
-    called = Typed("name", CALLED, full("float32"), text=symbol.name, symbol=symbol)
     dims = (*(lead or ()), *(replaced(size, sizes) for size in network.dims if not isinstance(size, Rest)))
-    return site.node(Type(network.dtype, dims, "batch"), (called, *site.values))
+    return network_node(site, symbol, Type(network.dtype, dims, "batch"))
 
 
 def _has_rest(role: Role) -> bool:
@@ -200,16 +186,6 @@ def _match(own: Dims, found: Dims, sizes: dict[str, Dim]) -> bool:
         elif want != have:
             return False
     return True
-
-
-def _show(node: Typed, printer: Printer) -> Printed:
-    called, *values = node.args
-    return Printed(f"{printer.text(called)}({', '.join(printer.logical(value).text for value in values)})")
-
-
-def _reference(np: Any, network: Any, *values: Any) -> Any:
-    # The interpreter makes an array of everything that a name stands for.
-    return np.asarray(network).item()(*values)
 
 
 def _misplaced(builtin: Builtin) -> Builtin:

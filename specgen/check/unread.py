@@ -24,13 +24,21 @@ def all_reads(nodes: Iterable[Node | None]) -> frozenset[str] | None:
         if isinstance(node, MappingNode) and node.lost:
             return None
         for value in [value for _, value in node.entries] if isinstance(node, MappingNode) else [node]:
-            if not isinstance(value, Scalar):
+            source = expression_of(value) if value is not None else None
+            if source is None:
                 continue
-            read = _reads_of(value.text)
+            read = _reads_of(source.text)
             if read is None:
                 return None
             found |= read
     return frozenset(found)
+
+
+def expression_of(node: Node) -> Scalar | None:
+    """The text of an expression, which stands alone or is said in full, `{each: …}`; None where there is none."""
+    if isinstance(node, MappingNode):
+        node = node.get("each") or node
+    return node if isinstance(node, Scalar) else None
 
 
 class _PlacelessText:

@@ -8,6 +8,7 @@ from specgen.check.loss_model import (
     Alias,
     CheckedLoss,
     Choice,
+    LossNetwork,
     LossRole,
     NetworkCall,
     NetworkValue,
@@ -30,7 +31,6 @@ _ESTIMATORS = {"td0": "TD0"}
 
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
-    outputs = {network.name: network.output for network in loss.networks}
     after = any(role.after for role in parts.roles)
     read = (role for role in loss.roles if role.after or role in parts.roles)
     return LossPlan(
@@ -42,7 +42,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         estimator=None if loss.estimator is None else _ESTIMATORS[loss.estimator],
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         networks=tuple(
-            NetworkPlan(n.name, str(n.target), n.target is not False, n.action is not None)
+            NetworkPlan(n.name, str(n.target), n.target is not False, n.action is not None, _apart(loss, n))
             for n in loss.networks
         ),
         params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
@@ -50,7 +50,9 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         in_keys=tuple((role.name, role.after) for role in read),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
-            Line(_assigned(made.name, _value(made.value, outputs)), made.path) for made in loss.forward
+            Line(_assigned(made.name, _value(loss, made.value)), made.path)
+            for made in loss.forward
+            if not made.replaced
         ),
         call=_call(loss, parts),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
@@ -126,7 +128,7 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
 
 
 def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
-    args: list[Text] = [made.name for made in parts.values]
+    args: list[Text] = [_value(loss, made.value) if made.replaced else made.name for made in parts.values]
     args += [_read(loss, role) for role in parts.roles]
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
@@ -138,18 +140,39 @@ def _assigned(name: str, value: Code) -> Code:
     return using(f"{name} = {value}", *value.uses)
 
 
-def _value(value: NetworkValue, outputs: dict[str, str]) -> Code:
+def _value(loss: CheckedLoss, value: NetworkValue) -> Code:
     match value:
         case NetworkCall():
+            network = next(one for one in loss.networks if one.name == value.network)
             record = "tensordict" if value.record == "now" else "next_tensordict"
-            return Code(f"{value.network}.{value.variant}({record}, keys.{outputs[value.network]})")
+            called, read = f"{network.name}.{value.variant}", f"{record}, keys.{network.output}"
+            return (
+                _function(loss, network, value, f"{called}({read}")
+                if value.replaced
+                else Code(f"{called}({read})")
+            )
         case Alias():
             return Code(identifier(value.name))
         case Choice():
             assert value.typed is not None
             chosen = _python(value.typed, "self.")
-            then, otherwise = _value(value.then, outputs), _value(value.otherwise, outputs)
+            then, otherwise = _value(loss, value.then), _value(loss, value.otherwise)
             return using(f"{then} if {chosen} else {otherwise}", *then.uses, *chosen.uses, *otherwise.uses)
+
+
+def _function(loss: CheckedLoss, network: LossNetwork, call: NetworkCall, called: str) -> Code:
+    """A network as a function of what it reads instead of the data; `called` is its call up to there.
+
+    Numbers have a trailing 1 in the data, and none in expressions.
+    """
+    numbers = {role.name for role in loss.roles if role.type is not None and role.type.col}
+    numbers |= {one.output for one in loss.networks if one.type.col}
+    replaced = ", ".join(
+        f"keys.{name}: {identifier(name)}{'.unsqueeze(-1)' if name in numbers else ''}"
+        for name in call.replaced
+    )
+    arguments = ", ".join(map(identifier, call.replaced))
+    return Code(f"lambda {arguments}: {called}, {{{replaced}}}){'.squeeze(-1)' if network.type.col else ''}")
 
 
 def _records(value: NetworkValue) -> set[str]:
@@ -172,7 +195,19 @@ def _read(loss: CheckedLoss, role: LossRole) -> Code:
     return using(f"action_index({text}, {values}, self.action_space)", "action_index")
 
 
+def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
+    """The parameters that other networks train, as an expression; empty where there are none."""
+    before = loss.networks[: loss.networks.index(network)]
+    if network.apart is False or not before:
+        return ""
+    parameters = [f"{one.name}.parameters()" for one in before]
+    text = parameters[0] if len(parameters) == 1 else f"[{', '.join(f'*{each}' for each in parameters)}]"
+    return text if network.apart is True else f"{text} if {network.apart} else None"
+
+
 def _metric(loss: CheckedLoss, statement: Statement) -> Code:
+    if statement.target in loss.each:
+        return Code(f"terms.{statement.name}")
     if loss.types[statement.target].level == "batch":
         return Code(f"terms.{statement.name}.mean()")
     return using(f"torch.as_tensor(terms.{statement.name})", "torch")

@@ -19,12 +19,21 @@ class LossParamPlan:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A network: its name, whether it has target parameters (an expression), whether it gives a value per action."""
+    """A network of the constructor.
+
+    Attributes:
+        name: its name.
+        target: whether it has target parameters, an expression.
+        has_target: whether it may have any.
+        qvalue: whether it gives a value for each action.
+        apart: the parameters that other networks train, an expression; empty where there are none.
+    """
 
     name: str
     target: str
     has_target: bool
     qvalue: bool
+    apart: str
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,9 @@ def _terms_record(loss: CheckedLoss) -> RecordPlan:
     ]
     for statement in loss.metrics:
         type = loss.types[statement.target]
+        what = _tensor(replace(type, col=False)) if statement.target in loss.each else "to be logged"
         fields.append(
-            Field(statement.name, _PYTHON[type.dtype] if type.python else named("Tensor"), doc="to be logged")
+            Field(statement.name, _PYTHON[type.dtype] if type.python else named("Tensor"), doc=what)
         )
     docs = {role.name: role.doc for role in loss.roles}
     for statement in loss.writes:
@@ -73,7 +74,10 @@ def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPl
 def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
     lines = [f"The terms of `{loss.name}`, one value per sample.", "", "Args:"]
     for made in parts.values:
-        lines += hanging(f"{made.name}: {_tensor(made.type)}, from `{made.network}`.")
+        what = _tensor(made.type)
+        if made.replaced:
+            what = f"{', '.join(f'`{role}`' for role in made.replaced)} to {_tensor(replace(made.type, col=False))}"
+        lines += hanging(f"{made.name}: {what}, from `{made.network}`.")
     for role in parts.roles:
         if role.type is not None:
             lines += hanging(f"{role.name}: {_joined(_tensor(role.type), role.doc)}.")

@@ -20,6 +20,8 @@ class Network(Declaration):
         out: what it writes: the role of each key, with its type.
         ensemble: the parameter that says how many members it has; an axis of that many in expressions.
         target: whether it has target parameters: a truth value, or the name of the parameter that says so.
+        apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
+            value, or the name of the parameter that says so.
         doc: one line for the generated docstring.
     """
 
@@ -29,6 +31,7 @@ class Network(Declaration):
     out: dict[str, str] = Field(default_factory=dict)
     ensemble: str | None = None
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     doc: str = ""
 
 
@@ -65,6 +68,16 @@ class Estimator(Declaration):
     value: str | None = None
 
 
+class Metric(Declaration):
+    """A metric in full.
+
+    Attributes:
+        each: its value for each sample, which is kept: detached, neither masked nor reduced.
+    """
+
+    each: Expression
+
+
 KeyField = Annotated[
     Annotated[str, Tag("short")] | Annotated[LossKey, Tag("long")], Discriminator(text_or_mapping)
 ]
@@ -74,6 +87,16 @@ EstimatorField = Annotated[
     Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(text_or_mapping)
 ]
 """An estimator as its bare name, or in full."""
+
+
+def _metric_form(value: object) -> str:
+    return "long" if isinstance(value, (dict, Metric)) else "short"
+
+
+MetricField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_metric_form)
+]
+"""A metric as the expression of its mean, or in full."""
 
 
 class Loss(DeclaredClass):
@@ -90,7 +113,7 @@ class Loss(DeclaredClass):
         mask: the role of the mask of valid samples.
         let: named intermediate values, in order.
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
-        metrics: detached scalars returned with the terms.
+        metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
     """
 
@@ -104,5 +127,5 @@ class Loss(DeclaredClass):
     mask: str | None = None
     let: dict[str, Expression] = Field(default_factory=dict)
     terms: dict[str, Expression] = Field(default_factory=dict)
-    metrics: dict[str, Expression] = Field(default_factory=dict)
+    metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)

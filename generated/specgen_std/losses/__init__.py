@@ -2,9 +2,10 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=df2d56c1353351a68c38991a9dd00cc2bb1fa57e1bf88b4c480e6bcbf0a0027c
+# specgen: sha256=03de196dc574aaecbe9f1f9a2e27b88e368900d95792b2188010ef0d4e4a73ba
 """The generated losses."""
 
+from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 
-__all__ = ["DQNLoss", "DQNLossOutput", "DQNLossTerms"]
+__all__ = ["DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms"]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
 
 import torch
-from tensordict import TensorDictBase, TensorDictParams
+from tensordict import TensorDictBase, TensorDictParams, unravel_key
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors
 from specgen_runtime.typing import NestedKey
+
+Replaced: TypeAlias = Mapping[NestedKey, Tensor]
+"""Inputs of a network that the loss computes, by their keys."""
 
 
 class FunctionalNetwork:
@@ -74,26 +77,49 @@ class FunctionalNetwork:
             module for module in (self.skeleton, self._live, self._frozen, self._target) if module is not None
         ]
 
-    def live(self, record: TensorDictBase, key: NestedKey, *, randomness: str = "error") -> Tensor:
+    def live(
+        self,
+        record: TensorDictBase,
+        key: NestedKey,
+        replaced: Replaced | None = None,
+        *,
+        randomness: str = "error",
+    ) -> Tensor:
         """Entry ``key`` of what the network writes for ``record``, with gradients to its parameters.
 
         Args:
             record: holds the network's ``in_keys`` at its root; it is not written to.
             key: one of the network's ``out_keys``.
+            replaced: what it reads instead of entries of the record, by their keys; gradients go through.
             randomness: for ensembles, what `torch.vmap` is told.
 
         Raises:
-            KeyError: if ``record`` lacks an input, or the network does not write ``key``.
+            KeyError: if ``record`` lacks an input, the network does not read what is replaced, or does not write
+                ``key``.
         """
-        return self._call("live", self._live, record, key, randomness)
+        return self._call("live", self._live, record, key, replaced, randomness)
 
-    def frozen(self, record: TensorDictBase, key: NestedKey, *, randomness: str = "error") -> Tensor:
+    def frozen(
+        self,
+        record: TensorDictBase,
+        key: NestedKey,
+        replaced: Replaced | None = None,
+        *,
+        randomness: str = "error",
+    ) -> Tensor:
         """As `live`, with the same values of the parameters but no gradients to them."""
-        return self._call("frozen", self._frozen, record, key, randomness)
+        return self._call("frozen", self._frozen, record, key, replaced, randomness)
 
-    def target(self, record: TensorDictBase, key: NestedKey, *, randomness: str = "error") -> Tensor:
+    def target(
+        self,
+        record: TensorDictBase,
+        key: NestedKey,
+        replaced: Replaced | None = None,
+        *,
+        randomness: str = "error",
+    ) -> Tensor:
         """As `live`, with the target parameters; without any, the same as `frozen`."""
-        return self._call("target", self._target or self._frozen, record, key, randomness)
+        return self._call("target", self._target or self._frozen, record, key, replaced, randomness)
 
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
         """A module of this structure that holds ``params``: themselves, or copies of them."""
@@ -102,9 +128,22 @@ class FunctionalNetwork:
         return copy.deepcopy(module) if copied else module
 
     def _call(
-        self, which: str, module: nn.Module, record: TensorDictBase, key: NestedKey, randomness: str
+        self,
+        which: str,
+        module: nn.Module,
+        record: TensorDictBase,
+        key: NestedKey,
+        replaced: Replaced | None,
+        randomness: str,
     ) -> Tensor:
         inputs = record.select(*self.in_keys, strict=False)
+        for name, value in (replaced or {}).items():
+            if unravel_key(name) not in self.in_keys:
+                raise KeyError(
+                    f"network {self.name} is to read {name!r} as the loss computes it, and reads "
+                    f"{', '.join(map(repr, self.in_keys))}"
+                )
+            inputs.set(name, value)
         missing = [k for k in self.in_keys if inputs.get(k, None) is None]
         if missing:
             raise KeyError(

@@ -80,10 +80,11 @@ class Gradients:
         pending = [expr]
         while pending:
             for part in self._followed(pending.pop()):
-                if isinstance(part, Name) and part.path not in found:
-                    found.add(part.path)
-                    if part.path in self._let:
-                        pending.append(self._let[part.path])
+                name = part.function if isinstance(part, Call) else part
+                if isinstance(name, Name) and name.path not in found:
+                    found.add(name.path)
+                    if name.path in self._let:
+                        pending.append(self._let[name.path])
         return frozenset(found)
 
     def _followed(self, expr: Expr) -> Iterator[Expr]:

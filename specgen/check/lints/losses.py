@@ -99,7 +99,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     file, path, loss = parts.file, parts.path, parts.loss
     reads = frozenset[str]().union(*(each.reads for each in (*parts.statements, *parts.require)))
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
-    flags = {network.target for network in loss.networks.values()}
+    flags = {flag for network in loss.networks.values() for flag in (network.target, network.apart)}
     for name in loss.params:
         if name not in reads and name not in flags:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
@@ -108,6 +108,8 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
             help = f"call it: `{network.name}(now)`; or leave it out"
             warn_unread(file.key_span(*path, "networks", network.name), "network", network.name, sink, help)
     acted = {network.action for network in parts.networks}
+    acted |= {role for made in parts.forward for role in made.replaced}
+    acted |= {network.output for network in parts.networks}
     for role in parts.roles:
         given = loss.keys.get(role.name)
         used = role.name in reads or role.name in loss.writes or role.name in acted

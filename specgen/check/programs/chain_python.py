@@ -8,9 +8,9 @@ from typing import Literal
 
 from specgen.check.chain_model import Instance, Row
 from specgen.check.model import Entry
+from specgen.check.network_types import CALLED
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState, Moment
-from specgen.check.transform_networks import CALLED
 from specgen.expr import Symbol, Typed
 from specgen.program.program import Call, Callee, Input
 from specgen.program.walk import read, store

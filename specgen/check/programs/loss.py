@@ -20,7 +20,7 @@ def loss_component(loss: CheckedLoss) -> Component:
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
-    inputs = [Input(made.symbol, "data") for made in loss.forward]
+    inputs = [Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
     inputs.append(Input(estimator, "function"))
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
@@ -57,8 +57,9 @@ def _without_gradients(body: Body, statements: tuple[Statement, ...], role: Outp
     made: list[Assign] = []
     for statement in statements:
         value = body.typed(statement)
-        if role == "write":
-            value = store(value, Type(value.type.dtype, (), col=True))
+        if role != "term" and value.type.level == "batch":
+            dims = value.type.dims if role == "metric" else ()
+            value = store(value, Type(value.type.dtype, dims, col=role == "write"))
         made.append(Assign(body.symbol(f"{role}.{statement.target}", value.type, wish=statement.name), value))
     behind = [replace(one.target, path=f"{one.target.path}.detached") for one in made]
     if made:
