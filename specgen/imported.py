@@ -98,7 +98,13 @@ _RUNTIME_TYPED = (
     "TypedTensorDict",
 )
 _RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
-_RUNTIME_MODULES = ("ActionSpace", "ActionSpaceName", "action_index", "qvalue_network")
+_RUNTIME_MODULES = (
+    "ActionSpace",
+    "ActionSpaceName",
+    "action_index",
+    "as_qvalue_ensemble",
+    "as_qvalue_network",
+)
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
 
 IMPORTABLE: dict[str, Import] = {

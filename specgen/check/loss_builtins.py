@@ -10,7 +10,7 @@ from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
-from specgen.expr.printer import Printed, Printer
+from specgen.expr.printer import Printed, Printer, method
 
 DISTANCES = ("l1", "l2", "smooth_l1")
 
@@ -43,9 +43,12 @@ def _infer_distance(site: Site) -> Typed | None:
 
 def _show_distance(node: Typed, printer: Printer) -> Printed:
     prediction, target, kind = node.args
-    return printer.call(
-        "distance_loss", printer.logical(prediction).text, printer.logical(target).text, printer.text(kind)
-    )
+    shown = [printer.logical(prediction), printer.logical(target)]
+    if prediction.type.axes != target.type.axes:
+        # every member of an ensemble has the same target
+        one, many = (1, 0) if prediction.type.axes else (0, 1)
+        shown[one] = method(shown[one], "expand_as", shown[many].text)
+    return printer.call("distance_loss", *(each.text for each in shown), printer.text(kind))
 
 
 def _distance_reference(np: Any, prediction: Any, target: Any, kind: str) -> Any:
@@ -59,6 +62,10 @@ def _distance_reference(np: Any, prediction: Any, target: Any, kind: str) -> Any
 
 def _infer_value_estimate(site: Site) -> Typed | None:
     (value,) = site.values
+    if value.type.axes:
+        message = f"the value of a state is one number, `{site.written(value)}` is {value.type}"
+        site.fail(rules.SHAPE_MISMATCH, message, at=value, help=which_member(value))
+        return None
     if value.type.dims != () or value.type.level != "batch" or not is_float(value.type.dtype):
         message = (
             f"the value of a state is one floating-point number, `{site.written(value)}` is {value.type}"
@@ -68,6 +75,12 @@ def _infer_value_estimate(site: Site) -> Typed | None:
         )
         return None
     return site.node(value.type)
+
+
+def which_member(value: Typed) -> str:
+    """How to make one number of what has a named axis."""
+    axis = value.type.axes[0]
+    return f"say what of `{axis}` is meant: sum, mean or min with axis={axis}"
 
 
 VALUE_ESTIMATE = Builtin(

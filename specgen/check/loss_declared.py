@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
@@ -87,8 +87,6 @@ class Declared:
         for name, network in self.loss.networks.items():
             if network.policy is not None:
                 self._later("networks that are policies are", "networks", name, "policy")
-            if network.ensemble is not None:
-                self._later("ensembles are", "networks", name, "ensemble")
 
     def _later(self, what: str, *place: str) -> None:
         self.sink.add(
@@ -131,8 +129,23 @@ class Declared:
                 )
                 continue
             if type_ is not None:
-                made.append(LossNetwork(name, network.qvalue, output, type_, target, apart, network.doc))
+                members = self._members(network.ensemble, *here, "ensemble")
+                if members is not None:
+                    type_ = replace(type_, axes=("ensemble",))
+                made.append(
+                    LossNetwork(name, network.qvalue, output, type_, target, apart, members, network.doc)
+                )
         return tuple(made)
+
+    def _members(self, param: str | None, *place: str) -> str | None:
+        """The parameter that says how many members an ensemble has; None where there is none."""
+        found = next((one for one in self.params if one.name == param), None)
+        if param is None or (found is not None and found.type.dtype == "int64" and found.interval.low >= 1):
+            return param
+        message = f"`ensemble` is the parameter that says how many members there are; `{param}` is none, or may be 0"
+        help = f"declare it: `params: {{{param}: {{default: 2, min: 1}}}}`"
+        self.sink.add(schema_rules.UNKNOWN_DECLARATION.at(self.file.span(*place), message, help=help))
+        return param
 
     def _truth_value(self, value: bool | str, *place: str) -> bool | str:
         """A field that is a truth value or names a parameter that is one."""

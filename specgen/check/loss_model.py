@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from specgen.check.model import Parameter, Statement
@@ -27,6 +27,7 @@ class LossNetwork:
         type: the type of that.
         target: whether it has target parameters: always, never, or as a parameter says.
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
+        members: the parameter that says how many members it has; None of a single network.
         doc: one line.
     """
 
@@ -36,7 +37,13 @@ class LossNetwork:
     type: Type
     target: bool | str
     apart: bool | str = False
+    members: str | None = None
     doc: str = ""
+
+    @property
+    def value(self) -> Type:
+        """What a call of it gives: numbers have no trailing 1 there."""
+        return replace(self.type, col=False)
 
 
 @dataclass(frozen=True)

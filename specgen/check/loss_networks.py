@@ -63,7 +63,7 @@ class NetworkCalls:
         if value is None:
             return None
         network = self._network_of(value)
-        made = Forward(name, self._reused(value), network, self.networks[network].type, path)
+        made = Forward(name, self._reused(value), network, self.networks[network].value, path)
         self.forward.append(made)
         if isinstance(value, NetworkCall):
             self._known.setdefault(value, name)
@@ -84,7 +84,7 @@ class NetworkCalls:
                 if call not in self._known:
                     self._known[call] = call.name
                     self.forward.append(
-                        Forward(call.name, call, call.network, self.networks[call.network].type, path)
+                        Forward(call.name, call, call.network, self.networks[call.network].value, path)
                     )
                 name = tree.Name(self._known[call], expr.start, expr.end)
                 if not call.replaced:
@@ -202,7 +202,8 @@ class NetworkCalls:
             if keyword.name not in self.roles:
                 message = f"`{keyword.name}` is no role that `{name}` could read"
                 known = suggestion(keyword.name, self.roles) or f"the roles are {', '.join(self.roles)}"
-                self._error(rules.NETWORK_CALL, source, keyword.value, message, known)
+                at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
+                self._error(rules.NETWORK_CALL, source, at, message, known)
                 return None
         if variant == "target":
             if network.target is False:
@@ -232,6 +233,10 @@ def _infer(site: Site, made: Forward, roles: Mapping[str, Type | None]) -> Typed
         if kind.level != "batch":
             message = f"`{name}` is one value per sample, `{site.written(value)}` is the same for all"
             site.fail(rules.NETWORK_CALL, message, at=value)
+            return None
+        if kind.axes:
+            message = f"`{name}` is one value per sample, `{site.written(value)}` is {kind}"
+            site.fail(rules.NETWORK_CALL, message, at=value, help=f"choose one: min(…, axis={kind.axes[0]})")
             return None
         if wanted is not None and (kind.dtype, len(kind.dims)) != (wanted.dtype, len(wanted.dims)):
             message = f"`{made.network}` reads {wanted} as `{name}`, `{site.written(value)}` is {kind}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
+from specgen.check.loss_builtins import LATER, LOSS_BUILTINS, which_member
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
     CheckedLoss,
@@ -313,11 +313,18 @@ class _Checker:
     def _fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
         if section == "let" or (section == "metrics" and not isinstance(self.loss.metrics[name], Metric)):
             return True
-        if section == "metrics" and typed.type.level == "batch":
-            return True
-        if typed.type.dims == () and typed.type.level == "batch" and is_float(typed.type.dtype):
+        if section == "metrics":
+            if typed.type.level == "batch":
+                return True
+            message = f"`{name}` keeps one value of each sample, this is the same for all"
+            bare = f"write `{name}: {source.text}`"
+            self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=bare))
+            return False
+        one = typed.type.dims == () and not typed.type.axes
+        if one and typed.type.level == "batch" and is_float(typed.type.dtype):
             return True
         help = "reduce its axes, as in sum(x, axis=-1)" if typed.type.dims else None
+        help = which_member(typed) if typed.type.axes else help
         message = f"`{name}` is one floating-point number per sample, this is {typed.type}"
         self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=help))
         return False

@@ -16,7 +16,7 @@ from specgen.expr.dtypes import CONCRETE
 from specgen.expr.interval import point
 from specgen.expr.sizes import Dims, limits
 from specgen.expr.tree import Expr
-from specgen.expr.types import Function, Type, Typed
+from specgen.expr.types import AXES, Function, NamedAxis, Type, Typed
 
 
 class Visitor(Protocol):
@@ -303,6 +303,8 @@ def _flag(visitor: Visitor, expr: Expr, param: Param) -> bool:
 
 def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> object:
     """Several axes, each once, or in the order in which they are written; a list that is no constant is kept."""
+    if isinstance(expr, tree.Name) and expr.path in AXES:
+        return _named_axis(visitor, expr, values)
     if isinstance(expr, tree.Tuple):
         found = [_axis(visitor, item, param, values) for item in expr.items]
     else:
@@ -316,6 +318,16 @@ def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> ob
             found = [_placed(visitor, _whole_number(visitor, given, param), param, values)]
     known = [axis for axis in found if isinstance(axis, int)]
     return tuple(sorted(set(known))) if param.kind == "axes" and len(known) == len(found) else tuple(found)
+
+
+def _named_axis(visitor: Visitor, expr: tree.Name, values: list[Typed]) -> NamedAxis:
+    if not values:
+        raise _Missing
+    if len(values) > 1 or expr.path not in values[0].type.axes:
+        message = f"`{visitor.written(values[0])}` is {values[0].type}: it has no axis `{expr.path}`"
+        visitor.error(rules.SHAPE_MISMATCH, expr.start, expr.end, message)
+        raise _Missing
+    return NamedAxis(values[0].type.axes.index(expr.path))
 
 
 def _whole(given: Typed, value: float) -> Typed:

@@ -42,7 +42,9 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         estimator=None if loss.estimator is None else _ESTIMATORS[loss.estimator],
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         networks=tuple(
-            NetworkPlan(n.name, str(n.target), n.target is not False, n.action is not None, _apart(loss, n))
+            NetworkPlan(
+                n.name, str(n.target), n.target is not False, n.action is not None, _apart(loss, n), n.members
+            )
             for n in loss.networks
         ),
         params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
@@ -145,12 +147,10 @@ def _value(loss: CheckedLoss, value: NetworkValue) -> Code:
         case NetworkCall():
             network = next(one for one in loss.networks if one.name == value.network)
             record = "tensordict" if value.record == "now" else "next_tensordict"
-            called, read = f"{network.name}.{value.variant}", f"{record}, keys.{network.output}"
-            return (
-                _function(loss, network, value, f"{called}({read}")
-                if value.replaced
-                else Code(f"{called}({read})")
-            )
+            called = f"{network.name}.{value.variant}({record}, keys.{network.output}"
+            behind = ", randomness=self.vmap_randomness)" if network.members else ")"
+            behind += ".squeeze(-1)" if network.type.col else ""
+            return _function(loss, value, called, behind) if value.replaced else Code(called + behind)
         case Alias():
             return Code(identifier(value.name))
         case Choice():
@@ -160,8 +160,8 @@ def _value(loss: CheckedLoss, value: NetworkValue) -> Code:
             return using(f"{then} if {chosen} else {otherwise}", *then.uses, *chosen.uses, *otherwise.uses)
 
 
-def _function(loss: CheckedLoss, network: LossNetwork, call: NetworkCall, called: str) -> Code:
-    """A network as a function of what it reads instead of the data; `called` is its call up to there.
+def _function(loss: CheckedLoss, call: NetworkCall, called: str, behind: str) -> Code:
+    """A network as a function of what it reads instead of the data, which stands in its call between two texts.
 
     Numbers have a trailing 1 in the data, and none in expressions.
     """
@@ -172,7 +172,7 @@ def _function(loss: CheckedLoss, network: LossNetwork, call: NetworkCall, called
         for name in call.replaced
     )
     arguments = ", ".join(map(identifier, call.replaced))
-    return Code(f"lambda {arguments}: {called}, {{{replaced}}}){'.squeeze(-1)' if network.type.col else ''}")
+    return Code(f"lambda {arguments}: {called}, {{{replaced}}}{behind}")
 
 
 def _records(value: NetworkValue) -> set[str]:
@@ -192,7 +192,8 @@ def _read(loss: CheckedLoss, role: LossRole) -> Code:
     if network is None:
         return Code(text)
     values = next(made.name for made in loss.forward if made.network == network.name)
-    return using(f"action_index({text}, {values}, self.action_space)", "action_index")
+    one = f"{values}[0]" if network.members else values
+    return using(f"action_index({text}, {one}, self.action_space)", "action_index")
 
 
 def _apart(loss: CheckedLoss, network: LossNetwork) -> str:

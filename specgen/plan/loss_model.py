@@ -27,6 +27,7 @@ class NetworkPlan:
         has_target: whether it may have any.
         qvalue: whether it gives a value for each action.
         apart: the parameters that other networks train, an expression; empty where there are none.
+        members: the parameter that says how many members it has; None of a single network.
     """
 
     name: str
@@ -34,6 +35,12 @@ class NetworkPlan:
     has_target: bool
     qvalue: bool
     apart: str
+    members: str | None
+
+    @property
+    def annotation(self) -> str:
+        """What the constructor takes: of an ensemble also one module for each member."""
+        return "nn.Module | list[nn.Module]" if self.members else "nn.Module"
 
 
 @dataclass(frozen=True)

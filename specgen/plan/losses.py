@@ -76,7 +76,7 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
     for made in parts.values:
         what = _tensor(made.type)
         if made.replaced:
-            what = f"{', '.join(f'`{role}`' for role in made.replaced)} to {_tensor(replace(made.type, col=False))}"
+            what = f"{', '.join(f'`{role}`' for role in made.replaced)} to {what}"
         lines += hanging(f"{made.name}: {what}, from `{made.network}`.")
     for role in parts.roles:
         if role.type is not None:
@@ -91,7 +91,7 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
 
 def _tensor(type: Type) -> str:
     dims = [*map(str, type.dims or ()), *(["1"] if type.col else [])]
-    return f"{type.dtype} [{', '.join(['*batch', *dims])}]"
+    return f"{type.dtype} [{', '.join([*type.axes, '*batch', *dims])}]"
 
 
 def _param(param: Parameter) -> str:

@@ -114,6 +114,14 @@ def test_equals_torchrl(configuration: dict[str, Any], shape: tuple[int, ...], s
 
 
 @pytest.mark.peers
+def test_outputs() -> None:
+    mine, theirs = pair({})
+    ours, reference = set(mine(batch(3)).keys()), set(theirs(batch(3)).keys())
+    assert reference - ours == {"pred_value_max", "target_value_max"}
+    assert ours == set(mine.out_keys) < reference
+
+
+@pytest.mark.peers
 def test_targets_of_shared_layers() -> None:
     """A layer that both networks have is the policy's target in the policy, and the trained one in the other."""
     mine, theirs = pair({"delay_actor": True, "delay_value": False}, shared=True)

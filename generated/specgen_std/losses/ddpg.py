@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=acda0bdd304339dfa31dc3bb60102a3861e869d3e9bccf16be2d2f6cbf7bff1e
+# specgen: sha256=a62ef6ed8135b0b531d4fa3b3f9f17dd1478d9c80358f890054f3b6c739770c0
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ddpg_loss(
     """The terms of `DDPGLoss`, one value per sample.
 
     Args:
-        q: float32 [*batch, 1], from `value_network`.
+        q: float32 [*batch], from `value_network`.
         value_network_target_next_of_action: `action` to float32 [*batch], from `value_network`.
         actor_network_target_next: float32 [*batch, a], from `actor_network`.
         value_network_frozen_now_of_action: `action` to float32 [*batch], from `value_network`.
@@ -64,15 +64,15 @@ def ddpg_loss(
     goal = value_estimate(next_value).detach()
     # losses.DDPGLoss.terms
     loss_actor = -value_network_frozen_now_of_action(actor_network_now)
-    loss_value = distance_loss(q.squeeze(-1), goal, loss_function)
+    loss_value = distance_loss(q, goal, loss_function)
     # losses.DDPGLoss.metrics
     with torch.no_grad():
-        td_error = (q.squeeze(-1) - goal) ** 2
-        pred_value = q.squeeze(-1)
+        td_error = (q - goal) ** 2
+        pred_value = q
         target_value = goal
     # losses.DDPGLoss.writes
     with torch.no_grad():
-        priority = ((q.squeeze(-1) - goal) ** 2).unsqueeze(-1)
+        priority = ((q - goal) ** 2).unsqueeze(-1)
     return DDPGLossTerms(
         loss_actor=loss_actor, loss_value=loss_value, td_error=td_error, pred_value=pred_value,
         target_value=target_value, priority=priority,
@@ -185,7 +185,7 @@ class DDPGLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         value_network = self.functional_network("value_network")
         # losses.DDPGLoss.let
-        q = value_network.live(tensordict, keys.state_action_value)
+        q = value_network.live(tensordict, keys.state_action_value).squeeze(-1)
         actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         # losses.DDPGLoss.terms
         actor_network_now = actor_network.live(tensordict, keys.action)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2712382f8cdc27ddf2f718064a67784ee564e85b52bb774588d3dfebb59922cd
+# specgen: sha256=c5b0bdc9cb10804882f8fd99da96a50e59e15a4357a947a769c8f61376f1c2dc
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, qvalue_network
+from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import LossModule, Reduction, ValueEstimators, distance_loss, next_key
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -144,7 +144,7 @@ class DQNLoss(LossModule):
         self.double_dqn = double_dqn
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        network, self.action_space = qvalue_network(value_network, action_space)
+        network, self.action_space = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
 
     @property

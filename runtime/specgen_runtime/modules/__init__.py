@@ -2,7 +2,7 @@
 
 from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
 from specgen_runtime.modules.egreedy import EGreedyModule
-from specgen_runtime.modules.qvalue import QValueActor, QValueModule, qvalue_network
+from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
 
 __all__ = [
     "ActionSpace",
@@ -11,6 +11,7 @@ __all__ = [
     "QValueActor",
     "QValueModule",
     "action_index",
+    "as_qvalue_ensemble",
+    "as_qvalue_network",
     "find_action_space",
-    "qvalue_network",
 ]

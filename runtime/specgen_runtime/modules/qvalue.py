@@ -160,7 +160,24 @@ class QValueActor(TensorDictSequential):  # type: ignore[misc]
         return self._spec
 
 
-def qvalue_network(
+def as_qvalue_ensemble(
+    networks: nn.Module | list[nn.Module], action_space: ActionSpaceName | TensorSpec | None = None
+) -> tuple[nn.Module | list[nn.Module], ActionSpace]:
+    """As `as_qvalue_network`, of one module or of one for each member of an ensemble.
+
+    Raises:
+        TypeError, ValueError: as `as_qvalue_network`.
+    """
+    if isinstance(networks, nn.Module):
+        return as_qvalue_network(networks, action_space)
+    made = [as_qvalue_network(network, action_space) for network in networks]
+    spaces = {space for _, space in made}
+    if len(spaces) != 1:
+        raise ValueError(f"the members of an ensemble choose actions of one kind, got {sorted(spaces)}")
+    return [network for network, _ in made], spaces.pop()
+
+
+def as_qvalue_network(
     network: nn.Module, action_space: ActionSpaceName | TensorSpec | None = None
 ) -> tuple[TensorDictModuleBase, ActionSpace]:
     """A network of action values as a tensordict module, and how its actions are stored.

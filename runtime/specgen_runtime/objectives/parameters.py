@@ -121,6 +121,15 @@ def _stacked(modules: Sequence[nn.Module], *, name: str, expand_dim: int | None)
     for module in modules:
         if not isinstance(module, nn.Module):
             raise TypeError(f"{name} must be a list of nn.Module, found {type(module).__name__} in it")
+    if len(modules) == 1:
+
+        def alone(tensor: Tensor) -> Tensor:
+            # stacking what is one and the same gives a view, which no optimizer can train
+            made = tensor.data.unsqueeze(0).clone()
+            return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
+
+        params = TensorDict.from_module(modules[0])
+        return TensorDictParams(params.apply(alone, batch_size=[1], filter_empty=False), no_convert=True)
     return TensorDictParams(
         TensorDict.from_modules(*modules, as_module=True, expand_identical=True), no_convert=True
     )

@@ -99,7 +99,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     file, path, loss = parts.file, parts.path, parts.loss
     reads = frozenset[str]().union(*(each.reads for each in (*parts.statements, *parts.require)))
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
-    flags = {flag for network in loss.networks.values() for flag in (network.target, network.apart)}
+    flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
     for name in loss.params:
         if name not in reads and name not in flags:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)

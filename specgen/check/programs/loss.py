@@ -59,7 +59,8 @@ def _without_gradients(body: Body, statements: tuple[Statement, ...], role: Outp
         value = body.typed(statement)
         if role != "term" and value.type.level == "batch":
             dims = value.type.dims if role == "metric" else ()
-            value = store(value, Type(value.type.dtype, dims, col=role == "write"))
+            axes = value.type.axes
+            value = store(value, Type(value.type.dtype, dims, col=role == "write", axes=axes))
         made.append(Assign(body.symbol(f"{role}.{statement.target}", value.type, wish=statement.name), value))
     behind = [replace(one.target, path=f"{one.target.path}.detached") for one in made]
     if made:

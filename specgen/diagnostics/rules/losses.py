@@ -8,9 +8,9 @@ NETWORK_CALL = Rule(
     "SG421",
     "wrong call of a network",
     """\
-A network is called with the record that it reads, `now` or `next`, and nothing else. Which parameters it uses
-is said between its name and the parentheses: none for the trained ones, `.frozen` for the same without
-gradients, `.target` for the target copy.
+A network is called with the record that it reads, `now` or `next`, and with what it reads in the place of data: a role,
+and one value of its type for each sample. Which parameters it uses is said between its name and the parentheses: none
+for the trained ones, `.frozen` for the same without gradients, `.target` for the target copy.
 
 ```yaml
 let:
@@ -22,7 +22,7 @@ Write:
 ```yaml
 let:
   q: value_network(now)
-  next_q: value_network.target(next)
+  next_q: value_network.target(next, action=actor_network.target(next))
 ```
 """,
     without="TypeError of a forward that gets a tensor in the place of a tensordict, at the first batch.",

@@ -173,6 +173,9 @@ def _show_gather(node: Typed, printer: Printer) -> Printed:
         chosen = printer.filled(index, "int64", index.type.sizes)
     else:
         table, chosen = printer.logical(x), printer.logical(index)
+    if x.type.axes != index.type.axes:
+        # torch gathers with an index for each member of an ensemble
+        chosen = method(chosen, "expand", f"len({table.text})", f"*{chosen.text}.shape")
     return method(gathered(printer, table, dim, method(chosen, "unsqueeze", str(dim))), "squeeze", str(dim))
 
 

@@ -13,12 +13,13 @@ from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
 from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, limits, product
-from specgen.expr.types import Type, Typed
+from specgen.expr.types import NamedAxis, Type, Typed
 
 KEEP = Param("keep", "flag", False)
 
-Axes = tuple[Axis, ...] | Typed | None
-"""The axes of a reduction: one by one; a list that the constructor is given; None for all where nobody knows them."""
+Axes = tuple[Axis, ...] | NamedAxis | Typed | None
+"""The axes of a reduction: one by one; one that has a name; a list that the constructor is given; None for all where
+nobody knows them."""
 
 _OF_NOTHING = ("sum", "prod", "any", "all", "norm")
 """The reductions that have a value where there are no elements."""
@@ -26,6 +27,12 @@ _OF_NOTHING = ("sum", "prod", "any", "all", "norm")
 
 def reduced(site: Site, x: Typed) -> Type | None:
     """The shape of `x` without the axes of this call, or with 1 in their place."""
+    if isinstance(axis := site.options.get("axis"), NamedAxis):
+        if site.options.get("keep"):
+            message = f"`{x.type.axes[axis]}` can't be kept: no dimension stands for it"
+            site.fail(rules.WRONG_ARGUMENTS, message)
+            return None
+        return replace(x.type, axes=(), col=False)
     if x.type.rank == 0 and not x.type.open:
         message = f"`{site.written(x)}` is one number: there is nothing to reduce"
         site.fail(rules.SHAPE_MISMATCH, message, at=x)
@@ -53,7 +60,7 @@ def reduced(site: Site, x: Typed) -> Type | None:
     return Type(x.type.dtype, kept, x.type.level)
 
 
-def _reduced_unknown(site: Site, x: Typed, axes: Typed | None, *, keep: bool) -> Type | None:
+def _reduced_unknown(site: Site, x: Typed, axes: Typed | NamedAxis | None, *, keep: bool) -> Type | None:
     if axes is None and not keep and rank_of(x.type.dims) is not None:
         return Type(x.type.dtype, (), x.type.level)
     if axes is not None and keep:
@@ -153,6 +160,8 @@ def reducing(node: Typed, printer: Printer) -> tuple[Printed, str]:
         first = node.options["first"]
         assert isinstance(first, Typed)
         return method(method(x, "unsqueeze", "-1"), "flatten", printer.text(first), "-1"), "dim=-1"
+    if isinstance(axes, NamedAxis):
+        return x, f"dim={axes:d}"
     if isinstance(axes, Typed):
         return x, f"dim={printer.text(axes)}{keep}"
     texts = [axis_text(axis, node.args[0].type.dims, printer) for axis in axes]

@@ -30,7 +30,7 @@ from specgen.expr.dtypes import is_number
 from specgen.expr.interval import BOOLS, Interval, full, loose
 from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import limits
-from specgen.expr.types import Typed
+from specgen.expr.types import NamedAxis, Typed
 
 _PLUS = next(builtin for builtin in OPERATORS if builtin.name == "+")
 _PARAMS = (Param("x"), Param("axis", "axes", None), KEEP)
@@ -67,6 +67,8 @@ def _one_axis(rule: Callable[[Site], Typed | None]) -> Callable[[Site], Typed | 
     def infer(site: Site) -> Typed | None:
         (x,) = site.values
         axes, keep = axes_of(site, x), bool(site.options.get("keep"))
+        if isinstance(axes, NamedAxis):
+            return rule(site)
         several = isinstance(axes, Typed) or (axes is not None and len(axes) > 1)
         whole = isinstance(axes, tuple) and len(axes) == x.type.rank and not x.type.open
         if several and (keep or not whole):

@@ -14,12 +14,14 @@ from specgen.expr.interval import Interval, full, store
 from specgen.expr.printer import cast_to
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest
 from specgen.expr.types import (
+    AXES,
     LEVELS,
     NO_OPTIONS,
     DrawKind,
     DrawSite,
     Function,
     Level,
+    NamedAxis,
     Static,
     Type,
     Typed,
@@ -89,6 +91,8 @@ class Site:
     ) -> Typed:
         """The typed node of this call; its interval follows from the interval rule and the dtype."""
         operands = self.values if args is None else tuple(args)
+        if any(arg.type.axes for arg in operands):
+            type_ = replace(type_, axes=_axes_of(type_, operands, options.get("axis")))
 
         def made(values: Interval) -> Typed:
             return Typed(
@@ -272,6 +276,14 @@ class Site:
                 f"declare one of them with the dimensions of the other: {b.type.dtype}[...{a.type.rest.of}]"
             )
         self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
+
+
+def _axes_of(own: Type, operands: Sequence[Typed], reduced: object) -> tuple[str, ...]:
+    """The named axes of a node: its own and those of its operands, without the one that it reduces."""
+    found = {*own.axes, *(axis for arg in operands for axis in arg.type.axes)}
+    if isinstance(reduced, NamedAxis):
+        found.remove(operands[0].type.axes[reduced])
+    return tuple(axis for axis in AXES if axis in found)
 
 
 def _spread(value: Typed, dims: Dims) -> Typed:

@@ -20,7 +20,7 @@ class RewardLoss(LossModule):
         next_tensordict = self._next(tensordict)
         model = self.functional_network("model")
         # losses.RewardLoss.terms
-        model_now = model.live(tensordict, keys.predicted_reward)
+        model_now = model.live(tensordict, keys.predicted_reward).squeeze(-1)
         terms = reward_loss(model_now, self._read(next_tensordict, keys.reward, "reward"))
         return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
 

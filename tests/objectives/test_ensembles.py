@@ -1,0 +1,141 @@
+"""Losses with ensembles: each member's values, against the members one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.objectives import SoftUpdate
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torch import Tensor, nn
+
+from tests.objectives.test_ddpg import N_OBS, Value, batch, networks
+from tests.support import generate, imported
+
+SCHEMA = """\
+specgen: 1
+losses:
+  TwinLoss:
+    networks:
+      actor_network: {in: [observation], out: {action: "float32[a]"}, target: true}
+      qvalue_network:
+        in: [observation, action]
+        out: {state_action_value: "float32[1]"}
+        ensemble: num_qvalue_nets
+        target: true
+    keys: {action: action, reward: reward, terminated: terminated, done: done, priority: td_error}
+    params: {num_qvalue_nets: {default: 2, min: 1}}
+    value_estimator: {default: td0, value: next_value}
+    let:
+      next_q: qvalue_network.target(next, action=actor_network.target(next))
+      next_value: min(next_q, axis=ensemble)
+      goal: stop_grad(value_estimate(next_value))
+      q: qvalue_network(now)
+    terms:
+      loss_actor: -mean(qvalue_network.frozen(now, action=actor_network(now)), axis=ensemble)
+      loss_qvalue: sum(distance(q, goal, smooth_l1), axis=ensemble)
+    metrics:
+      pred_value: {each: q}
+      spread: max(q, axis=ensemble) - min(q, axis=ensemble)
+      best: {each: "argmax(q, axis=ensemble)"}
+    writes:
+      priority: max((q - goal)**2, axis=ensemble)
+  ClassesLoss:
+    networks:
+      value_network:
+        {qvalue: action, in: [observation], out: {action_value: "float32[n]"}, ensemble: members}
+    keys: {action: action, reward: reward}
+    params: {members: {default: 3, min: 1}}
+    terms:
+      loss: mean((gather(value_network(now), action) - reward)**2, axis=ensemble)
+"""
+PACKAGE = "ensembles_made"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    with imported(
+        generate({"twin.yaml": SCHEMA}, PACKAGE), PACKAGE, tmp_path_factory.mktemp("made")
+    ) as module:
+        yield module
+
+
+def critics(count: int) -> list[TensorDictModule]:
+    torch.manual_seed(3)
+    trunks = [nn.Sequential(nn.Linear(N_OBS, 8), nn.Tanh()) for _ in range(count)]
+    return [
+        TensorDictModule(Value(trunk), in_keys=["observation", "action"], out_keys=["state_action_value"])
+        for trunk in trunks
+    ]
+
+
+def values(modules: list[TensorDictModule], record: TensorDict, action: Tensor) -> Tensor:
+    """[member, *batch]"""
+    given = record.select("observation").set("action", action)
+    return torch.stack([module(given.clone())["state_action_value"].squeeze(-1) for module in modules])
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (1,)])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_members_one_by_one(made: ModuleType, shape: tuple[int, ...], count: int) -> None:
+    policy, modules = networks()[0], critics(count)
+    loss = made.TwinLoss(policy, modules, num_qvalue_nets=count)
+    SoftUpdate(loss, tau=0.5)
+    data = batch(*shape)
+    terms = loss(data)
+    following = data["next"]
+    action = policy(following.select("observation"))["action"]
+    least = values(modules, following, action).amin(0)
+    goal = (following["reward"].squeeze(-1) + 0.99 * least * ~following["terminated"].squeeze(-1)).detach()
+    q = values(modules, data, data["action"])
+    new = values(modules, data, policy(data.select("observation"))["action"])
+    smooth = nn.functional.smooth_l1_loss(q, goal.expand_as(q), reduction="none")
+    expected = {
+        "loss_actor": -new.mean(0).mean(),
+        "loss_qvalue": smooth.sum(0).mean(),
+        "pred_value": q,
+        "spread": (q.amax(0) - q.amin(0)).mean(),
+        "best": q.argmax(0),
+    }
+    for name, value in expected.items():
+        torch.testing.assert_close(terms[name], value, msg=name)
+    torch.testing.assert_close(data["td_error"], ((q - goal) ** 2).amax(0).unsqueeze(-1))
+    terms["loss_qvalue"].backward()
+    smooth.sum(0).mean().backward()
+    for index, module in enumerate(modules):
+        for name, parameter in module.named_parameters():
+            gradient = loss.qvalue_network_params.get(tuple(name.split("."))).grad
+            torch.testing.assert_close(gradient[index], parameter.grad, msg=name)
+
+
+def test_one_module_makes_members_of_their_own(made: ModuleType) -> None:
+    loss = made.TwinLoss(networks()[0], critics(1)[0], num_qvalue_nets=4)
+    SoftUpdate(loss, tau=0.5)
+    predicted = loss(batch(6))["pred_value"]
+    assert predicted.shape == (4, 6)
+    assert (predicted[0] != predicted[1]).all()
+
+
+def test_the_action_of_every_member(made: ModuleType) -> None:
+    """A class is chosen among the values of each member."""
+    torch.manual_seed(0)
+    modules = [nn.Linear(N_OBS, 3) for _ in range(2)]
+    wrapped: list[Any] = [
+        TensorDictModule(module, in_keys=["observation"], out_keys=["action_value"]) for module in modules
+    ]
+    loss = made.ClassesLoss(wrapped, members=2, action_space="categorical")
+    data = batch(4, 3)
+    data["action"] = torch.randint(3, (4, 3))
+    chosen = [module(data["observation"]).gather(-1, data["action"].unsqueeze(-1)) for module in modules]
+    expected = torch.stack([(one - data["next", "reward"]) ** 2 for one in chosen]).mean()
+    torch.testing.assert_close(loss(data)["loss"], expected)
+
+
+@pytest.mark.parametrize("count", [3, 1])
+def test_another_number_of_modules(made: ModuleType, count: int) -> None:
+    with pytest.raises(RuntimeError, match=f"qvalue_network: {count} modules were given, and expand_dim=2"):
+        made.TwinLoss(networks()[0], critics(count))
