@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2712382f8cdc27ddf2f718064a67784ee564e85b52bb774588d3dfebb59922cd
+# specgen: sha256=1a75f9096b11350b6274603c059766dad5b5deeff93618417ee8816ce6f844fe
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DQNLoss(LossModule):
         action_value: NestedKey = "action_value"
 
     default_value_estimator = ValueEstimators.TD0
-    supported_value_estimators = (ValueEstimators.TD0,)
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase
