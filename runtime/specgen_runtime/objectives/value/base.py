@@ -78,7 +78,7 @@ class ValueEstimatorBase(TensorDictModuleBase, ABC):  # type: ignore[misc]
     default_keys = _AcceptedKeys
 
     if TYPE_CHECKING:
-        __getattr__: None  # type: ignore[misc,assignment]
+        __getattr__: None  # type: ignore[misc]
 
     time_dim: int | None = None
 
@@ -300,7 +300,8 @@ class ValueEstimatorBase(TensorDictModuleBase, ABC):  # type: ignore[misc]
                 f"{type(self).__name__}: {self._tensor_keys.steps_to_next_obs!r} has shape {tuple(steps.shape)} and "
                 f"the reward {tuple(reward.shape)}: there must be one number for each reward"
             )
-        return gamma.to(reward) ** steps.reshape(reward.shape)
+        powers: Tensor = gamma.to(reward) ** steps.reshape(reward.shape)
+        return powers
 
     def _groups(self, tensordict: TensorDictBase) -> Tensor | None:
         if self.group_key is None:
@@ -309,10 +310,11 @@ class ValueEstimatorBase(TensorDictModuleBase, ABC):  # type: ignore[misc]
 
     def _time(self, tensordict: TensorDictBase, time_dim: int | None) -> int:
         """The batch dimension of time, from the front; -1 without batch dimensions."""
-        dims = tensordict.batch_dims
+        dims: int = tensordict.batch_dims
         chosen = self.time_dim if time_dim is None else time_dim
         if chosen is None:
-            return tensordict.names.index("time") if "time" in tensordict.names else dims - 1
+            names = list(tensordict.names)
+            return names.index("time") if "time" in names else dims - 1
         if not -dims <= chosen < dims:
             raise RuntimeError(
                 f"{type(self).__name__}: time_dim={chosen} is no batch dimension of data of batch size "

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
-from specgen_runtime.objectives.value.functional import generalized_advantage_estimate
-from specgen_runtime.objectives.value.functional.gae import for_each_agent
+from specgen_runtime.objectives.value.functional.gae import for_each_agent, generalized_advantage_estimate
 from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount
 from specgen_runtime.objectives.value.standardised import standardised
 

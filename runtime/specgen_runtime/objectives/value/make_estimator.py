@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import nn
@@ -57,10 +57,13 @@ def make_estimator(
     """
     if isinstance(value_type, str):
         value_type = ValueEstimators.named(value_type)
+    if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):
+        return _built(value_type, hyperparams, actor, device), value_type
     if isinstance(value_type, ValueEstimatorBase):
         if hyperparams:
             raise TypeError("hyper-parameters cannot be given together with an estimator, which has its own")
-        return value_type, type(value_type)
+        given = cast("ValueEstimatorBase", value_type)
+        return given, type(given)
     if isinstance(value_type, ValueEstimators):
         kinds = list(supported or _ESTIMATORS)
         if value_type not in kinds:
@@ -68,8 +71,6 @@ def make_estimator(
                 f"{owner} does not support {value_type.name}; it supports {', '.join(kind.name for kind in kinds)}"
             )
         return _built(_ESTIMATORS[value_type], hyperparams, actor, device), value_type
-    if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):
-        return _built(value_type, hyperparams, actor, device), value_type
     raise TypeError(f"{owner} has no value estimator of type {value_type!r}")
 
 

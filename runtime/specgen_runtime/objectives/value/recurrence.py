@@ -43,8 +43,7 @@ class _DiscountedSums(torch.autograd.Function):
 
     @staticmethod
     def forward(terms: Tensor, decay: Tensor, length: int) -> Tensor:
-        sums = _halving(terms, decay, length)
-        return sums.clone() if sums is terms else sums
+        return _halving(terms, decay, length)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
@@ -72,7 +71,7 @@ class _DiscountedSums(torch.autograd.Function):
             for tensor, where in zip((terms, decay), in_dims[:2], strict=True)
         ]
         sums = _DiscountedSums.apply(*(row.flatten(0, 1) for row in rows), length)  # type: ignore[no-untyped-call]
-        return sums.unflatten(0, (size, -1)), 0
+        return sums.reshape(size, -1, *sums.shape[1:]), 0
 
 
 def _halving(terms: Tensor, decay: Tensor, length: int) -> Tensor:
@@ -81,13 +80,13 @@ def _halving(terms: Tensor, decay: Tensor, length: int) -> Tensor:
     if terms.numel() <= _PAIRED_ABOVE or length <= 4:
         return _doubling(terms, decay, length)
     pairs = steps // 2
-    terms2, decay2 = (tensor[: 2 * pairs].unflatten(0, (pairs, 2)) for tensor in (terms, decay))
+    terms2, decay2 = (_in_pairs(tensor) for tensor in (terms, decay))
     shorter = torch.addcmul(terms2[:, 0], decay2[:, 0], terms2[:, 1]), decay2[:, 0] * decay2[:, 1]
     if steps % 2:
         shorter = torch.cat([shorter[0], terms[-1:]]), torch.cat([shorter[1], decay[-1:]])
     firsts = _halving(*shorter, (length + 3) // 2)
     sums = torch.empty_like(terms)
-    sums2 = sums[: 2 * pairs].unflatten(0, (pairs, 2))
+    sums2 = _in_pairs(sums)
     sums2[:, 0] = firsts[:pairs]
     followed = firsts.shape[0] - 1
     torch.addcmul(terms2[:followed, 1], decay2[:followed, 1], firsts[1:], out=sums2[:followed, 1])
@@ -95,21 +94,31 @@ def _halving(terms: Tensor, decay: Tensor, length: int) -> Tensor:
     return sums
 
 
+def _in_pairs(tensor: Tensor) -> Tensor:
+    """Two steps each ``[pairs, 2, ...]``, without the last one if it is alone."""
+    pairs = tensor.shape[0] // 2
+    return tensor[: 2 * pairs].view(pairs, 2, *tensor.shape[1:])
+
+
 def _doubling(terms: Tensor, decay: Tensor, length: int) -> Tensor:
     """After each pass a step has gathered twice as many that follow it (Hillis & Steele 1986)."""
+    steps = terms.shape[0]
+    # Zeros behind the last step, as many as a step ever reaches over, make every pass one slice long.
+    padded = steps + (1 << (length - 1).bit_length()) // 2
+    buffers = terms.new_empty((4, padded, *terms.shape[1:]))
+    buffers[:, steps:] = 0
+    made, made_decay, sums, factors = buffers.unbind()
+    sums[:steps], factors[:steps] = terms, decay
     reach = 1
     while reach < length:
-        gathered = torch.empty_like(terms)
-        torch.addcmul(terms[:-reach], decay[:-reach], terms[reach:], out=gathered[:-reach])
-        gathered[-reach:] = terms[-reach:]
+        here, there = slice(steps), slice(reach, reach + steps)
+        torch.addcmul(sums[here], factors[here], sums[there], out=made[here])
+        made, sums = sums, made
         if 2 * reach < length:
-            product = torch.empty_like(decay)
-            torch.mul(decay[:-reach], decay[reach:], out=product[:-reach])
-            product[-reach:] = 0
-            decay = product
-        terms = gathered
+            torch.mul(factors[here], factors[there], out=made_decay[here])
+            made_decay, factors = factors, made_decay
         reach *= 2
-    return terms
+    return sums[:steps]
 
 
 def _functional_doubling(terms: Tensor, decay: Tensor, length: int) -> Tensor:

@@ -50,7 +50,7 @@ class Slots:
         shape = list(data.batch_size)
         shape[self.axis] = self.length
         sequence = data.empty()
-        sequence.batch_size = shape  # type: ignore[assignment]
+        sequence.batch_size = shape
         for key in keys:
             root = data.get(key, None)
             after = data.get(next_key(key), root if fallback else None)

@@ -9,8 +9,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
-from specgen_runtime.objectives.value.functional import (
-    td0_return_estimate,
+from specgen_runtime.objectives.value.functional.td0 import td0_return_estimate
+from specgen_runtime.objectives.value.functional.td_lambda import (
     td1_return_estimate,
     td_lambda_return_estimate,
 )

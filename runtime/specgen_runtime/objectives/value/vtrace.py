@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import listed, required
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
-from specgen_runtime.objectives.value.functional import vtrace_advantage_estimate
+from specgen_runtime.objectives.value.functional.vtrace import vtrace_advantage_estimate
 from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount, checked_numbers
 from specgen_runtime.objectives.value.standardised import standardised
 from specgen_runtime.typing import NestedKey
@@ -135,7 +135,7 @@ class VTrace(ValueEstimatorBase):
             with set_composite_lp_aggregate(True):
                 return dist.log_prob(steps.select(*actions))  # type: ignore[no-any-return]
         action = required(steps, actions[0], owner=type(self).__name__, role="the action")
-        log_prob: Tensor = dist.log_prob(action)  # type: ignore[no-untyped-call]
+        log_prob: Tensor = dist.log_prob(action)
         return log_prob
 
     def _stored_log_prob(self, steps: TensorDictBase) -> Tensor:

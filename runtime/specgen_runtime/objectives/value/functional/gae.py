@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from specgen_runtime.objectives.value.functional.signals import (
     Discount,
+    decay_of,
     ends,
     flags,
     in_one_dtype,
@@ -60,8 +62,8 @@ def generalized_advantage_estimate(
     axis = time_axis(reward.shape, time_dim)
     value, following, reward = in_one_dtype(state_value, next_state_value, reward)
     gamma = per_step("gamma", gamma, reward)
-    delta = reward + gamma * where_not(terminated, following) - value
-    decay = where_not(ends(done, axis), gamma * per_step("lmbda", lmbda, reward)).expand_as(delta)
+    delta = torch.addcmul(reward, gamma, where_not(terminated, following)) - value
+    decay = decay_of(ends(done, axis), gamma * per_step("lmbda", lmbda, reward), delta)
     advantage = discounted_sums(delta, decay, axis)
     return advantage, advantage + value
 

@@ -7,10 +7,10 @@ from torch import Tensor
 from specgen_runtime.objectives.value.functional.signals import (
     Discount,
     checked_flag,
+    decay_of,
     ends,
     per_step,
     time_axis,
-    where_not,
 )
 from specgen_runtime.objectives.value.recurrence import discounted_sums
 
@@ -36,5 +36,5 @@ def reward2go(reward: Tensor, done: Tensor, gamma: Discount = 1.0, *, time_dim: 
             f"reward and done must have one shape, got {tuple(reward.shape)} and {tuple(done.shape)}"
         )
     axis = time_axis(reward.shape, time_dim)
-    decay = where_not(ends(checked_flag("done", done), axis), per_step("gamma", gamma, reward))
-    return discounted_sums(reward, decay.expand_as(reward), axis)
+    decay = decay_of(ends(checked_flag("done", done), axis), per_step("gamma", gamma, reward), reward)
+    return discounted_sums(reward, decay, axis)

@@ -71,7 +71,7 @@ def per_step(name: str, value: Discount, like: Tensor) -> Tensor:
     if not isinstance(value, Tensor):
         return like.new_full((), value)
     try:
-        fits = torch.broadcast_shapes(value.shape, like.shape) == like.shape
+        fits = torch.broadcast_shapes(value.shape, like.shape) == like.shape  # type: ignore[no-untyped-call]
     except RuntimeError:
         fits = False
     if not fits:
@@ -85,6 +85,12 @@ def per_step(name: str, value: Discount, like: Tensor) -> Tensor:
 def where_not(flag: Tensor, value: Tensor) -> Tensor:
     """``value``, and zero where ``flag`` holds, even if the value is not finite there."""
     return torch.where(flag, value.new_zeros(()), value)
+
+
+def decay_of(over: Tensor, factor: Tensor, like: Tensor) -> Tensor:
+    """``factor``, and zero where ``over`` holds: how much of what follows a step counts in it."""
+    # A conversion from uint8 is several times as fast as one from bool, or as a choice.
+    return ((~over).view(torch.uint8).to(like.dtype) * factor).expand_as(like)
 
 
 def in_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:

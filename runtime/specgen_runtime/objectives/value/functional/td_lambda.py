@@ -7,6 +7,7 @@ from torch import Tensor
 
 from specgen_runtime.objectives.value.functional.signals import (
     Discount,
+    decay_of,
     ends,
     flags,
     in_one_dtype,
@@ -68,8 +69,8 @@ def td_lambda_return_estimate(
         if gamma.shape != reward.shape and lmbda.shape != reward.shape:
             raise RuntimeError("rolling_gamma=False needs a gamma or a lmbda with a value for each step")
         return _discounted_as_at_the_start(bootstrap, reward, done, gamma, lmbda, axis)
-    decay = gamma * where_not(ends(done, axis), lmbda)
-    return discounted_sums(torch.addcmul(reward, gamma - decay, bootstrap), decay.expand_as(reward), axis)
+    decay = decay_of(ends(done, axis), gamma * lmbda, reward)
+    return discounted_sums(torch.addcmul(reward, gamma - decay, bootstrap), decay, axis)
 
 
 def td_lambda_advantage_estimate(

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from specgen_runtime.objectives.value.functional.signals import (
     Discount,
+    decay_of,
     ends,
     flags,
     in_one_dtype,
@@ -76,8 +77,7 @@ def vtrace_advantage_estimate(
     c = torch.minimum(weight, per_step("c_thresh", c_thresh, reward))
     bootstrap = where_not(terminated, following)
     over = ends(done, axis)
-    target = value + discounted_sums(
-        rho * (reward + gamma * bootstrap - value), where_not(over, gamma * c), axis
-    )
+    errors = rho * (torch.addcmul(reward, gamma, bootstrap) - value)
+    target = value + discounted_sums(errors, decay_of(over, gamma * c, errors), axis)
     later = torch.where(over, bootstrap, target.roll(-1, axis))
-    return rho * (reward + gamma * later - value), target
+    return rho * (torch.addcmul(reward, gamma, later) - value), target
