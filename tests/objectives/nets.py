@@ -56,6 +56,7 @@ class ValueLoss(LossModule):
         priority_weight: NestedKey = "priority_weight"
 
     default_value_estimator = ValueEstimators.TD0
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     out_keys = ["loss_value"]  # noqa: RUF012
 
     def __init__(self, network: TensorDictModuleBase, *, delay_value: bool = True) -> None:

@@ -97,7 +97,7 @@ def test_make_value_estimator_takes_names_classes_and_instances_and_returns_the_
 
 def test_make_value_estimator_refuses() -> None:
     loss = loss_of()
-    with pytest.raises(NotImplementedError, match="does not support GAE; it supports TD0"):
+    with pytest.raises(NotImplementedError, match="does not support GAE; it supports TD0, TD1, TDLambda"):
         loss.make_value_estimator(ValueEstimators.GAE)
     with pytest.raises(TypeError, match="lmbda"):
         loss.make_value_estimator(lmbda=0.9)

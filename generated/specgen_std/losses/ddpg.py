@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a62ef6ed8135b0b531d4fa3b3f9f17dd1478d9c80358f890054f3b6c739770c0
+# specgen: sha256=a66555e060c31920568a23f7011e8a71b12f5f815d79d8259196e08540b0f724
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class DDPGLoss(LossModule):
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
-    supported_value_estimators = (ValueEstimators.TD0,)
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
 
     actor_network: TensorDictModuleBase

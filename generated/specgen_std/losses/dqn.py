@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c5b0bdc9cb10804882f8fd99da96a50e59e15a4357a947a769c8f61376f1c2dc
+# specgen: sha256=6f21ae070e95d78bc7b8ef076695896c78ea2974315582eb49a36c1c386b90a1
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DQNLoss(LossModule):
         action_value: NestedKey = "action_value"
 
     default_value_estimator = ValueEstimators.TD0
-    supported_value_estimators = (ValueEstimators.TD0,)
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase

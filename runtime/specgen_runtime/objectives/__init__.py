@@ -3,35 +3,45 @@
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.functional import FunctionalModule
+from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
 from specgen_runtime.objectives.value import (
+    GAE,
+    MultiAgentGAE,
     TD0Estimator,
+    TD1Estimator,
+    TDLambdaEstimator,
     ValueEstimatorBase,
     ValueEstimators,
-    td0_value_estimate,
+    VTrace,
 )
 
 __all__ = [
+    "GAE",
     "FunctionalModule",
     "FunctionalNetwork",
     "HardUpdate",
     "LossFunction",
     "LossModule",
+    "MultiAgentGAE",
     "Reduction",
     "SoftUpdate",
     "TD0Estimator",
+    "TD1Estimator",
+    "TDLambdaEstimator",
     "TargetNetUpdater",
+    "VTrace",
     "ValueEstimatorBase",
     "ValueEstimators",
     "VmapRandomness",
     "add_random_module",
     "distance_loss",
+    "hold_out_net",
     "next_key",
     "reduce",
     "required",
-    "td0_value_estimate",
 ]

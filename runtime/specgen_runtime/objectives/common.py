@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from tensordict import TensorDictBase
-from tensordict.nn import InteractionType, set_interaction_type
+from tensordict.nn import InteractionType, TensorDictModuleBase, set_interaction_type
 from torch import Tensor
 
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
+from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.parameters import device_of
 from specgen_runtime.objectives.reduction import Reduction, checked_reduction, reduce
 from specgen_runtime.objectives.value import (
@@ -95,6 +96,13 @@ class LossModule(FunctionalModule):
         reads = [key for network in self._networks.values() for key in network.in_keys]
         return list(dict.fromkeys([*reads, *map(next_key, reads)]))
 
+    def _signal_keys(self) -> list[NestedKey]:
+        """The rewards and flags that the loss names."""
+        roles = ("reward", "done", "terminated")
+        return [
+            next_key(getattr(self._tensor_keys, role)) for role in roles if hasattr(self._tensor_keys, role)
+        ]
+
     def make_value_estimator(
         self,
         value_type: EstimatorType | ValueEstimatorBase | str | None = None,
@@ -105,7 +113,10 @@ class LossModule(FunctionalModule):
         Args:
             value_type: a member of `ValueEstimators` or its name, an estimator, or a class of estimators;
                 None for the default of the loss.
-            **hyperparams: for the estimator's constructor, over its defaults (``gamma=0.99``).
+            **hyperparams: for the estimator's constructor, over its defaults (``gamma=0.99, lmbda=0.95,
+                differentiable=True``). The ``value_network`` of a built one is by default the network of the loss that
+                writes the value, and the ``actor_network`` of V-trace the one that has a distribution, both with their
+                parameters of the moment: so ``loss.value_estimator(data)`` works.
 
         Raises:
             NotImplementedError: if the loss does not support that estimator.
@@ -116,12 +127,29 @@ class LossModule(FunctionalModule):
             self.default_value_estimator if value_type is None else value_type,
             hyperparams,
             supported=self.supported_value_estimators,
+            actor=self._frozen_network(lambda network: hasattr(network.skeleton, "get_dist")),
             device=device_of(self.parameters()),
             owner=type(self).__name__,
         )
         self._modules["_value_estimator"] = estimator
         self._forward_value_estimator_keys()
+        if (
+            estimator.value_network is None
+            and estimator is not value_type
+            and "value_network" not in hyperparams
+        ):
+            estimator.value_network = self._frozen_network(
+                lambda network: estimator.tensor_keys.value in network.out_keys
+            )
         return self
+
+    def _frozen_network(self, wanted: Callable[[FunctionalNetwork], bool]) -> TensorDictModuleBase | None:
+        """The one network of the loss that is ``wanted``, with its parameters of the moment, which it doesn't train.
+
+        None if there are none or several, or if it is an ensemble.
+        """
+        found = [network for network in self._networks.values() if wanted(network)]
+        return found[0].frozen_module if len(found) == 1 else None
 
     @property
     def value_estimator(self) -> ValueEstimatorBase:
@@ -161,7 +189,7 @@ class LossModule(FunctionalModule):
         def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
             """Run the loss on a tensordict, or on tensors by keyword."""
             if tensordict is None:
-                data = packed(inputs, self.in_keys, owner=type(self).__name__)
+                data = packed(inputs, self.in_keys, owner=type(self).__name__, signals=self._signal_keys())
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
             elif not isinstance(tensordict, TensorDictBase):

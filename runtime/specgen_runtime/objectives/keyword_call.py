@@ -12,10 +12,17 @@ from specgen_runtime.objectives.keys import flat_name
 from specgen_runtime.typing import NestedKey
 
 
-def packed(inputs: Mapping[str, Any], in_keys: Sequence[NestedKey], *, owner: str) -> TensorDict:
+def packed(
+    inputs: Mapping[str, Any],
+    in_keys: Sequence[NestedKey],
+    *,
+    owner: str,
+    signals: Sequence[NestedKey] = (),
+) -> TensorDict:
     """A tensordict of keyword inputs, whose names are keys joined by underscores.
 
-    Its batch dimensions are the leading ones that all the tensors share.
+    Its batch dimensions are the leading ones that all the tensors share, without the last one of ``signals``: rewards
+    and flags, which have shape ``[*batch, 1]``.
 
     Raises:
         TypeError: for a keyword that stands for no key of the loss, or a value that is not a tensor.
@@ -31,7 +38,8 @@ def packed(inputs: Mapping[str, Any], in_keys: Sequence[NestedKey], *, owner: st
         if not isinstance(value, (Tensor, TensorDictBase)):
             raise TypeError(f"{owner}: {name} must be a tensor, got {type(value).__name__}")
         tensordict.set(keys[name], value)
-    tensordict.auto_batch_size_()
+    given = [tensor for key in signals if isinstance(tensor := tensordict.get(key, None), Tensor)]
+    tensordict.auto_batch_size_(min((tensor.ndim - 1 for tensor in given), default=None))
     return tensordict
 
 

@@ -52,6 +52,11 @@ class FunctionalNetwork:
         """What the network writes."""
         return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
 
+    @property
+    def frozen_module(self) -> TensorDictModuleBase | None:
+        """A module that computes with the parameters of the moment, without gradients to them; None for ensembles."""
+        return None if self.expanded else cast("TensorDictModuleBase", self._frozen)
+
     def bind(self, params: TensorDictParams, target: TensorDictParams | None) -> None:
         """Bind the copies to the parameters of the loss; once more whenever those tensors were replaced."""
         if self.expanded:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
+from torch import nn
 
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.gae import GAE, MultiAgentGAE
 from specgen_runtime.objectives.value.kinds import ValueEstimators
-from specgen_runtime.objectives.value.td0 import TD0Estimator
+from specgen_runtime.objectives.value.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
+from specgen_runtime.objectives.value.vtrace import VTrace
 
 EstimatorType: TypeAlias = ValueEstimators | type[ValueEstimatorBase]
 
-_ESTIMATORS: dict[ValueEstimators, type[ValueEstimatorBase]] = {ValueEstimators.TD0: TD0Estimator}
+_ESTIMATORS: dict[ValueEstimators, type[ValueEstimatorBase]] = {
+    ValueEstimators.TD0: TD0Estimator,
+    ValueEstimators.TD1: TD1Estimator,
+    ValueEstimators.TDLambda: TDLambdaEstimator,
+    ValueEstimators.GAE: GAE,
+    ValueEstimators.MAGAE: MultiAgentGAE,
+    ValueEstimators.VTrace: VTrace,
+}
+_ONE_DISCOUNT: dict[str, Any] = {"gamma": 0.99, "differentiable": True}
+_TWO_DISCOUNTS: dict[str, Any] = {**_ONE_DISCOUNT, "lmbda": 0.95}
 _DEFAULTS: dict[type[ValueEstimatorBase], dict[str, Any]] = {
-    TD0Estimator: {"gamma": 0.99, "differentiable": True}
+    TD0Estimator: _ONE_DISCOUNT,
+    TD1Estimator: _ONE_DISCOUNT,
+    TDLambdaEstimator: _TWO_DISCOUNTS,
+    GAE: _TWO_DISCOUNTS,
+    MultiAgentGAE: _TWO_DISCOUNTS,
+    VTrace: _ONE_DISCOUNT,
 }
 
 
@@ -24,6 +41,7 @@ def make_estimator(
     hyperparams: Mapping[str, Any],
     *,
     supported: Sequence[ValueEstimators],
+    actor: nn.Module | None,
     device: torch.device | None,
     owner: str,
 ) -> tuple[ValueEstimatorBase, EstimatorType]:
@@ -33,28 +51,34 @@ def make_estimator(
         value_type: what was asked for.
         hyperparams: over the estimator's defaults.
         supported: the estimators that the loss supports; empty for all.
+        actor: the policy for estimators that weigh actions, unless the hyper-parameters name one.
         device: of the hyper-parameters, unless they name one.
         owner: the name of the loss, for messages.
     """
     if isinstance(value_type, str):
         value_type = ValueEstimators.named(value_type)
+    if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):
+        return _built(value_type, hyperparams, actor, device), value_type
     if isinstance(value_type, ValueEstimatorBase):
         if hyperparams:
             raise TypeError("hyper-parameters cannot be given together with an estimator, which has its own")
-        return value_type, type(value_type)
+        given = cast("ValueEstimatorBase", value_type)
+        return given, type(given)
     if isinstance(value_type, ValueEstimators):
-        kinds = [kind for kind in supported or _ESTIMATORS if kind in _ESTIMATORS]
+        kinds = list(supported or _ESTIMATORS)
         if value_type not in kinds:
             raise NotImplementedError(
                 f"{owner} does not support {value_type.name}; it supports {', '.join(kind.name for kind in kinds)}"
             )
-        return _built(_ESTIMATORS[value_type], hyperparams, device), value_type
-    if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):
-        return _built(value_type, hyperparams, device), value_type
+        return _built(_ESTIMATORS[value_type], hyperparams, actor, device), value_type
     raise TypeError(f"{owner} has no value estimator of type {value_type!r}")
 
 
 def _built(
-    estimator: type[ValueEstimatorBase], hyperparams: Mapping[str, Any], device: torch.device | None
+    estimator: type[ValueEstimatorBase],
+    hyperparams: Mapping[str, Any],
+    actor: nn.Module | None,
+    device: torch.device | None,
 ) -> ValueEstimatorBase:
-    return estimator(**{"device": device, **_DEFAULTS.get(estimator, {}), **hyperparams})
+    policy = {"actor_network": actor} if issubclass(estimator, VTrace) else {}
+    return estimator(**{"device": device, **policy, **_DEFAULTS.get(estimator, {}), **hyperparams})

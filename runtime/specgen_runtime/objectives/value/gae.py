@@ -1,0 +1,161 @@
+"""`GAE` and `MultiAgentGAE`: generalised advantage estimates."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.functional.gae import for_each_agent, generalized_advantage_estimate
+from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount
+from specgen_runtime.objectives.value.standardised import standardised
+
+
+class GAE(ValueEstimatorBase):
+    """The generalised advantage estimate, see `generalized_advantage_estimate`.
+
+    Args:
+        gamma: the discount, in [0, 1]: a number, or a tensor that broadcasts to the rewards. If the data hold
+            ``steps_to_next_obs``, it is raised to that power.
+        lmbda: how much later errors count, in [0, 1]; likewise.
+        average_gae: standardise the advantage, of the batch or of each group; the target is left as it is.
+        vectorized: accepted; there is one algorithm.
+        time_dim: the batch dimension of time.
+        auto_reset_env: the next state of a truncated step is that of the following episode, so that its value says
+            nothing: the value of the state itself stands for it.
+        **options: see `ValueEstimatorBase`.
+
+    Raises:
+        ValueError: if ``gamma`` or ``lmbda`` is outside [0, 1].
+    """
+
+    gamma: Tensor
+    lmbda: Tensor
+    _agent_dim: int | None = None
+
+    def __init__(
+        self,
+        *,
+        gamma: float | Tensor,
+        lmbda: float | Tensor,
+        average_gae: bool = False,
+        vectorized: bool | None = None,
+        time_dim: int | None = None,
+        auto_reset_env: bool = False,
+        **options: Unpack[EstimatorOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.register_buffer("gamma", checked_discount("gamma", gamma, self._device))
+        self.register_buffer("lmbda", checked_discount("lmbda", lmbda, self._device))
+        self.average_gae = average_gae
+        self.vectorized = vectorized
+        self.time_dim = time_dim
+        self.auto_reset_env = auto_reset_env
+
+    def value_estimate(
+        self,
+        tensordict: TensorDictBase,
+        target_params: TensorDictBase | None = None,
+        next_value: Tensor | None = None,
+        *,
+        params: TensorDictBase | None = None,
+        time_dim: int | None = None,
+    ) -> Tensor:
+        """The advantage plus the value, of each step; see `ValueEstimatorBase.value_estimate`.
+
+        Args:
+            tensordict: holds the signals under ``"next"``.
+            target_params: parameters of the value network for next states.
+            next_value: the value of the next state; else it is read or computed.
+            params: parameters of the value network.
+            time_dim: the batch dimension of time.
+        """
+        self._check(tensordict)
+        time = self._time(tensordict, time_dim)
+        value, following, _, steps = self._values(tensordict, params, target_params, time)
+        return self._estimate(steps, value, following if next_value is None else next_value, time)[1]
+
+    def _advantage_and_target(
+        self, steps: TensorDictBase, value: Tensor, next_value: Tensor, time: int, valid: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        advantage, target = self._estimate(steps, value, next_value, time)
+        if self.average_gae:
+            advantage = standardised(
+                advantage, least=1e-4, valid=valid, groups=self._groups(steps), agent_dim=self._agent_dim
+            )
+        return advantage, target
+
+    def _estimate(
+        self, steps: TensorDictBase, value: Tensor, next_value: Tensor, time: int
+    ) -> tuple[Tensor, Tensor]:
+        reward, done, terminated = (self._signal(steps, role) for role in ("reward", "done", "terminated"))
+        gamma = self._discount(self.gamma, steps, reward)
+        if gamma.ndim == reward.ndim:
+            gamma = self._of_each_value("gamma", gamma, value)
+        reward, done, terminated = (
+            self._of_each_value(role, signal, value)
+            for role, signal in (("reward", reward), ("done", done), ("terminated", terminated))
+        )
+        if self.auto_reset_env:
+            truncated = self._truncated(steps, value)
+            reward = reward + gamma * value * truncated
+            terminated = done
+        return generalized_advantage_estimate(
+            gamma, self.lmbda, value, next_value, reward, done, terminated, time_dim=time
+        )
+
+    def _truncated(self, steps: TensorDictBase, value: Tensor) -> Tensor:
+        key = next_key("truncated")
+        truncated = required(steps, key, owner=type(self).__name__, role="truncated (auto_reset_env)")
+        return self._of_each_value("truncated", truncated, value)
+
+    def _of_each_value(self, name: str, signal: Tensor, value: Tensor) -> Tensor:
+        """A signal in the shape of the values."""
+        return signal
+
+
+class MultiAgentGAE(GAE):
+    """`GAE` of agents: values ``[*batch, time, agents, 1]``, with rewards and flags of each agent or of their team.
+
+    A signal of the team, ``[*batch, time, 1]``, is each agent's. The advantage is standardised for each agent by itself.
+
+    Args:
+        gamma: see `GAE`.
+        lmbda: likewise.
+        agent_dim: where the agents are, in the values.
+        average_gae: see `GAE`.
+        vectorized: likewise.
+        time_dim: likewise.
+        auto_reset_env: likewise.
+        **options: see `ValueEstimatorBase`.
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: float | Tensor,
+        lmbda: float | Tensor,
+        agent_dim: int = -2,
+        average_gae: bool = False,
+        vectorized: bool | None = None,
+        time_dim: int | None = None,
+        auto_reset_env: bool = False,
+        **options: Unpack[EstimatorOptions],
+    ) -> None:
+        super().__init__(
+            gamma=gamma,
+            lmbda=lmbda,
+            average_gae=average_gae,
+            vectorized=vectorized,
+            time_dim=time_dim,
+            auto_reset_env=auto_reset_env,
+            **options,
+        )
+        self.agent_dim = agent_dim
+        self._agent_dim = agent_dim
+
+    def _of_each_value(self, name: str, signal: Tensor, value: Tensor) -> Tensor:
+        return for_each_agent(name, signal, value, self.agent_dim)
