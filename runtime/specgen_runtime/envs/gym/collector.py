@@ -13,7 +13,7 @@ from torch import Tensor
 from specgen_runtime.envs.collector import BlockCollector, Collector, over_time
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.generated.collector import RecordBlocks
-from specgen_runtime.envs.generated.records import carried, stacked
+from specgen_runtime.envs.generated.records import roots_of, stacked_firsts
 from specgen_runtime.envs.gym.fast_path import GymFastPath, no_flags
 from specgen_runtime.envs.gym.recorder import StepRecorder
 from specgen_runtime.envs.gym.values import rewards_tensor
@@ -179,7 +179,7 @@ class LiftedGymBlocks(RecordBlocks):
         """The Root and the Next records of all steps."""
         env, recorder = self.env, self._recorder
         assert env._row_format is not None
-        firsts, starts = stacked(self._firsts, 0), torch.tensor(self._starts)
+        firsts = stacked_firsts(self._firsts, 0)
         terminated, truncated = recorder.flags()
         nexts = env._gym_lift(
             firsts,
@@ -189,10 +189,4 @@ class LiftedGymBlocks(RecordBlocks):
             env._on_device(torch.from_numpy(terminated)),
             env._on_device(torch.from_numpy(truncated)),
         )
-        fields = []  # each step's Root: the first of its episode, or what the step before carries on
-        for first, following in zip(firsts, carried(firsts, nexts), strict=True):
-            field = torch.empty_like(following)
-            field[1:] = following[:-1]
-            field[starts] = first
-            fields.append(field)
-        return type(firsts)._make(fields), nexts
+        return roots_of(firsts, self._starts, nexts, 0), nexts
