@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +83,7 @@ def roots_of(firsts: Any, starts: Sequence[int], nexts: Any, dim: int) -> Any:
     at = torch.tensor(starts, device=firsts[0].device)
     fields = []
     for first, following in zip(firsts, carried(firsts, nexts), strict=True):
-        field = torch.empty_like(following)
+        field = _empty(following, following.shape)
         count = field.shape[dim] - 1
         field.narrow(dim, 1, count).copy_(following.narrow(dim, 0, count))
         if first.shape[:dim] + first.shape[dim + 1 :] != field.shape[:dim] + field.shape[dim + 1 :]:
@@ -132,7 +134,7 @@ class RecordRows:
                     f" {list(value.shape)} and {rows.dtype} {list(rows.shape[1:])}"
                 )
             if step == len(rows):
-                rows = self._large[place] = torch.cat((rows, torch.empty_like(rows)))
+                rows = self._large[place] = _resized(rows, 2 * step)
             fields[place] = rows[step].copy_(value)
         kept = type(record)._make(fields)
         # What is kept elsewhere is not held twice.
@@ -147,7 +149,7 @@ class RecordRows:
             if rows is None:
                 fields.append(torch.stack(column, self._dim))
             else:
-                fields.append(rows if len(rows) == count else rows[:count].clone())
+                fields.append(rows if len(rows) == count else _resized(rows, count))
         return type(self._records[0])._make(fields)
 
 
@@ -159,7 +161,23 @@ def _rooms(record: Any, steps: int | None) -> dict[int, Tensor]:
     if any(value.requires_grad for value in record):
         return {}
     return {
-        place: value.new_empty((steps or max(_FEW, _FIRST_BYTES // value.nbytes), *value.shape))
+        place: _empty(value, (steps or max(_FEW, _FIRST_BYTES // value.nbytes), *value.shape))
         for place, value in enumerate(record)
         if value.nbytes >= _LARGE
     }
+
+
+def _empty(like: Tensor, shape: Sequence[int]) -> Tensor:
+    """Memory for values like those of a tensor. NumPy asks for large pages where there is much, torch does not."""
+    size = math.prod(shape) * like.itemsize
+    if size < _FIRST_BYTES or like.device.type != "cpu":
+        return like.new_empty(shape)
+    return torch.from_numpy(np.empty(size, np.uint8)).view(like.dtype).view(shape)
+
+
+def _resized(rows: Tensor, count: int) -> Tensor:
+    """Rows in memory for more or fewer of them."""
+    other = _empty(rows, (count, *rows.shape[1:]))
+    kept = min(count, len(rows))
+    other[:kept] = rows[:kept]
+    return other
