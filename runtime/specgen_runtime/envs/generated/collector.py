@@ -11,8 +11,8 @@ from torch import Tensor
 from specgen_runtime.envs.collector import BlockCollector, Collector, stack_transitions
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
-from specgen_runtime.envs.generated.records import RecordRows, carried, roots_of, stacked, stacked_firsts
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, stack_tds
+from specgen_runtime.envs.generated.records import RecordRows, carried, joined_firsts, roots_of, stacked
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put, stack_tds
 from specgen_runtime.envs.policy import check_actions
 from specgen_runtime.envs.traced import is_traced
 
@@ -59,11 +59,19 @@ class RecordCollector(Collector):
         known = {*self._given_keys, *self.env.action_keys}
         return root is not None and any(key not in known for key in root.keys(True, True))
 
+    def _open(self) -> None:
+        """Note that the environment is used.
+
+        Raises:
+            RuntimeError: it is closed.
+        """
+        self.env._refuse_if_closed()
+        self.env.__dict__["_begun"] = True
+
     def _read(self, root: Any) -> Any:
         """The Root record of a root tensordict; that of new episodes if it is None."""
         env = self.env
-        env._refuse_if_closed()
-        env.__dict__["_begun"] = True
+        self._open()
         if root is None:
             return env._fresh()
         check_tensordict(env._env_layout, root, "rollout")
@@ -187,7 +195,9 @@ class RecordBlocks(BlockCollector):
     def records(self) -> tuple[Any, Any]:
         """The Root and the Next records of all steps, `(*batch, T, ...)`."""
         nexts, time = self._rows.stacked(), self.env.ndim
-        return roots_of(stacked_firsts(self._firsts, time), self._starts, nexts, time), nexts
+        first, *others = self._firsts
+        firsts = joined_firsts(first, stacked(others, time) if others else None, time)
+        return roots_of(firsts, self._starts, nexts, time), nexts
 
     def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
         """All rows as one tensordict; see `BlockCollector.packed`."""
@@ -199,10 +209,11 @@ class RecordBlocks(BlockCollector):
             for key in [*env.observation_keys, *env.done_keys]:
                 whole = result.get(key).clone()
                 whole.select(env.ndim, 0).copy_(root.get(key))
-                result.set(key, whole)
-        for key, action in zip(env.action_keys, actions, strict=True):
-            result.set(key, action)
-        return result.set("next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
+                put(result, key, whole)
+        for key, action in zip(env._action_paths, actions, strict=True):
+            put(result, key, action)
+        put(result, "next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
+        return result
 
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what is not finite if that is asked for."""

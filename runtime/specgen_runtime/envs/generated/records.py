@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["RecordRows", "carried", "merged", "roots_of", "stacked", "stacked_firsts"]
+from specgen_runtime.typing import Array
+
+__all__ = ["RecordRows", "carried", "joined_firsts", "merged", "roots_of", "stacked"]
 
 _LARGE = 2**15
 """From so many bytes on, a field is copied at each step."""
@@ -57,39 +59,61 @@ def stacked(records: Sequence[Any], dim: int) -> Any:
     return type(records[0])._make([torch.stack(column, dim) for column in zip(*records, strict=True)])
 
 
-def stacked_firsts(records: Sequence[Any], dim: int) -> Any:
-    """One record of the Root records that do not follow from the step before, with a new dimension at `dim`.
+def joined_firsts(first: Any, others: Any, dim: int) -> Any:
+    """One record of the Root records that do not follow from the step before.
 
-    The first may have been read from a tensordict, where a field that transforms have overwritten is what they made of
-    it: of another shape, perhaps. Nobody looks at such a field of it, and it is filled with the last record's.
+    Args:
+        first: the one that a rollout begins with. It may have been read from a tensordict, where a field that transforms
+            have overwritten is what they made of it: of another shape, perhaps. Nobody looks at such a field of it,
+            and it is filled with the next one's.
+        others: the records of later episodes, stacked at `dim`; None if there are none.
+        dim: the new dimension.
     """
-    first, *rest = records
-    fields = [
-        mine if (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype) else theirs
-        for mine, theirs in zip(first, records[-1], strict=True)
-    ]
-    return stacked([type(first)._make(fields), *rest], dim)
+    if others is None:
+        return type(first)._make([field.unsqueeze(dim) for field in first])
+    fields = []
+    for mine, theirs in zip(first, others, strict=True):
+        begin = theirs.narrow(dim, 0, 1)
+        mine = mine.unsqueeze(dim)
+        fields.append(torch.cat((mine if mine.shape == begin.shape else begin, theirs), dim))
+    return type(first)._make(fields)
 
 
 def roots_of(firsts: Any, starts: Sequence[int], nexts: Any, dim: int) -> Any:
     """The Root records of all steps: what the step before carries on, or those of new episodes.
 
     Args:
-        firsts: `stacked_firsts`.
+        firsts: `joined_firsts`.
         starts: the steps that they are of; the first is 0.
         nexts: the Next records of all steps, stacked at `dim`.
         dim: of time.
     """
-    at = torch.tensor(starts, device=firsts[0].device)
+    at = np.array(starts)
     fields = []
     for first, following in zip(firsts, carried(firsts, nexts), strict=True):
-        field = _empty(following, following.shape)
-        count = field.shape[dim] - 1
-        field.narrow(dim, 1, count).copy_(following.narrow(dim, 0, count))
-        if first.shape[:dim] + first.shape[dim + 1 :] != field.shape[:dim] + field.shape[dim + 1 :]:
+        if first.dtype is not following.dtype or first.shape[dim + 1 :] != following.shape[dim + 1 :]:
             first = following.narrow(dim, 0, len(starts))
-        fields.append(field.index_copy_(dim, at, first.to(field.dtype)))
+        fields.append(_shifted(first, at, following, dim))
     return type(firsts)._make(fields)
+
+
+def _shifted(first: Tensor, starts: Array, following: Tensor, dim: int) -> Tensor:
+    """`following` one step later, with `first` at the starts."""
+    try:
+        firsts, source = first.numpy(), following.numpy()
+    except (RuntimeError, TypeError):  # with gradients, on a device, of a dtype that NumPy does not have
+        field, count = torch.empty_like(following), following.shape[dim] - 1
+        field.narrow(dim, 1, count).copy_(following.narrow(dim, 0, count))
+        return field.index_copy_(dim, torch.from_numpy(starts).to(field.device), first)
+    array = np.empty_like(source)
+    if dim == 0:
+        array[1:] = source[:-1]
+        array[starts] = firsts
+    else:
+        before = (slice(None),) * dim
+        array[*before, 1:] = source[*before, :-1]
+        array[*before, starts] = firsts
+    return torch.from_numpy(array)
 
 
 class RecordRows:
