@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -50,6 +51,9 @@ def tuple_text(items: Iterable[str]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
+_LARGE: Final = 2**13
+"""From so many elements on, memory is worth reusing."""
+
 _NAMED: Final = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones", "True": "ones"}
 """Values that torch has a function for."""
 
@@ -61,6 +65,7 @@ class FunctionTexts:
         uses: The names of the module that were printed, such as `torch`, `math`, functions and records.
         shape_names: The variables that hold batch shapes, by the tensor that they are of.
         shape_reads: How often each tensor's batch shape was read.
+        spent: The variables that the statement reads once and for the last time, of tensors that nothing else shares.
 
     """
 
@@ -68,6 +73,7 @@ class FunctionTexts:
         self.uses: set[str] = set()
         self.shape_names = shape_names or {}
         self.shape_reads: Counter[str] = Counter()
+        self.spent: set[str] = set()
 
     def batch_shape(self, tensor: str, stored: int) -> str:
         """The batch shape of a tensor with so many `stored` dimensions behind it: `x.shape[:-1]`."""
@@ -161,6 +167,15 @@ class Printer:
             return self.logical(node)
         missing = rank + col - kind.rank - kind.col
         return self.behind(self.show(node), missing) if missing > 0 else self.show(node)
+
+    def reuses(self, part: Typed, node: Typed) -> bool:
+        """Whether the result of `node` can take the memory of an operand: that is large, and nobody else has it.
+
+        To allocate memory for an image costs as much as to compute it.
+        """
+        kind = node.type
+        own = is_made(part) or (part.op == "name" and part.text in self.texts.spent)
+        return own and part.type == kind and kind.level == "batch" and _is_large(kind)
 
     def behind(self, printed: Printed, count: int) -> Printed:
         """`count` new axes at the end."""
@@ -341,6 +356,18 @@ class Printer:
         return self.call(
             "float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner)
         )
+
+
+def is_made(node: Typed) -> bool:
+    """Whether the text of a node makes a tensor of its own, whose values its gradient does not need."""
+    if node.op == "cast":
+        return not node.type.python and node.args[0].type.dtype != node.type.dtype
+    return node.op in ("+", "-", "*", "/") and not node.type.python
+
+
+def _is_large(kind: Type) -> bool:
+    sizes = [size for size in kind.sizes if isinstance(size, int)] if not kind.open else []
+    return len(sizes) == kind.rank and math.prod(sizes) >= _LARGE
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:

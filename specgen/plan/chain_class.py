@@ -7,7 +7,7 @@ from dataclasses import replace
 from specgen.check.chain_model import CheckedChain
 from specgen.code import named
 from specgen.plan.chain_learned import learned_record, plan_learners
-from specgen.plan.chain_lift import LIFT
+from specgen.plan.chain_lift import LIFT, plan_firsts
 from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
@@ -37,6 +37,7 @@ def chain_class(
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     witness = NOT_DONE
     gym = python = None
+    firsts: tuple[FunctionPlan, ...] = ()
     parent = "environment"
     if env.env.gymnasium is not None:
         parent = "gym_environment"
@@ -44,8 +45,11 @@ def chain_class(
         names = tuple(
             next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation
         )
-        gym = gym_plan(env.env, names, observed, lifts=any(one.name == LIFT for one in methods))
+        lifts = any(one.name == LIFT for one in methods)
+        gym = gym_plan(env.env, names, observed, lifts=lifts)
         witness = "not_done"
+        if lifts:
+            firsts = plan_firsts(interface, names[0], reset_call(interface, witness))
     elif env.env.python is not None:
         parent = "python_environment"
         python = python_plan(env.env, "env_consts")
@@ -53,7 +57,7 @@ def chain_class(
     plan = environment_plan(
         interface,
         "chain",
-        reset_call(interface, witness),
+        None if firsts else reset_call(interface, witness),
         advance_call(interface),
         (lead, ""),
         env,
@@ -66,7 +70,7 @@ def chain_class(
         env_class=None if gym is None and python is None else named(env.name),
         learned=None if learned is None else named(learned.name),
         learners=plan_learners(chain),
-        methods=methods,
+        methods=(*firsts, *methods),
         networks=chain_networks(chain),
         objects=chain_objects(chain),
     )

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from specgen.code import Code, named, using
 from specgen.plan.functions import plan_function
-from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.plan.interface import EnvInterface
+from specgen.plan.model import Argument, CallPlan, FunctionPlan, Line
 from specgen.program.lift import Limit, lift
 from specgen.program.lifted import FIRSTS, LENGTHS, lifted
 from specgen.program.program import Component, Program
@@ -19,6 +20,9 @@ from specgen.program.torch_text import RECORDS
 
 LIFT = "_gym_lift"
 """The method that computes many steps at once."""
+
+_FIRSTS = "_gym_firsts"
+_TABLES = ("consts", "constants")
 
 _RETURNED = ("observation", "reward", "terminated", "truncated")
 """What Gymnasium returned, for all steps."""
@@ -36,6 +40,32 @@ def plan_lift(component: Component, advance: Program) -> tuple[FunctionPlan, ...
     if whole is None or not all(limit.reached for limit in found.limits):
         return ()
     return (*_stop_method(component, found.limits), _lift_method(component, whole))
+
+
+def plan_firsts(interface: EnvInterface, observed: str, call: CallPlan) -> tuple[FunctionPlan, ...]:
+    """The method that makes the records of resets, of many at once; none where a reset needs more than its observation.
+
+    Args:
+        interface: of the chain.
+        observed: what `call` calls the observation.
+        call: of the reset function.
+    """
+    for passed in interface.reset.args if interface.reset is not None else ():
+        if passed.kind == "draw" or (passed.kind == "record" and passed.name not in _TABLES):
+            return ()
+    arguments = (Argument("not_done", named("Tensor")), Argument(observed, named("Tensor")))
+    line = Line(f"return {call.function}({', '.join(map(str, call.args))})")
+    return (
+        FunctionPlan(
+            _FIRSTS,
+            arguments,
+            f"{interface.name}Root",
+            (),
+            (line,),
+            method=True,
+            uses=frozenset({call.function}),
+        ),
+    )
 
 
 def _stop_method(component: Component, limits: tuple[Limit, ...]) -> tuple[FunctionPlan, ...]:

@@ -10,7 +10,7 @@ from typing import Final, TypeGuard, cast
 from specgen.code import Code, named, using
 from specgen.expr import Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
-from specgen.expr.printer import FunctionTexts
+from specgen.expr.printer import FunctionTexts, is_made
 from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.program.names import numbered
@@ -129,6 +129,11 @@ class _Printer:
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
+        made = {one.target for one in program.body if isinstance(one, Assign) and _makes(one.value)}
+        readers = Counter(symbol for one in program.body for symbol in reads(one))
+        self.only_reader = {
+            symbol: one for symbol, one in self.last_reader.items() if symbol in made and readers[symbol] == 1
+        }
         self.returned = Counter(output.symbol for output in program.outputs)
         self.in_return = {
             statement.target: statement.value
@@ -234,13 +239,24 @@ class _Printer:
     def _statement(self, statement: Statement) -> None:
         match statement:
             case Assign():
+                self.texts.spent = self._spent(statement)
                 text = self._expr(statement.value)
+                self.texts.spent = set()
                 name = self.names[statement.target] = self._new_name(statement.target, statement)
                 self.lines.append(PrintedLine(f"{name} = {text}", statement.origin))
             case Call():
                 self._call(statement)
             case Region():
                 self._region(statement)
+
+    def _spent(self, statement: Assign) -> set[str]:
+        """The variables whose memory a statement can take: it reads them once, and nothing else does."""
+        counts = Counter(symbols_read(statement.value))
+        return {
+            self.names[symbol]
+            for symbol, count in counts.items()
+            if count == 1 and self.only_reader.get(symbol) is statement and symbol not in self.kept
+        }
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee
@@ -365,6 +381,12 @@ class _Printer:
 
     def _named(self, expr: Typed) -> Typed:
         return _with_names(expr, self.names.__getitem__)
+
+
+def _makes(value: Typed) -> bool:
+    """Whether a statement makes a tensor of its own, as a computation gives it."""
+    inner = value.args[0] if value.op == "store" else value
+    return is_made(inner) and inner.type == value.type
 
 
 def _alike(one: Type, other: Type) -> bool:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7931b35f28bc4d4cc2f1d6e1f3e77d0028777eca04a7f5813f605ff0924e6639
+# specgen: sha256=4fae037534def6d9aff4983d053c74aafe8b28fb8b8525340aca12196a5185cc
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -378,16 +378,14 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _fresh(self) -> CartPoleGymTrainRoot:
-        raw_observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return cart_pole_gym_train_reset(not_done, raw_observation)
-
     def _advance(self, root: CartPoleGymTrainRoot, actions: tuple[Tensor, ...]) -> CartPoleGymTrainNext:
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return cart_pole_gym_train_advance(
             root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
         )
+
+    def _gym_firsts(self, not_done: Tensor, raw_observation: Tensor) -> CartPoleGymTrainRoot:
+        return cart_pole_gym_train_reset(not_done, raw_observation)
 
     def _gym_lift(
         self, firsts: CartPoleGymTrainRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e74cd9ba7cbd803ba20b0869554997cc3dffad6862e203bffb171f910d2d159b
+# specgen: sha256=1347961b5f9c12e71abbefa50da40321ad284a3a9c3a740c7e62b848a4548fa1
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -317,16 +317,14 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _fresh(self) -> PendulumGymTrainRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return pendulum_gym_train_reset(not_done, observation)
-
     def _advance(self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...]) -> PendulumGymTrainNext:
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return pendulum_gym_train_advance(
             self.consts, root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
         )
+
+    def _gym_firsts(self, not_done: Tensor, observation: Tensor) -> PendulumGymTrainRoot:
+        return pendulum_gym_train_reset(not_done, observation)
 
     def _gym_lift(
         self, firsts: PendulumGymTrainRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,

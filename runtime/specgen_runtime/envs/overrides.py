@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-__all__ = ["STEP_METHODS", "class_overrides", "overrides", "overrides_rand_action"]
+__all__ = ["STEP_METHODS", "class_overrides", "method_place", "overrides", "overrides_rand_action"]
 
 STEP_METHODS = frozenset(
     {
@@ -30,6 +30,11 @@ def overrides_rand_action(env: Any) -> bool:
     """Whether an environment, or one that it wraps, has a `rand_action` from outside of this package."""
     inner = env._modules.get("base_env")
     return overrides(env, ("rand_action",)) or (inner is not None and overrides_rand_action(inner))
+
+
+def method_place(cls: type, name: str) -> int:
+    """How far from a class the definition of one of its methods is: 0 for its own."""
+    return next(at for at, base in enumerate(cls.__mro__) if name in vars(base))
 
 
 def _owner(cls: type, name: str) -> type:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.outcome import is_zero, report_nan, report_never
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import COMPUTE, INT_RANGES, is_int
-from specgen.expr.printer import ATOM, Printed, Printer
+from specgen.expr.printer import ATOM, Printed, Printer, method
 from specgen.expr.types import Static, Type, Typed
 
 _LARGEST_FOLDED_EXPONENT = 64
@@ -122,11 +123,16 @@ def operand_dtype(node: Typed) -> str:
     return str(node.options["operand_dtype"])
 
 
+_IN_PLACE: Final = {"+": "add_", "-": "sub_", "*": "mul_", "/": "div_"}
+
+
 def infix(sign: str, precedence: int, *, chained: bool = True) -> Callable[[Typed, Printer], Printed]:
     """Printing as `a sign b`; unless `chained`, an operand of the same precedence gets parentheses."""
 
     def show(node: Typed, printer: Printer) -> Printed:
         left, right = operands(node, printer)
+        if sign in _IN_PLACE and printer.reuses(node.args[0], node):
+            return method(left, _IN_PLACE[sign], right.text)
         floor = precedence if chained else precedence + 1
         return Printed(f"{left.at(floor)} {sign} {right.at(precedence + 1)}", precedence)
 

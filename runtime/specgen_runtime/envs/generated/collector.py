@@ -11,8 +11,8 @@ from torch import Tensor
 from specgen_runtime.envs.collector import BlockCollector, Collector, stack_transitions
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
-from specgen_runtime.envs.generated.records import carried, stacked
-from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, stack_tds
+from specgen_runtime.envs.generated.records import RecordRows, carried, joined_firsts, roots_of, stacked
+from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put, stack_tds
 from specgen_runtime.envs.policy import check_actions
 from specgen_runtime.envs.traced import is_traced
 
@@ -59,11 +59,19 @@ class RecordCollector(Collector):
         known = {*self._given_keys, *self.env.action_keys}
         return root is not None and any(key not in known for key in root.keys(True, True))
 
+    def _open(self) -> None:
+        """Note that the environment is used.
+
+        Raises:
+            RuntimeError: it is closed.
+        """
+        self.env._refuse_if_closed()
+        self.env.__dict__["_begun"] = True
+
     def _read(self, root: Any) -> Any:
         """The Root record of a root tensordict; that of new episodes if it is None."""
         env = self.env
-        env._refuse_if_closed()
-        env.__dict__["_begun"] = True
+        self._open()
         if root is None:
             return env._fresh()
         check_tensordict(env._env_layout, root, "rollout")
@@ -159,34 +167,37 @@ class RecordBlocks(BlockCollector):
     def __init__(self, env: GeneratedEnv[Any], record: Any, root: Any, options: RolloutOptions) -> None:
         self.env, self.options = env, options
         self._record, self._root = record, root
-        self._roots: list[Any] = []
-        self._nexts: list[Any] = []
+        self._firsts, self._starts = [record], [0]
+        self._rows = RecordRows(env.ndim, None if options.any_stops else options.max_steps)
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
-        env, record, roots, nexts = self.env, self._record, self._roots, self._nexts
+        env, record, rows, keep = self.env, self._record, self._rows, self._rows.add
         advance, batched, most = env._advance, bool(env.batch_size), self.options.max_steps
         env.__dict__["_stacking"] = True
         try:
             for action in zip(*(column.unbind(0) for column in actions), strict=True):
-                next_ = advance(record, action)
-                roots.append(record)
-                nexts.append(next_)
+                next_ = keep(advance(record, action))
                 done = next_.done
                 if not (done.any() if batched else done):
                     record = carried(record, next_)
                 elif self.options.any_stops:
                     self.over = True
                     break
-                elif len(roots) < most:
+                elif len(rows) < most:
                     record = env._following(record, next_)
+                    self._firsts.append(record)
+                    self._starts.append(len(rows))
         finally:
             env.__dict__["_stacking"] = False
-        self._record, self.steps = record, len(roots)
+        self._record, self.steps = record, len(rows)
 
     def records(self) -> tuple[Any, Any]:
         """The Root and the Next records of all steps, `(*batch, T, ...)`."""
-        return stacked(self._roots, self.env.ndim), stacked(self._nexts, self.env.ndim)
+        nexts, time = self._rows.stacked(), self.env.ndim
+        first, *others = self._firsts
+        firsts = joined_firsts(first, stacked(others, time) if others else None, time)
+        return roots_of(firsts, self._starts, nexts, time), nexts
 
     def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
         """All rows as one tensordict; see `BlockCollector.packed`."""
@@ -198,10 +209,11 @@ class RecordBlocks(BlockCollector):
             for key in [*env.observation_keys, *env.done_keys]:
                 whole = result.get(key).clone()
                 whole.select(env.ndim, 0).copy_(root.get(key))
-                result.set(key, whole)
-        for key, action in zip(env.action_keys, actions, strict=True):
-            result.set(key, action)
-        return result.set("next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
+                put(result, key, whole)
+        for key, action in zip(env._action_paths, actions, strict=True):
+            put(result, key, action)
+        put(result, "next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
+        return result
 
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what is not finite if that is asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch import Tensor
 from specgen_runtime.envs.collector import BlockCollector, Collector, over_time
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.generated.collector import RecordBlocks
-from specgen_runtime.envs.generated.records import carried, stacked
+from specgen_runtime.envs.generated.records import joined_firsts, roots_of, stacked
 from specgen_runtime.envs.gym.fast_path import GymFastPath, no_flags
 from specgen_runtime.envs.gym.recorder import StepRecorder
 from specgen_runtime.envs.gym.values import rewards_tensor
+from specgen_runtime.envs.overrides import class_overrides, method_place
 from specgen_runtime.envs.packing import entries_of, fast_td
 
 if TYPE_CHECKING:
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.gym.generated import GeneratedGymEnv
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["GymCollector", "LiftedGymBlocks"]
+__all__ = ["GymCollector", "LiftedGymBlocks", "begins_by_observations"]
+
+
+@cache
+def begins_by_observations(cls: type[GeneratedGymEnv[Any]]) -> bool:
+    """Whether the observation of a reset decides all that an episode begins with, and Gymnasium alone when it ends.
+
+    Args:
+        cls: of a generated environment. One that writes `_fresh` anew, and not `_gym_firsts`, means the resets by it.
+    """
+    plain = ("_gym_reset", "_gym_stop")
+    return method_place(cls, "_gym_firsts") <= method_place(cls, "_fresh") and not class_overrides(cls, plain)
 
 
 class GymCollector(Collector):
@@ -145,7 +158,7 @@ class LiftedGymBlocks(RecordBlocks):
 
     Args:
         env: has the hooks `_gym_stop` and `_gym_lift`, and a row format.
-        record: the Root record to start from.
+        record: the Root record to start from; None starts with an episode, where all episodes begin by observations.
         root: the tensordict that it was read from, if any.
         options: of the rollout.
     """
@@ -155,20 +168,39 @@ class LiftedGymBlocks(RecordBlocks):
     def __init__(self, env: GeneratedGymEnv[Any], record: Any, root: Any, options: RolloutOptions) -> None:
         super().__init__(env, record, root, options)
         assert env._row_format is not None
-        self._firsts, self._starts = [record], [0]
+        self._form = env._row_format
+        # What resets gave, where the records of all episodes can be made of that at once.
+        self._observed: list[Any] | None = [] if begins_by_observations(type(env)) else None
+        if record is None:
+            self._firsts.clear()
+            self._starts.clear()
+            self._begin(0, 0)
         self._recorder = StepRecorder(
             [env._gym_source],
-            env._row_format,
+            self._form,
             options.max_steps,
             stops=bool(options.any_stops),
-            first_end=env._gym_stop(record),
+            first_end=None if record is None else env._gym_stop(record),
         )
 
     def _begin(self, place: int, row: int) -> int | None:
         del place
-        self._firsts.append(self.env._fresh())
         self._starts.append(row)
+        if self._observed is not None:
+            observation, _info = self.env._gym_source.reset({})
+            self._observed.append(np.array(self._form.row(observation)))
+            return None
+        self._firsts.append(self.env._fresh())
         return self.env._gym_stop(self._firsts[-1])
+
+    def _joined_firsts(self) -> Any:
+        """The Root records that episodes begin with."""
+        env, firsts, observed = self.env, self._firsts, self._observed
+        if observed:
+            not_done = torch.zeros((len(observed), 1), dtype=torch.bool, device=env.device)
+            others = env._gym_firsts(not_done, self._form.finish(np.array(observed)))
+            return joined_firsts(firsts[0], others, 0) if firsts else others
+        return joined_firsts(firsts[0], stacked(firsts[1:], 0) if len(firsts) > 1 else None, 0)
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, ...)`; see `BlockCollector.take`."""
@@ -177,22 +209,14 @@ class LiftedGymBlocks(RecordBlocks):
 
     def records(self) -> tuple[Any, Any]:
         """The Root and the Next records of all steps."""
-        env, recorder = self.env, self._recorder
-        assert env._row_format is not None
-        firsts, starts = stacked(self._firsts, 0), torch.tensor(self._starts)
+        env, recorder, firsts = self.env, self._recorder, self._joined_firsts()
         terminated, truncated = recorder.flags()
         nexts = env._gym_lift(
             firsts,
             np.diff([*self._starts, self.steps]).tolist(),
-            env._row_format.finish(recorder.rows),
+            self._form.finish(recorder.rows),
             env._on_device(rewards_tensor(recorder.rewards)),
             env._on_device(torch.from_numpy(terminated)),
             env._on_device(torch.from_numpy(truncated)),
         )
-        fields = []  # each step's Root: the first of its episode, or what the step before carries on
-        for first, following in zip(firsts, carried(firsts, nexts), strict=True):
-            field = torch.empty_like(following)
-            field[1:] = following[:-1]
-            field[starts] = first
-            fields.append(field)
-        return type(firsts)._make(fields), nexts
+        return roots_of(firsts, self._starts, nexts, 0), nexts

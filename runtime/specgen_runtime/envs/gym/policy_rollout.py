@@ -9,10 +9,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.collector import FlatRollout
+from specgen_runtime.envs.collector import BlockCollector, FlatRollout
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.flat_policy import FlatPolicy, flat_policy
 from specgen_runtime.envs.generated.collector import RecordCollector
+from specgen_runtime.envs.gym.collector import LiftedGymBlocks, begins_by_observations
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.packing import fast_td
 from specgen_runtime.typing import Array
@@ -28,6 +29,15 @@ class GymRecordCollector(RecordCollector):
     """Collects rows of a generated Gymnasium environment."""
 
     env: GeneratedGymEnv[Any, Any]
+
+    def blocks(self, root: Any) -> BlockCollector | None:
+        """What takes random actions in blocks; None where the state decides which actions are allowed."""
+        env = self.env
+        lifts = env._gym_lifts and env._row_format is not None and begins_by_observations(type(env))
+        if root is not None or not lifts or self.traced or env._action_masks:
+            return super().blocks(root)
+        self._open()
+        return LiftedGymBlocks(env, None, None, self.options)
 
     def flat(self, root: Any) -> FlatRollout | None:
         """What calls the policy with tensors; None where it has to see the tensordict."""

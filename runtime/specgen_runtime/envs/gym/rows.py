@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.envs.gym.values import NOT_RAISED, reward_tensor
+from specgen_runtime.envs.overrides import method_place
 from specgen_runtime.envs.packing import entries_of, flat_td, put
 from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.traced import is_traced
@@ -70,7 +71,7 @@ class GymRowSteps:
     @classmethod
     def of(cls, env: GeneratedGymEnv[Any, Any]) -> GymRowSteps | None:
         """The steps of an environment; None where its class has no `_gym_row`, or takes other steps by now."""
-        places = {name: _place(type(env), name) for name in (_METHOD, *_REPLACED)}
+        places = {name: method_place(type(env), name) for name in (_METHOD, *_REPLACED)}
         if places[_METHOD] != min(places.values()) or not env.__dict__.keys().isdisjoint(places):
             return None
         if env._row_format is None or env._off_cpu or not env._flat or len(env._action_leaves) != 1:
@@ -206,8 +207,3 @@ def _actions_of_classes(env: GeneratedGymEnv[Any, Any], spec: Any) -> list[Any]:
     if type(spec) is not Categorical or spec.shape != () or spec.n > _FEW:
         return []
     return [env._decode(torch.tensor(place, dtype=spec.dtype)) for place in range(spec.n)]
-
-
-def _place(cls: type, name: str) -> int:
-    """How far from a class the definition of one of its methods is."""
-    return next(at for at, base in enumerate(cls.__mro__) if name in vars(base))

@@ -65,7 +65,8 @@ class GymSource:
     def inner_stepper(self) -> tuple[Callable[[Any], Any], int | None]:
         """The function that takes an action, past Gymnasium's own time limit and order check if they are outermost.
 
-        They cost a tenth of a step of a simple environment, and are not needed where the steps are counted.
+        They cost a tenth of a step of a simple environment, and are not needed where the steps are counted. Behind them,
+        the check of the first step is passed once that was taken.
 
         Returns:
             The function, and after how many steps the time limit would cut the episode; `count` has to be told how
@@ -80,7 +81,13 @@ class GymSource:
             taken = getattr(limit, "_elapsed_steps", None)
             most = getattr(limit, "_max_episode_steps", None)
             if taken is not None and most is not None and taken < most and limit.env.has_reset:
-                return limit.env.env.step, most - taken
+                inner = limit.env.env
+                checked = (
+                    _is_wrapper(inner, "PassiveEnvChecker")
+                    and inner.checked_step
+                    and inner.checked_data_reuse
+                )
+                return (inner.env if checked else inner).step, most - taken
         return self.stepper(), None
 
     def count(self, steps: int) -> None:
