@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
@@ -55,6 +56,13 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """
         known: dict[str, RowNetwork] = self.__dict__.setdefault("_networks", {})
         known[name] = row_network(self, name, module, rows, frozen=frozen)
+
+    def _cast(self, name: str, dtype: torch.dtype) -> Tensor:
+        """A parameter that is a tensor, in the dtype of what it meets."""
+        value: Tensor | None = self._buffers.get(name)
+        if value is None:
+            value = cast("Tensor", getattr(self, name))  # a user has put something else in its place
+        return value if value.dtype is dtype else value.to(dtype)
 
     # ----------------------------------------------------------------- specs
 
@@ -286,10 +294,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
-        # All are read before one is written: names may be swapped.
-        pairs = self._pairs()
-        values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
-        for (in_key, out_key), value in zip(pairs, values):  # noqa: B905 - one for each, and each step takes it
+        seen = self._as_before(tensordict)  # names may be swapped
+        for in_key, out_key in self._pairs():
+            value = self._read(seen, in_key, tolerant)
             if value is not None:
                 put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict

@@ -105,7 +105,7 @@ def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: boo
     """
     total = batch_sum(x, new_rows)
     if new_rows.mask is None and new_rows.size.numel() == 1:
-        mean = total.clone() if total is x else total
+        mean = total
     else:
         mean = total / batch_count(new_rows)
     return mean.mean(tuple(axis), keepdim=keep) if axis else mean

@@ -205,6 +205,8 @@ class LearningTransform(GeneratedTransform[Row]):
                     old = held[spec.name]
                     if learned is not None:
                         value = torch.where(learned, value, old)
+                    if any(value is one for one in seen):
+                        value = value.clone()  # data may be written to later
                     if value.dtype is not old.dtype or value.shape != old.shape:
                         value = value.to(old.dtype).expand(old.shape)
                     statistics.put(name, value.detach())
