@@ -11,10 +11,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """Something to time: one call does ``units`` units of it (steps, losses, commands)."""
+    """Something to time.
+
+    Attributes:
+        call: does ``units`` units of it.
+        units: steps, losses, commands.
+        prepare: called before each call, which is not timed.
+    """
 
     call: Callable[[], object]
     units: int = 1
+    prepare: Callable[[], object] | None = None
+
+    def seconds(self) -> float:
+        """How long one call takes."""
+        if self.prepare is not None:
+            self.prepare()
+        start = time.perf_counter()
+        self.call()
+        return time.perf_counter() - start
 
 
 @dataclass(frozen=True)
@@ -107,16 +122,11 @@ def paired(
 
 def _repeats(work: Work, seconds: float) -> int:
     """How often to call ``work`` to fill ``seconds``; calling it to find out is the warm-up."""
-    work.call()
-    start = time.perf_counter()
-    work.call()
-    once = max(time.perf_counter() - start, 1e-9)
+    work.seconds()
+    once = max(work.seconds(), 1e-9)
     return max(1, round(seconds / once))
 
 
 def _time(work: Work, repeats: int) -> float:
     """Seconds a unit."""
-    start = time.perf_counter()
-    for _ in range(repeats):
-        work.call()
-    return (time.perf_counter() - start) / (repeats * work.units)
+    return sum(work.seconds() for _ in range(repeats)) / (repeats * work.units)

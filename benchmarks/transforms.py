@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import specgen_std.transforms as library
@@ -44,7 +45,9 @@ def rows(budget: Budget) -> Iterator[Row]:
     for name, make in TRANSFORMS.items():
         ours = _Stepped(make(_Ours), written.TransformedEnv, GymEnv)
         peer = _Stepped(make(theirs), theirs.TransformedEnv, theirs.GymEnv)
-        yield paired(f"{name}, dynamic", Work(ours, CALLS), Work(peer, CALLS), budget)
+        works = [Work(one, CALLS, one.prepare) for one in (ours, peer)]
+        yield paired(f"{name}, dynamic", *works, budget)
+    yield from _chain_rows(budget)
 
 
 class _Classes:
@@ -59,15 +62,58 @@ _Ours = _Classes()
 
 
 class _Stepped:
-    """The `_step` of a transform in its environment, again and again behind the same root."""
+    """The `_step` of a transform in its environment, again and again behind the same root.
+
+    Each time it gets a tensordict of its own with what the environment inside returned.
+    """
 
     def __init__(self, transform: Any, around: Any, base: Any) -> None:
         env = around(base("Pendulum-v1"), transform)
         self.transform, self.env = transform, env
         self.root = env.rand_action(env.reset())
         self.following = env.base_env.step(self.root.clone())["next"]
+        self.fresh: list[Any] = []
+
+    def prepare(self) -> None:
+        self.fresh = [self.following.copy() for _ in range(CALLS)]
 
     def __call__(self) -> None:
-        step, root, following = self.transform._step, self.root, self.following
-        for _ in range(CALLS):
+        step, root = self.transform._step, self.root
+        for following in self.fresh:
             step(root, following)
+
+
+def _chain_rows(budget: Budget) -> Iterator[Row]:
+    """Microseconds a step and a reset of Gymnasium's Pendulum behind five dynamic transforms."""
+    ours, peer = (_five(*each) for each in ((_Ours, written, GymEnv), (theirs, theirs, theirs.GymEnv)))
+    for name, do in CHAIN_CALLS.items():
+        works = [Work(partial(do, env, env.rand_action(env.reset())), CALLS) for env in (ours, peer)]
+        yield paired(f"Compose of five, dynamic, {name}", *works, budget)
+
+
+def _five(t: Any, around: Any, base: Any) -> Any:
+    chain = around.Compose(
+        t.InitTracker(),
+        t.StepCounter(max_steps=200),
+        t.RewardSum(),
+        t.ObservationNorm(loc=0.5, scale=2.0, in_keys=SEEN),
+        t.RewardScaling(loc=0.0, scale=0.1),
+    )
+    return around.TransformedEnv(base("Pendulum-v1"), chain)
+
+
+def _step_and_maybe_reset(env: Any, root: Any) -> None:
+    for _ in range(CALLS):
+        _, root = env.step_and_maybe_reset(root)
+
+
+def _reset(env: Any, root: Any) -> None:
+    for _ in range(CALLS):
+        env.reset()
+
+
+CHAIN_CALLS: dict[str, Callable[[Any, Any], None]] = {
+    "step_and_maybe_reset": _step_and_maybe_reset,
+    "rollout": lambda env, root: env.rollout(CALLS),
+    "reset": _reset,
+}

@@ -116,7 +116,7 @@ class _Planner:
         if param.kind != "tensor":
             return text
         absent = param.optional and name not in given
-        return f"in_dtype({text}, {dtype})" if absent else f"{text}.to({dtype})"
+        return f"in_dtype({text}, {dtype})" if absent else f"self._cast({literal(name)}, {dtype})"
 
     def _call(
         self, function: PhaseFunction, given: Mapping[str, str] | None = None

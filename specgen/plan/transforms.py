@@ -226,7 +226,7 @@ class _Planner:
         if name in self.networks:
             return self._network_text(name)
         param = self.transform.param(name)
-        return f"self.{name}.to({like}.dtype)" if param.kind == "tensor" else f"self.{name}"
+        return f"self._cast({literal(name)}, {like}.dtype)" if param.kind == "tensor" else f"self.{name}"
 
     def _network_text(self, name: str) -> str:
         return f"self._networks[{literal(name)}]"

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c099ba6e2ad6b13d9e2d94a69bce26d99fe86060b2a3cae677412f31c1329d06
+# specgen: sha256=85b5fe94bff400dd549a9c435fa962580686d4d44906f1632ba74228d43697f8
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -291,8 +291,8 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
                 "monotone",
                 partial(
                     action_scaling_outer_scaled,
-                    self.loc.to(self._inner(key.action).dtype),
-                    self.scale.to(self._inner(key.action).dtype),
+                    self._cast("loc", self._inner(key.action).dtype),
+                    self._cast("scale", self._inner(key.action).dtype),
                 ),
             )
         if self.loc is None and self.scale is None and not self.standard_normal:

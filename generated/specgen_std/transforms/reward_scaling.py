@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e1761e5d047fc358fea01928ddc31dd4a5b7bee70e36c994f72326d4ca1a81b7
+# specgen: sha256=55ed3a8d16fa3395dfbfec7f01ac943e48a29e1f541f16d01e93647ba1505a45
 """Affine transforms of rewards."""
 
 from __future__ import annotations
@@ -88,5 +88,5 @@ class RewardScaling(GeneratedTransform[RewardScalingKeys]):
 
     def _apply_transform(self, reward: Tensor) -> Tensor:
         return reward_scaling_map(
-            self.loc.to(reward.dtype), self.scale.to(reward.dtype), self.standard_normal, reward
+            self._cast("loc", reward.dtype), self._cast("scale", reward.dtype), self.standard_normal, reward
         )

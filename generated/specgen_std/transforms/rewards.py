@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c9c746dd8702081452e5e6b41d374be1caa181a407a70dc54be5c9ba276b11ff
+# specgen: sha256=ea899219797e0818fb401718d35cc9b5d00d9f8ae8aed6fac8724aa4b8a574ae
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def binarize_reward_map(reward: Tensor) -> Tensor:
         reward: numbers [*batch, ...].
     """
     # transforms.BinarizeReward.map
-    return (reward > 0).to(torch.int64).to(torch.int8)
+    return (reward > 0).to(torch.int8)
 
 
 class BinarizeReward(GeneratedTransform[BinarizeRewardKeys]):
@@ -464,7 +464,7 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
         return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, strict=True)]
 
     def _apply_transform(self, rewards: Tensor) -> Tensor:
-        return linearise_rewards_map(self.weights.to(rewards.dtype), rewards)
+        return linearise_rewards_map(self._cast("weights", rewards.dtype), rewards)
 
 
 class ClipTransformKeys(NamedTuple):

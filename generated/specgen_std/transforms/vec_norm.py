@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9eb5e9587754be5f4ef848635214b0e4794acfcd1626160604da0e23ccda4fc6
+# specgen: sha256=eef96030479f74721ebe1dcb1d2a09c234c99186a21cd5e77657957f548e28c5
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -59,13 +59,17 @@ def vec_norm_update(
     count_2 = batch_count(new_rows)
     keep = decay**count_2
     weight = count_2 if decay == 1 else (1 - keep) / (1 - decay)
-    next_count = keep * count + weight
+    kept = keep * count
+    next_count = kept + weight
     share = weight / next_count
-    mean = batch_mean(x, new_rows)
+    seen = x.to(torch.float64)
+    mean = batch_mean(seen, new_rows)
     change = mean - loc
-    next_loc = loc + share * change
-    spread = batch_mean((x.to(torch.float64) - mean) ** 2, new_rows)
-    next_var = (1 - share) * var + share * (spread + (1 - share) * change**2)
+    moved = share * change
+    next_loc = loc + moved
+    off = seen - mean
+    spread = batch_mean(off * off, new_rows)
+    next_var = kept / next_count * (var + moved * change) + share * spread
     return next_count, next_loc, next_var
 
 

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.in_place import is_borrowed
 from specgen_runtime.envs.keys import MissingKeyError, show_key
-from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.envs.traced import is_traced
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def check_entries(
             _check_entry(layout, tensordict, e, method)  # which may have written it in another shape or dtype
             value = peek(tensordict, e.leaf.key) if own and not e.leaf.items else None
         if own and isinstance(value, torch.Tensor) and is_borrowed(value):
-            tensordict.set(e.leaf.key, value.clone())
+            put_checked(tensordict, e.leaf.key, value.clone())
 
 
 def check_flag_types(layout: Layout, tensordict: TensorDictBase) -> None:

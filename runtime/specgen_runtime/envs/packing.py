@@ -237,13 +237,33 @@ def peek(tensordict: TensorDictBase, key: NestedKey) -> Any:
 
 
 def put_checked(tensordict: TensorDictBase, key: NestedKey, value: Any) -> None:
-    """Write an entry as `set` does; several times cheaper for a tensor that fits a plain tensordict as it is."""
-    if type(tensordict) is TensorDict and isinstance(value, torch.Tensor):
-        size, device = tensordict._batch_size, tensordict._device
-        if value.shape[: len(size)] == size and (device is None or value.device == device):
-            put(tensordict, key, value)
+    """Write an entry as `set` does; several times cheaper for a tensor that fits plain tensordicts as it is."""
+    inner: Any = tensordict
+    name: Any = key
+    if type(key) is tuple:
+        inner, name = _nest(tensordict, key[:-1]), key[-1]
+    if type(inner) is TensorDict and type(name) is str and isinstance(value, torch.Tensor):
+        size, device = inner._batch_size, inner._device
+        fits = not size or value.shape[: len(size)] == size
+        if fits and (device is None or value.device == device) and not inner.is_locked:
+            inner._tensordict[name] = value
             return
     tensordict.set(key, value)
+
+
+def _nest(tensordict: TensorDictBase, path: tuple[Any, ...]) -> Any:
+    """The tensordict at a path, which is made where plain tensordicts lack it; None where there is something else."""
+    inner: Any = tensordict
+    for name in path:
+        if type(inner) is not TensorDict:
+            return None
+        found = inner._tensordict.get(name)
+        if found is None:
+            if inner.is_locked or inner._td_dim_names is not None or torch.compiler.is_compiling():
+                return None
+            found = inner._tensordict[name] = flat_td({}, inner._batch_size, inner._device)
+        inner = found
+    return inner
 
 
 def put(tensordict: TensorDictBase, key: NestedKey, value: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.transforms.dispatch import call_with
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
 from specgen_runtime.transforms.offline import map_moments
@@ -204,7 +204,7 @@ class Transform(nn.Module):
         for in_key, out_key in self._pairs():
             value = self._read(tensordict, in_key, tolerant)
             if value is not None:
-                tensordict.set(out_key, self._apply_transform(value))
+                put_checked(tensordict, out_key, self._apply_transform(value))
         return tensordict
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey, tolerant: bool = False) -> Tensor | None:
@@ -229,7 +229,7 @@ class Transform(nn.Module):
         for in_key, out_key in self._pairs_inv():
             value = self._read(tensordict, out_key, tolerant)
             if value is not None:
-                tensordict.set(in_key, self._inv_apply_transform(value))
+                put_checked(tensordict, in_key, self._inv_apply_transform(value))
         return tensordict
 
     def inv(self, *data: Any, **tensors: Any) -> Any:

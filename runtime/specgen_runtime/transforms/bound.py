@@ -84,6 +84,9 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _given: Composite | None = None  # what a spec method was given outside of environments
     _added_cache: dict[NestedKey, TensorSpec] | None
     _column_cache: Columns | None
+    _known_pairs: list[tuple[NestedKey, NestedKey]] | None
+    _known_drops: list[NestedKey] | None
+    _overwrites: bool | None  # whether maps read what they write
 
     def __init__(
         self,
@@ -171,8 +174,12 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         """The entries that nobody sees behind this transform; what it writes itself stays."""
         if not self._drops:
             return []
-        written = set(self.out_keys)
-        return [key for key in self._fields(self._drops) if key not in written]
+        if self._known_drops is None:
+            written = set(self.out_keys)
+            self.__dict__["_known_drops"] = [
+                key for key in self._fields(self._drops) if key not in written
+            ]
+        return self._known_drops
 
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
@@ -390,8 +397,13 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
 
 def _nothing_bound() -> dict[str, Any]:
     """What a transform knows of its environment before it has asked for anything."""
-    known = "_bound", "_bound_inv", "_data", "_declared_cache", "_added_cache", "_column_cache"
-    return {**dict.fromkeys(known), "_private": {}, "_private_inputs": {}, "_ranks": {}}
+    return {**dict.fromkeys(_FOUND_LATER), "_private": {}, "_private_inputs": {}, "_ranks": {}}
+
+
+_FOUND_LATER = (
+    *("_bound", "_bound_inv", "_data", "_declared_cache", "_added_cache", "_column_cache"),
+    *("_known_pairs", "_known_drops", "_overwrites"),
+)
 
 
 def _group(env: EnvBase, group: str) -> Composite:

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
@@ -128,7 +129,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""
         blank: Tensor = self._declared[key].zero()
-        return blank.squeeze(-1) if key in self._columns.written else blank
+        return blank.squeeze(-1) if self._logical and key in self._columns.written else blank
 
     def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """An input.
@@ -136,9 +137,10 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         Raises:
             KeyError: if it is missing.
         """
-        value = self._read(tensordict, key)
-        assert value is not None  # `_read` raises when it may not be missing
-        return value.squeeze(-1) if key in self._columns.read else value
+        value: Any = peek(tensordict, key)
+        if not isinstance(value, Tensor):
+            value = self._read(tensordict, key)
+        return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
     def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
         """Inputs that are put behind one another: single numbers as vectors of one."""
@@ -153,45 +155,51 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         """Write what the policy put under ``"next"`` before the step; without that the value stays."""
         preset = written_by_policy(self.parent, tensordict)
         written: Tensor | None = None if preset is None else preset.get(key, None)
-        next_tensordict.set(key, self._read(tensordict, key) if written is None else written)
+        put_checked(next_tensordict, key, self._read(tensordict, key) if written is None else written)
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an output before the step, as it was at this position in the chain."""
-        value = self._read(tensordict, self._private.get(key, key))
-        assert value is not None  # `_read` raises when it may not be missing
-        return value.squeeze(-1) if key in self._columns.written else value
+        value: Any = peek(tensordict, place := self._private.get(key, key))
+        if not isinstance(value, Tensor):
+            value = self._read(tensordict, place)
+        return value.squeeze(-1) if self._logical and key in self._columns.written else value
 
     def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an input before the step, as it was at this position in the chain."""
-        value = self._read(tensordict, self._private_inputs.get(key, key))
-        assert value is not None  # `_read` raises when it may not be missing
-        return value.squeeze(-1) if key in self._columns.read else value
+        value: Any = peek(tensordict, place := self._private_inputs.get(key, key))
+        if not isinstance(value, Tensor):
+            value = self._read(tensordict, place)
+        return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
     def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """A done flag as it is so far: false where nobody has written it."""
-        value: Tensor | None = tensordict.get(key, None)
+        value: Tensor | None = peek(tensordict, key)
         if value is None:
             return self._blank(key)
-        return value.squeeze(-1) if key in self._columns.written else value
+        return value.squeeze(-1) if self._logical and key in self._columns.written else value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write an output."""
-        tensordict.set(key, value.unsqueeze(-1) if key in self._columns.written else value)
+        column = self._logical and key in self._columns.written
+        put_checked(tensordict, key, value.unsqueeze(-1) if column else value)
 
     def _keep(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a value that the next step recalls."""
-        value = value.unsqueeze(-1) if key in self._columns.written else value
-        tensordict.set(key, value)
+        value = value.unsqueeze(-1) if self._logical and key in self._columns.written else value
+        put_checked(tensordict, key, value)
         if key in self._private:
-            tensordict.set(self._private[key], value)
+            put_checked(tensordict, self._private[key], value)
 
     def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""
         place = self._private_inputs.get(key)
         if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
-            tensordict.set(place, value)
+            put_checked(tensordict, place, value)
 
     def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
         """Whether one of some entries is missing, as rewards are at a reset."""
-        flat = [each for key in keys for each in (key if isinstance(key, list) else [key])]
-        return any(tensordict.get(key, None) is None for key in flat)
+        for key in keys:
+            for each in key if type(key) is list else (key,):
+                if peek(tensordict, each) is None:
+                    return True
+        return False

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.typing import NestedKey
 
@@ -32,7 +33,7 @@ class FlagSet:
 
     def read(self, tensordict: TensorDictBase) -> list[Tensor | None]:
         """The flags as they are now; ``None`` for those that are not there yet."""
-        return [tensordict.get(key, None) for key in self.flags]
+        return [peek(tensordict, key) for key in self.flags]
 
 
 def flag_sets(keys: Iterable[NestedKey]) -> tuple[FlagSet, ...]:
@@ -69,7 +70,7 @@ def raise_done(
     """
     for level, old in zip(sets, before, strict=True):
         for key, previous, inside in zip(level.flags, old, level.inside, strict=True):
-            flag: Tensor | None = tensordict.get(key, None)
+            flag: Tensor | None = peek(tensordict, key)
             if flag is None or flag is previous:
                 continue
             _raise(tensordict, level.done, flag)
@@ -78,10 +79,10 @@ def raise_done(
 
 
 def _raise(tensordict: TensorDictBase, key: NestedKey, flag: Tensor) -> None:
-    current: Tensor | None = tensordict.get(key, None)
+    current: Tensor | None = peek(tensordict, key)
     if current is None:
-        tensordict.set(key, flag)
+        put_checked(tensordict, key, flag)
         return
     while flag.ndim < current.ndim:  # one flag for all members of a group
         flag = flag.unsqueeze(-2)
-    tensordict.set(key, torch.logical_or(current, flag))
+    put_checked(tensordict, key, torch.logical_or(current, flag))

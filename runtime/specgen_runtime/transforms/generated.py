@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, cast
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
@@ -45,7 +46,6 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     _refuses_offline: bool = False
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
-    _known_pairs: tuple[Any, list[tuple[NestedKey, NestedKey]]] = (None, [])
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
         """Take a network of the constructor: a submodule, which generated code calls on rows.
@@ -56,6 +56,13 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """
         known: dict[str, RowNetwork] = self.__dict__.setdefault("_networks", {})
         known[name] = row_network(self, name, module, rows, frozen=frozen)
+
+    def _cast(self, name: str, dtype: torch.dtype) -> Tensor:
+        """A parameter that is a tensor, in the dtype of what it meets."""
+        value: Tensor | None = self._buffers.get(name)
+        if value is None:
+            value = cast("Tensor", getattr(self, name))  # a user has put something else in its place
+        return value if value.dtype is dtype else value.to(dtype)
 
     # ----------------------------------------------------------------- specs
 
@@ -163,12 +170,13 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return specs
 
     def _apply_to(self, in_key: NestedKey, out_key: NestedKey, value: Tensor) -> Tensor:
-        read, written = self._columns
+        columns = self._columns if self._logical else None
         try:
-            made = self._apply_transform(value.squeeze(-1) if in_key in read else value)
+            column = columns is not None and in_key in columns.read
+            made = self._apply_transform(value.squeeze(-1) if column else value)
         except (RuntimeError, IndexError) as error:
             refuse_shapes(self, {in_key: value}, error)
-        return made.unsqueeze(-1) if out_key in written else made
+        return made.unsqueeze(-1) if columns is not None and out_key in columns.written else made
 
     # --------------------------------------------------------------- entries
 
@@ -253,45 +261,59 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return twin
 
     def _as_before(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The entries as they are now, whatever is written from here on."""
-        return tensordict.copy() if len(self.keys) > 1 or len(self._writes) > 1 else tensordict
+        """The entries as they are now, whatever a map writes from here on."""
+        if self._overwrites is None:
+            self.__dict__["_overwrites"] = self._reads_what_it_writes()
+        return tensordict.copy() if self._overwrites else tensordict
+
+    def _reads_what_it_writes(self) -> bool:
+        """Whether a repetition, or a part of one, reads an entry that one before it writes."""
+        written: set[NestedKey] = set()
+        outputs, inputs = self._shown_and_hidden(), self._inputs()
+        for row in self.keys:
+            own = self._fields(outputs, [row])
+            if not written.isdisjoint(self._fields((*inputs, *outputs), [row])):
+                return True
+            if len(own) > 1 and not set(own).isdisjoint(self._fields(inputs, [row])):
+                return True
+            written.update(own)
+        return False
 
     def _dropped(self, tensordict: TensorDictBase) -> TensorDictBase:
         """`tensordict` without what goes; a nest that becomes empty goes with its last entry."""
-        for key in self.dropped_keys:
-            remove(tensordict, key)
+        if self._drops:
+            for key in self.dropped_keys:
+                remove(tensordict, key)
         return tensordict
 
     def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
-        rows, pairs = self._known_pairs
-        if rows is not self.keys:
-            pairs = list(super()._pairs())
-            self.__dict__["_known_pairs"] = self.keys, pairs
-        return pairs
+        if self._known_pairs is None:
+            self.__dict__["_known_pairs"] = list(super()._pairs())
+        return self._known_pairs
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
-        # All are read before one is written: names may be swapped.
-        pairs = self._pairs()
-        values = [self._read(tensordict, in_key, tolerant) for in_key, _ in pairs]
-        for (in_key, out_key), value in zip(pairs, values, strict=True):
+        seen = self._as_before(tensordict)  # names may be swapped
+        for in_key, out_key in self._pairs():
+            value = self._read(seen, in_key, tolerant)
             if value is not None:
                 put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        if self.parent is None and self._data is None:
+        if self._data is None and self.parent is None:
             return self._bound_to(next_tensordict)._call(next_tensordict)
-        return self._dropped(super()._call(next_tensordict))
+        return self._dropped(self._map(next_tensordict, self._missing_tolerance))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
 
     def _without_rewards(self, tensordict: TensorDictBase) -> TensorDictBase:
         """`tensordict` without rewards that this transform makes: a reset gives none."""
-        for key in self._fields(self._rewards):
-            remove(tensordict, key)
+        if self._rewards:
+            for key in self._fields(self._rewards):
+                remove(tensordict, key)
         return tensordict
 
 

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.entries import EntriesTransform
@@ -50,7 +51,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         values = [(inner, self._read(tensordict, outer, tolerant)) for inner, outer in self._pairs_inv()]
         for inner, value in values:
             if value is not None:
-                tensordict.set(inner, self._inv_apply_transform(value))
+                put_checked(tensordict, inner, self._inv_apply_transform(value))
         return tensordict
 
     def _inwards(self, outer: TensorDictBase) -> TensorDictBase:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from specgen_runtime.envs.keys import leaf_name as leaf
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def subspec(spec: Composite, name: str) -> Composite:
 def remove(nested: Composite | TensorDictBase, key: NestedKey) -> None:
     """Delete an entry, if it is there, with the nests that it leaves empty; in place."""
     parts = as_tuple(key)
-    if nested.get(key, None) is None:
+    if peek(nested, key) is None:
         return
     del nested[key]
     for end in range(len(parts) - 1, 0, -1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from tensordict import TensorDictBase
@@ -14,7 +14,7 @@ from specgen_runtime.envs.keys import leaf_name
 __all__ = ["NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum", "reset_mask"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewRows:
     """The rows of a batch that took a step, or are being reset.
 
@@ -27,6 +27,7 @@ class NewRows:
     size: torch.Size
     mask: Tensor | None = None
     device: torch.device | None = None
+    _number: Tensor | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, moment: TensorDictBase, mask: Tensor | None) -> NewRows:
@@ -51,10 +52,14 @@ def reset_mask(tensordict: TensorDictBase) -> Tensor | None:
 
 def batch_count(new_rows: NewRows) -> Tensor:
     """How many rows are new: float64 []."""
-    count = new_rows.count
-    if isinstance(count, Tensor):
-        return count.to(torch.float64)
-    return torch.tensor(float(count), dtype=torch.float64, device=new_rows.device)
+    if new_rows._number is None:
+        count = new_rows.count
+        new_rows._number = (
+            count.to(torch.float64)
+            if isinstance(count, Tensor)
+            else torch.tensor(float(count), dtype=torch.float64, device=new_rows.device)
+        )
+    return new_rows._number
 
 
 def batch_rank(new_rows: NewRows) -> Tensor:
@@ -80,7 +85,7 @@ def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:
         float64 ``[*dims]``.
     """
     ndim, mask = len(new_rows.size), new_rows.mask
-    x = x.to(torch.float64)
+    x = x if x.dtype is torch.float64 else x.to(torch.float64)
     if mask is not None:
         x = torch.where(mask.reshape((*new_rows.size, *(1,) * (x.ndim - ndim))), x, 0.0)
     return x.reshape(-1, *x.shape[ndim:]).sum(0) if ndim else x
@@ -98,5 +103,9 @@ def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: boo
     Returns:
         float64 ``[*dims]`` without the axes.
     """
-    mean = batch_sum(x, new_rows) / new_rows.count
+    total = batch_sum(x, new_rows)
+    if new_rows.mask is None and new_rows.size.numel() == 1:
+        mean = total
+    else:
+        mean = total / batch_count(new_rows)
     return mean.mean(tuple(axis), keepdim=keep) if axis else mean

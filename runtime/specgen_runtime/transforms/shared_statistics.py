@@ -10,6 +10,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ __all__ = ["NotLearnedError", "Statistics"]
 
 _FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None
 _ALIGNMENT = 16
+_ALONE = contextlib.nullcontext()
 
 Layout = list[tuple[str, torch.dtype, tuple[int, ...], int]]
 """Names, dtypes, shapes, and where in the file each begins."""
@@ -56,12 +58,12 @@ class Statistics:
         else:
             self.values[name] = value
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keep others from reading and writing meanwhile, if processes share the values; may be nested."""
-        if self._file is None:
-            yield
-            return
+        return _ALONE if self._file is None else self._locked()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
         with self._threads:
             if self._depth == 0:
                 fcntl.flock(self._file, fcntl.LOCK_EX)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.transforms.bound import Row
+from specgen_runtime.transforms.buffers import BufferSpec, buffer_name
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask
@@ -23,27 +24,6 @@ if TYPE_CHECKING:
     from specgen_runtime.specs import TensorSpec
 
 __all__ = ["BufferSpec", "LearningTransform"]
-
-
-@dataclass(frozen=True, slots=True)
-class BufferSpec:
-    """A statistic that a transform keeps.
-
-    Attributes:
-        name: its name.
-        each: the field of a record that names the keys of which each has one; None for one in all.
-        dtype: its dtype; None for that of the entry.
-        shaped: whether it has the shape of a row of the entry.
-        init: what it begins with; None for nothing.
-        optional: whether it may have no value.
-    """
-
-    name: str
-    each: str | None
-    dtype: torch.dtype | None
-    shaped: bool
-    init: Tensor | float | None
-    optional: bool = False
 
 
 class LearningTransform(GeneratedTransform[Row]):
@@ -66,6 +46,8 @@ class LearningTransform(GeneratedTransform[Row]):
 
     _statistics: Statistics
     _bound_names: set[str]
+    _known_buffers: dict[Any, tuple[tuple[BufferSpec, str], ...]]
+    _known_rows: NewRows | None
 
     def __init__(
         self,
@@ -179,7 +161,9 @@ class LearningTransform(GeneratedTransform[Row]):
                 values = bound._updated({}, new, *seen)
             for spec, value in zip(self._buffer_specs(), values, strict=True):
                 if spec in missing:
-                    bound._put(spec, row, value)
+                    shape, dtype = bound._shape(spec, row), bound._dtype(spec, row)
+                    made = value.detach().to(dtype).expand(shape)
+                    bound._statistics.put(buffer_name(spec, row), made)
 
     def _learn_of(self, moment: TensorDictBase, rows: Callable[[Row, TensorDictBase], NewRows]) -> None:
         """Learn from the rows of a moment that are new; entries that are not there teach nothing."""
@@ -187,7 +171,7 @@ class LearningTransform(GeneratedTransform[Row]):
             return
         common: dict[str, Tensor] | None = None
         for row in self.keys:
-            seen = [moment.get(getattr(row, field), None) for field in self._learns_from]
+            seen = [peek(moment, getattr(row, field)) for field in self._learns_from]
             if all(value is not None for value in seen):
                 common = self._learn_row(row, rows(row, moment), seen, common)
 
@@ -205,28 +189,28 @@ class LearningTransform(GeneratedTransform[Row]):
         Returns:
             What is one for all keys, as it was before.
         """
-        specs = self._buffer_specs()
-        with torch.no_grad(), self._statistics.locked():
-            held = {spec.name: self._current(spec, row) for spec in specs}
-            before = {spec.name: held[spec.name] for spec in specs if spec.each is None}
-            if self._statistics.shared:
+        statistics = self._statistics
+        with torch.no_grad(), statistics.locked():
+            buffers = self._buffers_of(row[0])
+            held = {spec.name: statistics.values[name] for spec, name in buffers}
+            before = {spec.name: held[spec.name] for spec, _ in buffers if spec.each is None}
+            if statistics.shared:
                 before = {name: value.clone() for name, value in before.items()}
             if not new.size.numel():
                 return before
             values = self._updated(held if common is None else {**held, **common}, new, *seen)
-            for spec, value in zip(specs, values, strict=True):
+            learned = None if new.mask is None else new.mask.any()
+            for (spec, name), value in zip(buffers, values, strict=True):
                 if common is None or spec.each is not None:
-                    if new.mask is not None:
-                        value = torch.where(new.mask.any(), value, held[spec.name])
-                    self._put(spec, row, value)
+                    old = held[spec.name]
+                    if learned is not None:
+                        value = torch.where(learned, value, old)
+                    if any(value is one for one in seen):
+                        value = value.clone()  # data may be written to later
+                    if value.dtype is not old.dtype or value.shape != old.shape:
+                        value = value.to(old.dtype).expand(old.shape)
+                    statistics.put(name, value.detach())
         return before if common is None else common
-
-    def _put(self, spec: BufferSpec, row: Row, value: Tensor) -> None:
-        """Replace the value of a statistic; where processes share it, in their memory."""
-        held = self._statistics.values.get(name := _name(spec, row))
-        dtype = self._dtype(spec, row) if held is None else held.dtype
-        shape = self._shape(spec, row) if held is None else held.shape
-        self._statistics.put(name, value.detach().to(dtype).expand(shape))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         self._learn_of(next_tensordict, self._stepped_rows(tensordict))
@@ -238,12 +222,19 @@ class LearningTransform(GeneratedTransform[Row]):
 
     def _stepped_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], NewRows]:
         """The rows that took the step."""
-        mask: Tensor | None = tensordict.get("_step", None)
+        mask: Tensor | None = peek(tensordict, "_step")
 
         def rows(row: Row, moment: TensorDictBase) -> NewRows:
-            return NewRows.of(moment, mask)
+            return self._all_rows(moment) if mask is None else NewRows.of(moment, mask)
 
         return rows
+
+    def _all_rows(self, moment: TensorDictBase) -> NewRows:
+        """All rows of a batch, with what was computed of their number before."""
+        known = self._known_rows
+        if known is None or known.size != moment.batch_size or known.device != moment.device:
+            known = self.__dict__["_known_rows"] = NewRows(moment.batch_size, None, moment.device)
+        return known
 
     def _reset_rows(self, tensordict: TensorDictBase) -> Callable[[Row, TensorDictBase], NewRows]:
         """The rows that are being reset: as the root-most mask on the path of each key says."""
@@ -260,18 +251,28 @@ class LearningTransform(GeneratedTransform[Row]):
 
     # ------------------------------------------------------------------ values
 
-    def _row_of(self, key: NestedKey) -> Row:
+    def _row_of(self, key: NestedKey | list[NestedKey]) -> Row:
         """The keys of the repetition that an entry belongs to."""
         return next(row for row in self.keys if key in row)
 
     def _held(self, key: NestedKey) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
-        row = self._row_of(key)
-        with self._statistics.locked():
-            held = {spec.name: self._current(spec, row) for spec in self._buffer_specs()}
-            if self._statistics.shared:
-                return {name: value.clone() for name, value in held.items()}
-            return held
+        statistics = self._statistics
+        with statistics.locked():
+            held = {spec.name: statistics.values[name] for spec, name in self._buffers_of(key)}
+            return {name: value.clone() for name, value in held.items()} if statistics.shared else held
+
+    def _buffers_of(self, key: NestedKey | list[NestedKey]) -> tuple[tuple[BufferSpec, str], ...]:
+        """The statistics of the repetition of an entry, which all have values, with their names in state dicts."""
+        entry = tuple(key) if isinstance(key, list) else key
+        known = self._known_buffers.get(entry)
+        if known is None:
+            row = self._row_of(key)
+            for spec in (specs := self._buffer_specs()):
+                self._refuse_unlearned(spec, row)
+            known = tuple((spec, buffer_name(spec, row)) for spec in specs)
+            self._known_buffers[entry] = known
+        return known
 
     def _bind_values(self) -> None:
         """Begin the statistics of all keys, or compare those that were loaded with them."""
@@ -279,18 +280,16 @@ class LearningTransform(GeneratedTransform[Row]):
             for spec in self._buffer_specs():
                 self._value(spec, row)
 
-    def _current(self, spec: BufferSpec, row: Row) -> Tensor:
-        value = self._value(spec, row)
-        if value is None:
+    def _refuse_unlearned(self, spec: BufferSpec, row: Row) -> None:
+        if self._value(spec, row) is None:
             raise NotLearnedError(
                 f"{type(self).__name__} has no {spec.name!r} of {row[0]!r} yet: give it, call `init_stats(num_iter)` "
                 "in an environment or `learn(data)`, or load a state dict"
             )
-        return value
 
     def _value(self, spec: BufferSpec, row: Row) -> Tensor | None:
         """The value of a statistic, which begins when it is first asked for; None if it has none."""
-        name = _name(spec, row)
+        name = buffer_name(spec, row)
         value = self._statistics.values.get(name)
         if name in self._bound_names:
             return value
@@ -338,7 +337,7 @@ class LearningTransform(GeneratedTransform[Row]):
     def empty_cache(self) -> None:
         """Forget everything derived from the environment; the statistics stay, by key."""
         super().empty_cache()
-        self.__dict__["_bound_names"] = set()
+        self.__dict__.update(_bound_names=set(), _known_buffers={}, _known_rows=None)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -391,10 +390,3 @@ class LearningTransform(GeneratedTransform[Row]):
                     )
                 else:
                     self._statistics.put(name, value.detach().to(held, copy=True))
-
-
-def _name(spec: BufferSpec, row: tuple[NestedKey, ...]) -> str:
-    """The name of a statistic in state dicts."""
-    if spec.each is None:
-        return spec.name
-    return "|".join((spec.name, *as_tuple(getattr(row, spec.each))))
