@@ -57,7 +57,10 @@ class KeyPlanner:
             (variable(role.name), bounded_keys(role, self._role(role))) for role in self._ordered()
         ]
         lines += [(variable(output.name), self._output(output, lines)) for output in self.outputs]
-        names = [variable(one.name) for one in (*self.roles, *self.outputs)]
+        names = [
+            variable(name)
+            for name in (*(one.name for one in self.roles), *(one.name for one in self.outputs))
+        ]
         return BindingPlan(self.suffix, self.row, tuple(lines), tuple(names))
 
     def _ordered(self) -> Iterator[Role]:
