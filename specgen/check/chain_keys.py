@@ -115,7 +115,13 @@ class KeyFinder:
                 )
             elif isinstance(match(role.spec, entry.spec, None, shapes), NoMatch):
                 message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
-                self.sink.add(rules.WRONG_INPUT.at(place, message))
+                fitting = [
+                    key
+                    for key, other in known.items()
+                    if other.role != "done" and isinstance(match(role.spec, other.spec, None, shapes), Match)
+                ]
+                help = f"what fits here: {', '.join(f'`{key}`' for key in fitting) or 'no key'}"
+                self.sink.add(rules.WRONG_INPUT.at(place, message, help=help))
             else:
                 found.append(entry)
         return list({entry.dotted: entry for entry in found}.values())

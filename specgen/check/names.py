@@ -23,7 +23,9 @@ RESERVED = frozenset(
 SPEC_ATTRIBUTES = frozenset({"device", "dtype", "shape", "space"})
 """What each part of a spec has as an attribute, so that no key of a `Composite` can be called that."""
 
-_DRAWN = frozenset({"state key", "parameter key", "reward key", "local value"})
+_ENTRIES = frozenset({"role", "output"})
+"""What is a variable in methods of transforms."""
+_DRAWN = frozenset({"state key", "parameter key", "reward key", "local value"}) | _ENTRIES
 _TENSORS = _DRAWN | {"action key", "observation key"}
 """What is a variable in generated functions; for those that may be drawn there is another, for the draw."""
 
@@ -130,6 +132,7 @@ def _related(name: str) -> set[str]:
     if written.startswith("draw_"):
         drawn = written.removeprefix("draw_").removeprefix("next_")
         related |= {drawn, re.sub(r"_[0-9]+\Z", "", drawn)}
+    related |= {written.removeprefix("open_"), written.removesuffix("_rank")}
     groups = {name[:end].replace(".", "_") for end, char in enumerate(name) if char == "."}
     return related | groups
 
@@ -137,8 +140,13 @@ def _related(name: str) -> set[str]:
 def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
     """What of `name` generated code calls `variable`, besides `name` itself; ``None`` if nothing."""
     written = name.replace(".", "_")
-    if what == "state key" and variable == f"next_{written}":
+    beside = what in _ENTRIES and kind in _ENTRIES
+    if (what == "state key" or beside) and variable == f"next_{written}":
         return f"`next.{name}`"
+    if beside and variable == f"open_{written}":
+        return f"`acc.{name}` of an episode that has no end"
+    if what == "role" and variable == f"{written}_rank":
+        return f"the number of dimensions of `{name}`"
     drawn = re.fullmatch(r"draw_(next_)?(.+?)(_[0-9]+)?", variable)
     if drawn is not None and drawn[2] == written and what in _DRAWN and kind in _TENSORS:
         return f"a draw for `{name}`"

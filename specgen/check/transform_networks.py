@@ -12,7 +12,7 @@ from specgen.check.network_types import CALLED, called_network, network_node, ne
 from specgen.check.statements import SectionResult
 from specgen.check.transform_flow import computed_of
 from specgen.check.transform_model import CalledNetwork, Output, Role, sizes_of
-from specgen.check.transform_roles import PATTERNS, claim
+from specgen.check.transform_roles import PATTERNS
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_networks as rules
@@ -64,7 +64,7 @@ def check_networks(
         if reason is not None:
             sink.add(refused(name, reason, "network", file.key_span(*here)))
             continue
-        if not claim(name, "network", file.key_span(*here), names, sink):
+        if not names.claim(name, "network", file.key_span(*here)):
             continue
         checked = _network(file, here, transform, by_name, sink)
         if checked is None:

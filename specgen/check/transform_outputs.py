@@ -11,7 +11,7 @@ from specgen.check.names import Names
 from specgen.check.transform_inverse import COUNTED, OuterTypes
 from specgen.check.transform_model import Drop, Output, Role
 from specgen.check.transform_names import transform_key_refusal
-from specgen.check.transform_roles import PATTERNS, claim, claim_keyword
+from specgen.check.transform_roles import PATTERNS, claim_keyword
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -87,7 +87,7 @@ class Outputs:
 
     def _output(self, name: str, out: OutKey) -> Output | None:
         here = (*self.path, "out", name)
-        if not claim(name, "output", self.file.key_span(*here), self.names, self.sink):
+        if not self.names.claim(name, "output", self.file.key_span(*here)):
             return None
         if (out.each is None) is (out.key is None):
             self.sink.add(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.names import Names, refused
 from specgen.check.transform_model import Role, RoleForm, driver_of
-from specgen.check.transform_names import TAKEN_VARIABLES, transform_key_refusal
+from specgen.check.transform_names import transform_key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -37,14 +37,6 @@ PATTERNS = {
     "any": tuple(CONCRETE),
 }
 """The dtypes that a pattern admits."""
-
-
-def claim(name: str, what: str, span: Span, names: Names, sink: Sink) -> bool:
-    """Take a name for a role or an output; it becomes a variable of the generated methods."""
-    if name in TAKEN_VARIABLES:
-        sink.add(refused(name, "generated methods use it", what, span))
-        return False
-    return names.claim(name, what, span)
 
 
 def claim_keyword(keyword: str, span: Span, names: Names, sink: Sink) -> bool:
@@ -76,7 +68,7 @@ class _Roles:
     def role(self, name: str, role: InKey) -> Role | None:
         """One role; None after reporting what is wrong with it."""
         here = (*self.path, "in", name)
-        if not claim(name, "role", self.file.key_span(*here), self.names, self.sink):
+        if not self.names.claim(name, "role", self.file.key_span(*here)):
             return None
         given = [form for form in _FORMS if getattr(role, form) is not None]
         if len(given) != 1:

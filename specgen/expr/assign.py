@@ -83,6 +83,11 @@ class _Check:
 
     def shape(self) -> bool:
         got, wanted = self._typed.type.dims, self._target.dims
+        if self._fills_open(self._typed.type, self._target.type()):
+            whole = self._text if self._typed.op == "name" else f"({self._text})"
+            help = f"write {whole} * ones_like(x), with a role or an output of these dimensions for x"
+            message = f"expression is one number of each row, `{self._name}` is {self._target}"
+            return self._fail(rules.SHAPE_MISMATCH, message, help)
         if got == wanted or self._fits_open(self._typed.type, self._target.type()):
             return True
         if got == ():
@@ -94,6 +99,10 @@ class _Check:
             return True
         message = f"expression is {self._typed.type}, `{self._name}` is {self._target}"
         return self._fail(rules.SHAPE_MISMATCH, message, self._one_hot())
+
+    def _fills_open(self, got: Type, wanted: Type) -> bool:
+        """Whether one number of each row would have to fill the dimensions of a role, which nobody knows."""
+        return not got.dims and got.level == "batch" and wanted.rest is not None and bool(wanted.rest.of)
 
     def _fits_open(self, got: Type, wanted: Type) -> bool:
         """Whether one of them has dimensions that nobody knows, and they may be those of the other."""

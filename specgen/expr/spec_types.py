@@ -122,7 +122,7 @@ class SpecType:
     def __str__(self) -> str:
         if self.like is not None:
             return f"like({self.like})"
-        return str(Type(self.dtype, self.dims))
+        return f"{Type(self.dtype, self.dims)}{' in bounded' if self.bounded else ''}"
 
 
 def parse_type(

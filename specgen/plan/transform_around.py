@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from specgen.check.model import identifier
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Around, CheckedTransform, Phase
 from specgen.code import Code, named, using
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_functions import PhaseFunction, around_function
+from specgen.plan.transform_text import variable
 from specgen.program.torch_text import print_expression
 
 _BASES = {
@@ -134,8 +134,8 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
         elif read in params:
             passed.append(f"self.{read}")
         else:
-            fetched.append((identifier(read), _fetched(phase, read, args)))
-            passed.append(identifier(read))
+            fetched.append((variable(read), _fetched(phase, read, args)))
+            passed.append(variable(read))
     yields = not target
     return MethodPlan(
         name,
@@ -143,11 +143,11 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
         returns,
         ("keys_inv" if phase == "action" else "keys") if fetched or target else "",
         tuple(fetched),
-        () if yields else tuple(map(identifier, function.writes)),
+        () if yields else tuple(map(variable, function.writes)),
         CallPlan(function.name, tuple(passed)),
         ()
         if yields
-        else tuple(f"self._write({target}, key.{write}, {identifier(write)})" for write in function.writes),
+        else tuple(f"self._write({target}, key.{write}, {variable(write)})" for write in function.writes),
     )
 
 

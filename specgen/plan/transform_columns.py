@@ -123,4 +123,4 @@ def joins_only(transform: CheckedTransform, role: Role) -> bool:
 
 
 def _stands_for(several: Typed, role: Role) -> bool:
-    return several.symbol is not None and several.symbol.name.removeprefix("next_") == role.name
+    return several.symbol is not None and several.symbol.name in (role.name, f"next_{role.name}")

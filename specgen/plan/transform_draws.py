@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from specgen.check.model import Statement, identifier
+from specgen.check.model import Statement
 from specgen.check.transform_model import PHASES, CheckedTransform, Phase
 from specgen.code import Code, using
 from specgen.expr import DrawSite, Symbol, Typed
@@ -14,7 +14,7 @@ from specgen.expr.dtypes import is_abstract
 from specgen.plan.model import Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_functions import PhaseFunction
-from specgen.plan.transform_text import dims_text
+from specgen.plan.transform_text import dims_text, variable
 from specgen.program.torch_text import print_expression
 
 
@@ -68,12 +68,12 @@ def draw_lines(draws: Iterable[TransformDraw], fetch: Callable[[str], Text]) -> 
     for draw in draws:
         if draw.like is not None and draw.like not in at_hand:
             at_hand.add(draw.like)
-            yield identifier(draw.like), fetch(draw.like)
+            yield variable(draw.like), fetch(draw.like)
         yield draw.name, draw.text
 
 
 def _text(site: DrawSite, like: str | None, conditions: Sequence[Code], size: Callable[[str], str]) -> Code:
-    shape = identifier(like) if like else dims_text(site.dims, size)
+    shape = variable(like) if like else dims_text(site.dims, size)
     dtype = f"{shape}.dtype" if is_abstract(site.dtype) else TORCH_DTYPES[site.dtype]
     ends = [str(site.low), str(site.high)] if site.kind == "randint" else []
     when = " and ".join(map(str, conditions))

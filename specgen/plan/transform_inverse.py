@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from specgen.check.model import identifier
 from specgen.check.transform_images import image_of
 from specgen.check.transform_inverse import bound_names, classes_name
 from specgen.check.transform_model import CheckedTransform, Image, Output, Role
@@ -15,7 +14,7 @@ from specgen.plan.model import CallPlan, Text
 from specgen.plan.transform_draws import TransformDraw, phase_draws
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_model import InversePlan, OuterSpecsPlan, TensorMapPlan
-from specgen.plan.transform_text import by_condition, dtype_code, spec_like
+from specgen.plan.transform_text import by_condition, dtype_code, spec_like, variable
 
 
 def plan_inverse(transform: CheckedTransform, row: Text, params: Mapping[str, str]) -> InversePlan | None:
@@ -51,7 +50,7 @@ class _Planner:
     def run(self) -> InversePlan:
         specs = OuterSpecsPlan(
             self.row,
-            tuple(name for name in self.roles if self._told(name)),
+            tuple((variable(name), name) for name in self.roles if self._told(name)),
             tuple(
                 (
                     None if condition is None else condition.python,
@@ -70,19 +69,19 @@ class _Planner:
         if alone is not None:
             return InversePlan(specs, functions, alone)
         at_hand = {draw.name: draw.name for draw in draws}
-        at_hand |= {draw.like: identifier(draw.like) for draw in draws if draw.like in self.roles}
+        at_hand |= {draw.like: variable(draw.like) for draw in draws if draw.like in self.roles}
         fetched, call = self._call(function, at_hand)
         known = {name for names, _ in fetched for name in names.split(", ")}
-        likes = [draw.like for draw in draws if draw.like is not None and identifier(draw.like) not in known]
-        fetched += tuple((identifier(name), self._shape_of(name)) for name in dict.fromkeys(likes))
+        likes = [draw.like for draw in draws if draw.like is not None and variable(draw.like) not in known]
+        fetched += tuple((variable(name), self._shape_of(name)) for name in dict.fromkeys(likes))
         fetched += tuple((draw.name, draw.text) for draw in draws)
         stores = tuple(
-            f"self._write(tensordict, key.{write}, {identifier(write)})" for write in function.writes
+            f"self._write(tensordict, key.{write}, {variable(write)})" for write in function.writes
         )
         needed = ", ".join(f"key.{name}" for name in self.outputs)
         if any(output.when is not None for output in self.outputs.values()):
             needed = "*self._fields(self._takes, [key])"
-        results = tuple(map(identifier, function.writes))
+        results = tuple(map(variable, function.writes))
         return InversePlan(specs, functions, None, needed, fetched, results, call, stores)
 
     def _shape_of(self, name: str) -> str:
@@ -104,11 +103,13 @@ class _Planner:
             return None
         if any(draw.like not in (None, output.name) for draw in draws):
             return None
+        value = variable(output.name)
         args = tuple(
-            read if read in given else self._param(read, f"{output.name}.dtype") for read in function.reads
+            variable(read) if read in given else self._param(read, f"{value}.dtype")
+            for read in function.reads
         )
         drawn = tuple((draw.name, draw.text) for draw in draws)
-        return TensorMapPlan(output.name, CallPlan(function.name, args), drawn)
+        return TensorMapPlan(value, CallPlan(function.name, args), drawn)
 
     def _param(self, name: str, dtype: str, given: frozenset[str] = frozenset()) -> str:
         text = self.params[name]
@@ -151,8 +152,8 @@ class _Planner:
             elif read in self.roles:
                 passed.append(f"self._inner(key.{read})")
             else:
-                fetched[identifier(read)] = self._taken(self.outputs[read])
-                passed.append(identifier(read))
+                fetched[variable(read)] = self._taken(self.outputs[read])
+                passed.append(variable(read))
         uses = ["in_dtype"] if any(text.startswith("in_dtype(") for text in passed) else []
         args = (using(text, *uses) for text in passed)
         return tuple(fetched.items()), CallPlan(function.name, tuple(args))
@@ -180,17 +181,17 @@ class _Planner:
         if output.kind is not None:
             return self._choices(output, role)
         if not self._follows(output):
-            return spec_like(output, role.name, role, lambda name: self._number(name, role))
+            return spec_like(output, variable(role.name), role, lambda name: self._number(name, role))
         args: list[Text] = [f"key.{role.name}", f"key.{output.name}", literal(self._image(output, role))]
         if (function := self.outer.get(output.name)) is not None:
-            given = {role.name: role.name}
+            given = {role.name: variable(role.name)}
             pairs = {name: self.bounds[name] for name in function.reads if name in self.bounds}
             given |= {name: f"self._bounds(key.{one.name})[{place}]" for name, (one, place) in pairs.items()}
             _, call = self._call(function, given)
             uses = [use for arg in call.args if isinstance(arg, Code) for use in arg.uses]
             passed = _both_bounds([str(arg) for arg in call.args])
-            text = f"lambda {role.name}: {call.function}({', '.join(passed)})"
-            if passed.index(role.name) == len(passed) - 1:
+            text = f"lambda {variable(role.name)}: {call.function}({', '.join(passed)})"
+            if passed.index(variable(role.name)) == len(passed) - 1:
                 text = f"partial({', '.join([call.function, *passed[:-1]])})"
                 uses.append("partial")
             args.append(using(text, *uses))
@@ -233,7 +234,7 @@ class _Planner:
         text = self._number(counts[0], role)
         if len(counts) > 1:
             text = f"({', '.join(self._number(count, role) for count in counts)})"
-        args = [role.name, literal(kind.kind), text, f"drop={drop}"]
+        args = [variable(role.name), literal(kind.kind), text, f"drop={drop}"]
         if more:
             args.append(f"more=({', '.join(more)},)")
         dtype = dtype_code(kind.dtype)
@@ -246,7 +247,7 @@ class _Planner:
         if name in self.params:
             return self.params[name]
         axis = next(place for place, one in enumerate(role.dims) if str(one) == name) - len(role.dims)
-        return f"{role.name}.shape[{axis}]"
+        return f"{variable(role.name)}.shape[{axis}]"
 
 
 def _both_bounds(args: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from specgen.plan.model import Argument, Field, RecordPlan
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_inverse import bounded_keys
 from specgen.plan.transform_model import BindingPlan
-from specgen.plan.transform_text import key_literal
+from specgen.plan.transform_text import key_literal, variable
 
 
 class KeyPlanner:
@@ -54,10 +54,13 @@ class KeyPlanner:
     def binding(self) -> BindingPlan:
         """The method that makes the records."""
         lines: list[tuple[str, Code]] = [
-            (role.name, bounded_keys(role, self._role(role))) for role in self._ordered()
+            (variable(role.name), bounded_keys(role, self._role(role))) for role in self._ordered()
         ]
-        lines += [(output.name, self._output(output, lines)) for output in self.outputs]
-        names = [role.name for role in self.roles] + [output.name for output in self.outputs]
+        lines += [(variable(output.name), self._output(output, lines)) for output in self.outputs]
+        names = [
+            variable(name)
+            for name in (*(one.name for one in self.roles), *(one.name for one in self.outputs))
+        ]
         return BindingPlan(self.suffix, self.row, tuple(lines), tuple(names))
 
     def _ordered(self) -> Iterator[Role]:
@@ -78,23 +81,25 @@ class KeyPlanner:
             case "each":
                 assert role.paired is not None
                 selected = self._select(role, f"self.{role.keyword}")
-                text = f"self._paired_with({role.paired}, {selected}, {literal(role.keyword)})"
+                text = f"self._paired_with({variable(role.paired)}, {selected}, {literal(role.keyword)})"
                 return using(text, *selected.uses)
             case "all":
                 chosen = role.listed or role.varargs
                 made = self._select(role, f"self._in_keys{self.suffix}" if chosen else "None")
                 if role.but is not None:
-                    made = using(f"self._without({made}, {role.but})", *made.uses)
-                return using(f"[{made}]" if role is lead else f"[{made}] * len({lead.name})", *made.uses)
+                    made = using(f"self._without({made}, {variable(role.but)})", *made.uses)
+                return using(
+                    f"[{made}]" if role is lead else f"[{made}] * len({variable(lead.name)})", *made.uses
+                )
             case _:
                 key = f"self.{role.keyword}"
                 dtypes = _dtypes(role)
                 uses = [*dtypes.uses, *(["INPUTS"] if role.inverse else [])]
                 if role.beside is not None:
-                    keys = f"[sibling(key, {key}) for key in {role.beside}]"
+                    keys = f"[sibling(key, {key}) for key in {variable(role.beside)}]"
                     uses.append("sibling")
                 else:
-                    keys = f"[{key}]" if role is lead else f"[{key}] * len({lead.name})"
+                    keys = f"[{key}]" if role is lead else f"[{key}] * len({variable(lead.name)})"
                 groups = ", INPUTS" if role.inverse else ""
                 return using(f"self._checked(env, {keys}, {dtypes}{groups})", *uses)
 
@@ -113,18 +118,19 @@ class KeyPlanner:
             text = f"self._hidden(None, {literal(output.name)})" if output.hidden else text
             first = self._first(lines)
             return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
+        source = variable(output.each)
         if output.hidden:
-            return Code(f"[self._hidden(key, {literal(output.name)}) for key in {output.each}]")
+            return Code(f"[self._hidden(key, {literal(output.name)}) for key in {source}]")
         if output.keyword is not None and output.same:
             other = "[self.{0}]" if output.whole else "[sibling(key, self.{0}) for key in {1}]"
-            text = f"{output.each} if self.{{0}} is None else {other}".format(output.keyword, output.each)
+            text = f"{source} if self.{{0}} is None else {other}".format(output.keyword, source)
             return using(text, *([] if output.whole else ["sibling"]))
         if output.keyword is not None:
             make = "rename_leaf" if "{}" in output.key else "sibling"
-            return using(f"[{make}(key, self.{output.keyword}) for key in {output.each}]", make)
-        made = Code(output.each)
+            return using(f"[{make}(key, self.{output.keyword}) for key in {source}]", make)
+        made = Code(source)
         if not output.same:
-            text = f"[rename_leaf(key, {literal(output.key)}) for key in {output.each}]"
+            text = f"[rename_leaf(key, {literal(output.key)}) for key in {source}]"
             made = using(text, "rename_leaf")
         if not self._chosen(output):
             return made

@@ -83,12 +83,12 @@ class AddedSpecsPlan:
     """The specs of the entries that are written, where the declaration says them.
 
     Attributes:
-        roles: the inputs that they are like.
+        roles: the inputs that they are like, each as a variable and as a field of the record of keys.
         groups: conditions on parameters (None for what always exists), and names of outputs with the calls that
             make their specs.
     """
 
-    roles: tuple[str, ...]
+    roles: tuple[tuple[str, str], ...]
     groups: tuple[tuple[str | None, tuple[tuple[str, CallPlan], ...]], ...]
 
 
@@ -159,12 +159,12 @@ class OuterSpecsPlan:
 
     Attributes:
         row: the record of one repetition's keys.
-        roles: what the environment is given, whose specs tell them.
+        roles: what the environment is given, whose specs tell them; as in `AddedSpecsPlan`.
         groups: as in `AddedSpecsPlan`.
     """
 
     row: Text
-    roles: tuple[str, ...]
+    roles: tuple[tuple[str, str], ...]
     groups: tuple[tuple[str | None, tuple[tuple[str, CallPlan], ...]], ...]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from specgen.check.model import identifier
 from specgen.check.programs.transform import PhaseProgram
 from specgen.check.programs.transform_offline import recursion_programs
 from specgen.check.transform_model import CheckedTransform
@@ -12,6 +11,7 @@ from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
 from specgen.plan.transform_functions import PhaseFunction
 from specgen.plan.transform_model import RecursionPlan
+from specgen.plan.transform_text import variable
 from specgen.program.program import Input
 
 
@@ -33,15 +33,15 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
     fetched: list[tuple[str, str]] = []
     for name in dict.fromkeys(name for function in functions for name in function.reads if name in roles):
         moment = "following" if name.startswith("next.") else "now"
-        fetched.append((identifier(name), f"recorded.{moment}(key.{roles[name]})"))
+        fetched.append((variable(name), f"recorded.{moment}(key.{roles[name]})"))
     like = next(name for name in scan.reads if name in roles)
 
     def argument(name: str, index: str = "") -> str:
         if name in params:
             return f"self.{name}"
         if name == "acc":
-            return f"recorded.restarts(key.{roles[like]}, {identifier(like)})"
-        return f"{identifier(name)}{index}" if name in roles else _opened(name)
+            return f"recorded.restarts(key.{roles[like]}, {variable(like)})"
+        return f"{variable(name)}{index}" if name in roles else _opened(name)
 
     last = "[-1]" if recursion.backward else "[0]"
     return RecursionPlan(
@@ -51,7 +51,7 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
         tuple(fetched),
         tuple(
             (
-                tuple(_opened(name) if function in opens else identifier(name) for name in function.writes),
+                tuple(_opened(name) if function in opens else variable(name) for name in function.writes),
                 CallPlan(
                     function.name,
                     tuple(argument(name, last if function in opens else "") for name in function.reads),
@@ -59,7 +59,7 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
             )
             for function in functions
         ),
-        tuple(identifier(name) for name in scan.writes),
+        tuple(variable(name) for name in scan.writes),
     )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
+from specgen.check.model import identifier
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest
@@ -15,8 +16,37 @@ from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
 
+METHOD_VARIABLES = frozenset(
+    {
+        "collected",
+        "each",
+        "env",
+        "folded",
+        "held",
+        "inner",
+        "key",
+        "keys",
+        "next_tensordict",
+        "outer_tensordict",
+        "recorded",
+        "root",
+        "seen",
+        "specs",
+        "tensordict",
+        "tensordict_reset",
+        "tolerant",
+    }
+)
+"""Variables of the generated methods, where roles and outputs are variables too."""
+
 KEY_LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
 """The arguments of the constructor that the base class takes."""
+
+
+def variable(name: str) -> str:
+    """What the generated methods call a role, an output or a draw: no variable of their own is called so."""
+    made = identifier(name)
+    return f"{made}_" if made.rstrip("_") in METHOD_VARIABLES else made
 
 
 def argument_texts(transform: CheckedTransform, arguments: tuple[Argument, ...]) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from specgen.check.model import Checked, Parameter, identifier
-from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase
+from specgen.check.model import Checked, Parameter
+from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
 from specgen.literals import literal
 from specgen.plan.items import Item
@@ -41,6 +41,7 @@ from specgen.plan.transform_text import (
     shape_source,
     spec_like,
     unassigned_flags,
+    variable,
     with_declared_specs,
 )
 
@@ -174,7 +175,7 @@ class _Planner:
             return None
         followed = dict.fromkeys(shape_source(output) for output in declared)
         return AddedSpecsPlan(
-            tuple(role for role in followed if role is not None),
+            tuple((variable(role), role) for role in followed if role is not None),
             tuple(
                 (
                     None if condition is None else condition.python,
@@ -186,7 +187,8 @@ class _Planner:
 
     def _declared_spec(self, output: Output) -> CallPlan:
         role = self.roles.get(output.each or "")
-        return spec_like(output, shape_source(output), role, self._named_size)
+        source = shape_source(output)
+        return spec_like(output, None if source is None else variable(source), role, self._named_size)
 
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
@@ -213,14 +215,14 @@ class _Planner:
     def _tensor_map(self, function: PhaseFunction, value: str) -> TensorMapPlan:
         """A map of the tensor `value`: the base class calls it with that only, so it may be called as in the schema."""
         args = tuple(
-            value
+            variable(value)
             if read == value
             else self._size(read, function.reads)
             if read in self.transform.sizes
-            else self._param_text(read, value)
+            else self._param_text(read, variable(value))
             for read in function.reads
         )
-        return TensorMapPlan(value, CallPlan(function.name, args))
+        return TensorMapPlan(variable(value), CallPlan(function.name, args))
 
     def _param_text(self, name: str, like: str) -> str:
         if name in self.networks:
@@ -295,25 +297,24 @@ class _Planner:
                     passed.append(self._network_text(read))
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
-                    first = "[0]" if counted.form == "all" else ""  # they are of one rank
-                    passed.append(f"self._rank(key.{counted.name}{first})")
+                    passed.append(self._rank_text(counted))
                     continue
                 if (param := self._param_of(read)) is not None:
-                    passed.append(self._param_text(read, identifier(like)) if like else f"self.{param.name}")
+                    passed.append(self._param_text(read, variable(like)) if like else f"self.{param.name}")
                     continue
                 if read.removeprefix("next.") not in names:
                     passed.append(read)  # it has been drawn
                     continue
                 text, named = self._fetch(read, phase, source, written)
-                passed.append(identifier(read) if named else text)
+                passed.append(variable(read) if named else text)
                 if named and read not in at_hand:
-                    fetched.append((identifier(read), text))
+                    fetched.append((variable(read), text))
                     if function.when is None:
                         at_hand.add(read)
             yield PhaseBlock(
                 None if function.when is None else function.when.python,
                 tuple(fetched),
-                tuple(map(identifier, function.writes)),
+                tuple(map(variable, function.writes)),
                 CallPlan(function.name, tuple(passed)),
                 tuple(self._store(write, target) for write in function.writes),
             )
@@ -338,14 +339,21 @@ class _Planner:
         if output is not None and output.flag:
             return f"self._flag({source}, key.{bare})", True
         if output is not None and read in written:
-            return identifier(read), False  # another function of the phase has just computed it
+            return variable(read), False  # another function of the phase has just computed it
         return f"self._require({source}, key.{bare})", True
+
+    def _rank_text(self, role: Role) -> str:
+        """How many dimensions a role has; several keys are of one rank, single numbers among them vectors of one."""
+        if role.form != "all":
+            return f"self._rank(key.{role.name})"
+        rank = f"self._rank(key.{role.name}[0])"
+        return f"max({rank}, 1)" if joins_only(self.transform, role) else rank
 
     def _size(self, name: str, reads: tuple[str, ...]) -> str:
         """A named size, of the tensor of its role where that is at hand."""
         role, axis = self.transform.sizes[name]
         found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
-        return f"{identifier(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+        return f"{variable(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
 
     def _named_size(self, name: str) -> str:
         """What gives a size that has a name, for the shape of a draw."""
@@ -356,7 +364,7 @@ class _Planner:
 
     def _store(self, write: str, target: str) -> str:
         output = self.transform.output(write.removeprefix("next."))
-        value = identifier(write)
+        value = variable(write)
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"

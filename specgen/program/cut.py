@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from specgen.expr import Symbol
-from specgen.program.program import Input, Output, Program, Statement
+from specgen.program.program import Input, Output, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import defined, reads, targets
 
@@ -26,6 +27,8 @@ def cut(program: Program, outputs: Iterable[Output], given: Iterable[Symbol] = (
     kept: list[Statement] = []
     for statement in reversed(program.body):
         if any(target in needed and target not in given for target in targets(statement)):
+            if isinstance(statement, Region):
+                statement = _cut_region(statement, needed)
             kept.append(statement)
             needed.update(reads(statement))
     kept.reverse()
@@ -34,6 +37,27 @@ def cut(program: Program, outputs: Iterable[Output], given: Iterable[Symbol] = (
     inputs = [one for one in program.inputs if one.symbol in needed]
     inputs += [Input(symbol, "data") for symbol in given if symbol in needed and symbol not in known | made]
     return replace(program, inputs=tuple(inputs), body=tuple(kept), outputs=outputs)
+
+
+def _cut_region(region: Region, needed: AbstractSet[Symbol]) -> Region:
+    """The part of a region that some values behind it need: neither carried nor computed is what only feeds itself."""
+    results = tuple(pair for pair in region.results if pair[0] in needed)
+    inside = {inner for _, inner in results} | ({region.mask} if region.mask is not None else set())
+    inside |= {one.inner for one in region.carried if one.result in needed}
+    body: list[Statement] = []
+    before = -1
+    while len(inside) > before:
+        before = len(inside)
+        inside |= {one.after for one in region.carried if one.inner in inside}
+        body = []
+        for statement in reversed(region.body):
+            if not inside.isdisjoint(targets(statement)):
+                if isinstance(statement, Region):
+                    statement = _cut_region(statement, inside)
+                body.append(statement)
+                inside.update(reads(statement))
+    carried = tuple(one for one in region.carried if one.inner in inside)
+    return replace(region, body=tuple(reversed(body)), carried=carried, results=results)
 
 
 def live(program: Program) -> Program:

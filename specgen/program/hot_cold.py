@@ -62,7 +62,10 @@ def split(component: Component) -> Parts:
     step = witnessed(copies(component.phases["step"]))
     name = step.name.removesuffix("_step")
     cells = [output for output in step.outputs if output.role == "cell"]
-    hot = {target for statement in cut(step, cells).body for target in targets(statement)}
+    needed = {target for statement in cut(step, cells).body for target in targets(statement)}
+    # What a region makes is made with all else that it makes.
+    whole = [made for statement in step.body if not needed.isdisjoint(made := targets(statement))]
+    hot = {target for made in whole for target in made}
     inputs = {one.symbol: one for one in step.inputs}
     after = [output.symbol for output in cells]
     recorded = read_from_records(step, after)

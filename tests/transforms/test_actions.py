@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -251,3 +253,37 @@ def test_one_after_the_other() -> None:
 
 def test_specs_that_are_given() -> None:
     assert ActionScaling(["action"]).transform_action_spec(box()) == Bounded(low=-1.0, high=1.0, shape=(3,))
+
+
+RECORDED: dict[str, Any] = {
+    "scaled": ActionScaling,
+    "scaled by numbers": lambda: ActionScaling(loc=0.25, scale=[0.5, 1.0, 0.125]),
+    "flat": FlattenAction,
+    **{
+        f"a {place} of a cell": partial(ActionDiscretizer, 4, sampling=place)
+        for place in ("median", "low", "random")
+    },
+    "bits": partial(ActionDiscretizer, 4, categorical=False),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("rows", [(), (7,), (2, 3, 5)])
+def test_recorded_actions_of_another_batch_size(
+    name: str, batch: tuple[int, ...], rows: tuple[int, ...]
+) -> None:
+    inner = Bounded(low=-2.0, high=1.0, shape=(2, 3))
+    env = TransformedEnv(Echo(*batch, action=inner), Compose(RECORDED[name]()))
+    single = TransformedEnv(Echo(action=inner), RECORDED[name]()).action_spec
+    written = torch.stack([single.rand() for _ in range(math.prod(rows))]).reshape(*rows, *single.shape)
+    torch.manual_seed(1)
+    made = env.transform.inv(TensorDict({"action": written}, rows))["action"]
+    assert made.shape == (*rows, 2, 3)
+    flat, each = made.reshape(-1, 2, 3), written.reshape(-1, *single.shape)
+    for row, value in zip(each, flat, strict=True):
+        if "random" in name:
+            assert torch.equal(((value + 2.0) / 0.75).floor().long(), row)
+        else:
+            alone = TransformedEnv(Echo(action=inner), RECORDED[name]())
+            assert torch.equal(acted(alone, action=row)["seen_action"], value)

@@ -232,6 +232,10 @@ class Transform(nn.Module):
                 put_checked(tensordict, in_key, self._inv_apply_transform(value))
         return tensordict
 
+    def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`_inv_call` of a copy of data of any batch size."""
+        return self._inv_call(tensordict.clone(recurse=False))
+
     def inv(self, *data: Any, **tensors: Any) -> Any:
         """Turn what the policy wrote into what the environment takes, without touching the input.
 
@@ -247,11 +251,9 @@ class Transform(nn.Module):
             TypeError: for keywords that are no input's name.
             KeyError: for a tensordict without an input.
         """
-
-        def run(tensordict: TensorDictBase) -> TensorDictBase:
-            return self._inv_call(tensordict.clone(recurse=False))
-
-        return call_with(self, run, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors)
+        return call_with(
+            self, self._inv_recorded, lambda: (self.out_keys_inv, self.in_keys_inv), data, tensors
+        )
 
     def init(self, tensordict: TensorDictBase) -> None:
         """Prepare for data like `tensordict`."""

@@ -165,6 +165,11 @@ class Compose(Transform):
             tensordict = entry._inv_call(tensordict)
         return tensordict
 
+    def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for entry in reversed(list(self)):
+            tensordict = entry._inv_recorded(tensordict)
+        return tensordict
+
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         for entry in self:
             tensordict = entry(tensordict)

@@ -38,6 +38,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._known_inner, self._known_bounds, self._known_classes = {}, {}, {}
+        self._recorded_batch: torch.Size | None = None  # while recorded data of another batch size are turned
 
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
@@ -53,6 +54,16 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             if value is not None:
                 put_checked(tensordict, inner, self._inv_apply_transform(value))
         return tensordict
+
+    def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
+        env = self.parent
+        if env is None or env.batch_size == tensordict.batch_size:
+            return super()._inv_recorded(tensordict)
+        self.__dict__.update(_known_inner={}, _recorded_batch=tensordict.batch_size)
+        try:
+            return super()._inv_recorded(tensordict)
+        finally:
+            self.__dict__.update(_known_inner={}, _recorded_batch=None)
 
     def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
         """What the environment is given where the policy wrote `outer`, which may lack some of it."""
@@ -137,7 +148,10 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     def _inner(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of what the environment is given."""
         if key not in self._known_inner:
-            self._known_inner[key] = self._spec(key, INPUTS).zero()
+            blank = self._spec(key, INPUTS).zero()
+            if self._recorded_batch is not None:
+                blank = blank.new_zeros((*self._recorded_batch, *blank.shape[self._batch_dims() :]))
+            self._known_inner[key] = blank
         return self._known_inner[key]
 
     def _bounds(self, key: NestedKey) -> tuple[Tensor, Tensor]:
@@ -183,6 +197,4 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     def _inner_rank(self, key: NestedKey) -> int:
         """How many dimensions what the environment is given has, without the batch's."""
-        env, source = self.parent, self._data if self._given is None else self._given
-        batch = len(env.batch_size) if env is not None else 0 if source is None else len(source.batch_size)
-        return self._inner(key).ndim - batch
+        return len(self._spec(key, INPUTS).shape) - self._batch_dims()

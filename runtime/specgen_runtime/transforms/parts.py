@@ -147,9 +147,8 @@ class InnerEnv:
         """
         if self._before is None:
             base = self._whole.base_env
-            if request is not None and (unlike := self._whole._stages().unlike):
-                # What the transforms made of them is nothing that the environment could keep in some rows.
-                request = request.exclude(*unlike)
+            if request is not None:
+                request = self._as_environment_has_it(request)
             fresh = base._reset(request, **kwargs)
             base.__dict__["_begun"] = True
             base._complete_dones(fresh)
@@ -162,6 +161,18 @@ class InnerEnv:
         for entry in self._transforms:
             fresh = entry._reset(_or_empty(given, fresh), fresh)
         return fresh
+
+    def _as_environment_has_it(self, request: TensorDictBase) -> TensorDictBase:
+        """What the base environment is asked to reset: its own state, which it may keep in some rows."""
+        stages = self._whole._stages()
+        if stages.unlike:
+            # What the transforms made of them is nothing that the environment could keep.
+            request = request.exclude(*stages.unlike)
+        for key, place in stages.private_state.items():
+            own: Tensor | None = request.get(place, None)
+            if own is not None:
+                request.set(key, own)
+        return request
 
     def next_root(self, tensordict: TensorDictBase, following: TensorDictBase) -> TensorDictBase:
         """The root of the next step, with the action of the last one."""

@@ -59,8 +59,9 @@ WRONG_INPUT = Rule(
     "SG313",
     "a transform gets a type that it can't take",
     """\
-The key that a transform is given has another dtype than its declaration accepts. Often a transform that
-converts is missing in front of it, or comes too late.
+The key that a transform is given has another dtype or other dimensions than its declaration accepts, or has not
+finite bounds on both sides where that says `in bounded`. Often a transform that converts is missing in front of
+it, or comes too late.
 
 ```yaml
 transforms: [{DoubleToFloat: {in_keys: [observation]}}]     # observation is float32 already
