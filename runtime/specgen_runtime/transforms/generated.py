@@ -285,6 +285,11 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             return self._bound_to(next_tensordict)._call(next_tensordict)
         return self._dropped(super()._call(next_tensordict))
 
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.parent is None and self._data is None:
+            return self._bound_to(tensordict)._inv_call(tensordict)
+        return super()._inv_call(tensordict)
+
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
 
