@@ -83,3 +83,5 @@ def test_what_the_data_do_not_tell() -> None:
     flat = FlattenAction(-2, -1, in_keys_inv=["action"])
     with pytest.raises(RuntimeError, match="FlattenAction is part of no environment that could tell the s"):
         flat.inv(TensorDict({"action": torch.rand(15)}, []))
+    with pytest.raises(RuntimeError, match="DoubleToFloat takes its keys from the environment"):
+        DoubleToFloat().inv(TensorDict({"action": torch.rand(15)}, []))
