@@ -7,6 +7,7 @@ import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import (
+    DoubleToFloat,
     FlattenAction,
     FlattenObservation,
     SqueezeTransform,

@@ -14,6 +14,7 @@ from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.follows import following_specs, refuse_shapes
+from specgen_runtime.transforms.given_data import reset_from_given_data, step_from_given_data
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
@@ -46,6 +47,12 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
     _known_pairs: tuple[Any, list[tuple[NestedKey, NestedKey]]] = (None, [])
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, given in (("_step", step_from_given_data), ("_reset", reset_from_given_data)):
+            if name in cls.__dict__:
+                setattr(cls, name, given(cls.__dict__[name]))
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
         """Take a network of the constructor: a submodule, which generated code calls on rows.
