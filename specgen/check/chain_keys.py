@@ -68,7 +68,8 @@ class KeyFinder:
             row: what other roles stand for, whose dimensions it may have.
         """
         shapes = shapes_of(row or {})
-        if chosen is None and transform.needs_keys(role):
+        inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
+        if chosen is None and transform.needs_keys(role) and not inverse_only:
             self.sink.add(
                 rules.KEYS_NEEDED.at(
                     arguments.span(),

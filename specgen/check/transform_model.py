@@ -356,6 +356,10 @@ class CheckedTransform:
         beside = role.inverse and any(other.listed for other in self.forward)
         return role.required and not beside
 
+    def may_have_inverse_keys_only(self, role: Role) -> bool:
+        """Whether users may leave out the keys of a role where they pass those of an inverse one."""
+        return not role.inverse and any(other.listed and other.inverse for other in self.roles)
+
     def driver(self, *, inverse: bool) -> Role | None:
         """The role for each of whose keys everything is repeated; None for a transform that runs once."""
         return driver_of(self.roles, inverse=inverse)

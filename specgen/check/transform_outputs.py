@@ -81,7 +81,8 @@ class Outputs:
             when = None
             if isinstance(written, dict):
                 text = self.file.scalar(*self.path, "drops", name)
-                when = read_condition(text, self.params.values(), self.sink)
+                if text.text != "true":
+                    when = read_condition(text, self.params.values(), self.sink)
             found.append(Drop(name, when))
         return tuple(found)
 

@@ -132,7 +132,9 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     role = next((role for role in transform.roles if role.inverse == inverse and role.listed), None)
     if name in ("in_keys", "in_keys_inv") and role is not None:
         if transform.needs_keys(role):
-            return "the keys that it works on."
+            alone = transform.may_have_inverse_keys_only(role)
+            beside = " (default: none, where `in_keys_inv` is given)" if alone else ""
+            return f"the keys that it works on{beside}."
         if role.required:
             return "the keys that it works on (default: none)."
         fitting = f", of those with {' or '.join(role.dtypes)}" if _selects(role) else ""

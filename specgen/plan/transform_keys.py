@@ -152,7 +152,7 @@ class KeyPlanner:
         """An argument of the constructor that names keys of this direction; None for any other."""
         if name == f"in_keys{self.suffix}":
             role = next(role for role in self.roles if role.listed)
-            if self.transform.needs_keys(role):
+            if self.transform.needs_keys(role) and not self.transform.may_have_inverse_keys_only(role):
                 return Argument(name, _SEQUENCE)
             return Argument(name, _OPTIONAL, "None")
         if name == f"out_keys{self.suffix}":

@@ -32,7 +32,7 @@ Drops = Annotated[
     Annotated[list[str], Tag("roles")] | Annotated[dict[str, Expression], Tag("conditions")],
     Discriminator(_drops_form),
 ]
-"""Roles that are dropped, or each with the condition on parameters under which it is."""
+"""Roles that are dropped, or each with the condition on parameters under which it is (`true`: always)."""
 
 
 class InKey(Declaration):

@@ -6,7 +6,14 @@ import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
-from specgen_std.transforms import FlattenObservation, SqueezeTransform, Stack, UnsqueezeTransform
+from specgen_std.transforms import (
+    DoubleToFloat,
+    FlattenAction,
+    FlattenObservation,
+    SqueezeTransform,
+    Stack,
+    UnsqueezeTransform,
+)
 from tensordict import TensorDict
 
 from tests.transforms.envs import Walk
@@ -58,3 +65,24 @@ def test_who_wants_them_has_to_say_so() -> None:
         UnsqueezeTransform(0, in_keys=["position"])
     with pytest.raises(ValueError, match="last_dim must be <= -1"):
         FlattenObservation(-2, 1)
+
+
+@pytest.mark.parametrize("dim", [-2, 0, 1])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 4)])
+def test_actions_recorded_outside_of_environments(batch: tuple[int, ...], dim: int) -> None:
+    action = torch.rand(*batch, 3, 5)
+    place = dim + len(batch) if dim >= 0 else dim
+    squeeze = SqueezeTransform(dim, in_keys=[], in_keys_inv=["action"], allow_positive_dim=True)
+    unsqueeze = UnsqueezeTransform(dim, in_keys=[], in_keys_inv=["action"], allow_positive_dim=True)
+    wide = squeeze.inv(TensorDict({"action": action}, batch))
+    assert torch.equal(wide["action"], action.unsqueeze(place))
+    assert torch.equal(unsqueeze.inv(wide)["action"], action)
+    assert torch.equal(Compose(squeeze, unsqueeze).inv(wide)["action"], wide["action"])
+
+
+def test_what_the_data_do_not_tell() -> None:
+    flat = FlattenAction(-2, -1, in_keys_inv=["action"])
+    with pytest.raises(RuntimeError, match="FlattenAction is part of no environment that could tell the s"):
+        flat.inv(TensorDict({"action": torch.rand(15)}, []))
+    with pytest.raises(RuntimeError, match="DoubleToFloat takes its keys from the environment"):
+        DoubleToFloat().inv(TensorDict({"action": torch.rand(15)}, []))

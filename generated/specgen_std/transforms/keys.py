@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b34f074405ce6649a969d133b3e89ae9eca97b5121c67941f9fcd7e330a9bbab
+# specgen: sha256=265b652bef6fe04c609f81f76551fe848954d29619b664b56136455c4604c27a
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -59,31 +59,45 @@ class SelectTransformKeys(NamedTuple):
 
     selected_keys: list[NestedKey]
     others: list[NestedKey]
+    rewards: list[NestedKey]
 
 
 class SelectTransform(GeneratedTransform[SelectTransformKeys]):
-    """Keep some observations, and leave the others out; rewards and done flags stay.
+    """Keep some observations, and leave the others out; done flags stay, and rewards too if nobody says
+    otherwise.
 
     Reads:
         `selected_keys`, several together, any dtype [*batch, ...]
         `others`, several together, any dtype [*batch, ...]
+        `rewards`, several together, any dtype [*batch, ...]
 
-    Drops `others`.
+    Drops `others`, `rewards`, if not keep_rewards.
     """
 
     _reads = ("selected_keys",)
-    _drops = ("others",)
+    _drops: tuple[str, ...] = ("others",)
 
-    def __init__(self, *selected_keys: NestedKey) -> None:
-        """Keep some observations, and leave the others out; rewards and done flags stay."""
+    def __init__(self, *selected_keys: NestedKey, keep_rewards: bool = True) -> None:
+        """Keep some observations, and leave the others out; done flags stay, and rewards too if nobody says
+        otherwise.
+
+        Args:
+            keep_rewards: whether rewards stay that are not among the keys.
+        """
         super().__init__(in_keys=list(selected_keys))
+        self.keep_rewards = keep_rewards
+        if not self.keep_rewards:
+            self._drops = (*self._drops, "rewards")
 
     def _bind(self, env: EnvBase | None) -> list[SelectTransformKeys]:
         selected_keys = [self._select(env, self._in_keys, (), ANY_DTYPES)]
         others = [
             self._without(self._select(env, None, ("env.observation",), ANY_DTYPES), selected_keys)
         ] * len(selected_keys)
-        return [SelectTransformKeys(*keys) for keys in zip(selected_keys, others, strict=True)]
+        rewards = [self._without(self._select(env, None, ("env.reward",), ANY_DTYPES), selected_keys)] * len(
+            selected_keys
+        )
+        return [SelectTransformKeys(*keys) for keys in zip(selected_keys, others, rewards, strict=True)]
 
 
 class RenameTransformKeys(NamedTuple):
@@ -147,14 +161,14 @@ class RenameTransform(GeneratedTransform[RenameTransformKeys, RenameTransformInv
     invertible = True
 
     def __init__(
-        self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
         in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
         create_copy: bool = False,
     ) -> None:
         """Give entries other names.
 
         Args:
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: none, where `in_keys_inv` is given).
             out_keys: the keys of `renamed`, one for each input (default: `in_keys`).
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ea899219797e0818fb401718d35cc9b5d00d9f8ae8aed6fac8724aa4b8a574ae
+# specgen: sha256=a11a123272e46b8106ac3a998e87549b4d6de6fc5495afb06385085504a77b0f
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -412,17 +412,28 @@ class LineariseRewardsKeys(NamedTuple):
 
     rewards: NestedKey
     reward: NestedKey
+    total: NestedKey
 
 
-def linearise_rewards_map(weights: Tensor, rewards: Tensor) -> Tensor:
+def linearise_rewards_map_reward(weights: Tensor, rewards: Tensor) -> Tensor:
     """`reward` at any moment.
 
     Args:
-        weights: the weight of each, or one for all.
+        weights: the weight of each; without them all count alike.
         rewards: floats [*batch, ..., n].
     """
     # transforms.LineariseRewards.map
     return (rewards * weights).sum(dim=-1)
+
+
+def linearise_rewards_map_total(rewards: Tensor) -> Tensor:
+    """`total` at any moment.
+
+    Args:
+        rewards: floats [*batch, ..., n].
+    """
+    # transforms.LineariseRewards.map
+    return rewards.sum(dim=-1)
 
 
 class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
@@ -432,39 +443,57 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
         `rewards`, floats [*batch, ..., n]
 
     Writes, for each of them:
-        `reward`, of the type that is computed
+        `reward`, of the type that is computed; only with `given(weights)`
+        `total`, of the type that is computed; only with `not given(weights)`
     """
 
     _reads = ("rewards",)
-    _writes = ("reward",)
-    _rewards = ("reward",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
-    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards"}
+    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval"), "total": Follows("monotone")}
+    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards", "total": "rewards"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
-    weights: Tensor
+    weights: Tensor | None
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
-        weights: ArrayLike = 1.0,
+        weights: ArrayLike | None = None,
     ) -> None:
         """Make one reward of several, their weighted sum.
 
         Args:
             in_keys: the keys that it works on.
             out_keys: the keys of `reward`, one for each input (default: `in_keys`).
-            weights: the weight of each, or one for all.
+            weights: the weight of each; without them all count alike.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        self.register_buffer("weights", as_float_tensor(weights, "weights"))
+        self.register_buffer("weights", None if weights is None else as_float_tensor(weights, "weights"))
+        if self.weights is not None:
+            self._writes = (*self._writes, "reward")
+            self._rewards = (*self._rewards, "reward")
+        if self.weights is None:
+            self._writes = (*self._writes, "total")
+            self._rewards = (*self._rewards, "total")
 
     def _bind(self, env: EnvBase | None) -> list[LineariseRewardsKeys]:
         rewards = self._select(env, self._in_keys, (), FLOAT_DTYPES)
         reward = self._named(self._out_keys, rewards, "out_keys")
-        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, strict=True)]
+        total = self._named(self._out_keys, rewards, "out_keys")
+        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, total, strict=True)]
 
-    def _apply_transform(self, rewards: Tensor) -> Tensor:
-        return linearise_rewards_map(self._cast("weights", rewards.dtype), rewards)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.rewards):
+                continue
+            if self.weights is not None:
+                rewards = self._require(seen, key.rewards)
+                reward = linearise_rewards_map_reward(self._cast("weights", rewards.dtype), rewards)
+                self._write(tensordict, key.reward, reward)
+            if self.weights is None:
+                rewards = self._require(seen, key.rewards)
+                total = linearise_rewards_map_total(rewards)
+                self._write(tensordict, key.total, total)
+        return tensordict
 
 
 class ClipTransformKeys(NamedTuple):
@@ -532,14 +561,14 @@ class ClipTransform(GeneratedTransform[ClipTransformKeys, ClipTransformInverseKe
     invertible = True
 
     def __init__(
-        self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
         in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
         low: float | None = None, high: float | None = None,
     ) -> None:
         """Limit entries.
 
         Args:
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: none, where `in_keys_inv` is given).
             out_keys: the keys of `clipped`, one for each input (default: `in_keys`).
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).

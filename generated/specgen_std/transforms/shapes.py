@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=41b6520d4161650d9728071dde0dbde5c6ab05f08816b0f1c02065eead0cd82e
+# specgen: sha256=efc4e258fa0d1a503d8c228b045645c4f4be15afbead9db9fad8739336108bf0
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -184,15 +184,15 @@ class SqueezeTransform(GeneratedTransform[SqueezeTransformKeys, SqueezeTransform
     invertible = True
 
     def __init__(
-        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
-        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
-        allow_positive_dim: bool = False,
+        self, dim: int, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None, allow_positive_dim: bool = False,
     ) -> None:
         """Leave out an axis of one element.
 
         Args:
             dim: the axis, counted from the end; <= -1 unless `allow_positive_dim`.
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: none, where `in_keys_inv` is given).
             out_keys: the keys of `squeezed`, one for each input (default: `in_keys`).
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
@@ -326,15 +326,15 @@ class UnsqueezeTransform(GeneratedTransform[UnsqueezeTransformKeys, UnsqueezeTra
     invertible = True
 
     def __init__(
-        self, dim: int, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
-        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
-        allow_positive_dim: bool = False,
+        self, dim: int, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None, allow_positive_dim: bool = False,
     ) -> None:
         """Add an axis of one element.
 
         Args:
             dim: where it is then, counted from the end; <= -1 unless `allow_positive_dim`.
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: none, where `in_keys_inv` is given).
             out_keys: the keys of `unsqueezed`, one for each input (default: `in_keys`).
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).

@@ -209,11 +209,13 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
 
         Raises:
             KeyError: if the environment has no such key.
-            TypeError: if an entry has another dtype.
+            TypeError: if an entry has another dtype, or nobody says which keys are meant.
             RuntimeError: if there is no environment to choose from.
         """
         if given is not None:
             return self._checked(env, given, dtypes, groups)
+        if not default and self._in_keys_inv is None:
+            raise TypeError(f"{type(self).__name__} needs `in_keys` or `in_keys_inv`")
         found: list[NestedKey] = []
         for entry in default:
             if isinstance(entry, str) and entry.startswith("env."):
@@ -302,7 +304,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self, env: EnvBase | None, group: str, dtypes: Collection[torch.dtype]
     ) -> list[NestedKey]:
         if env is None:
-            if self._data is not None and not self._sequential:
+            if self._data is not None and not self._sequential and group not in INPUTS:
                 present = moment_keys(self._data).items()
                 return [key for key, dtype in present if dtype in dtypes and not is_private(key)]
             if group in ("reward", "done"):

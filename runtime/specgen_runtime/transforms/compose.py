@@ -28,7 +28,11 @@ class Compose(Transform):
     Chains inside chains are flattened, so that every transform has one index.
 
     Args:
-        transforms: transforms or functions of a tensordict, or one list of them.
+        steps: transforms or functions of a tensordict, or one list of them.
+        transforms: such a list instead.
+
+    Raises:
+        TypeError: if both are given.
 
     Example:
         >>> chain = Compose(InitTracker(), StepCounter(max_steps=10))
@@ -37,11 +41,17 @@ class Compose(Transform):
         (3, RewardSum(keys=[]))
     """
 
-    def __init__(self, *transforms: TransformLike | Sequence[TransformLike]) -> None:
+    def __init__(
+        self,
+        *steps: TransformLike | Sequence[TransformLike],
+        transforms: Sequence[TransformLike] | None = None,
+    ) -> None:
         super().__init__()
-        given: Iterable[object] = transforms
-        if len(transforms) == 1 and isinstance(transforms[0], (list, tuple)):
-            given = transforms[0]
+        if steps and transforms is not None:
+            raise TypeError("Compose takes transforms one after another, or as `transforms=[…]`, not both")
+        given: Iterable[object] = steps if transforms is None else transforms
+        if len(steps) == 1 and isinstance(steps[0], (list, tuple)):
+            given = steps[0]
         self.transforms = nn.ModuleList()
         for entry in given:
             self.append(cast("TransformLike", entry))

@@ -50,7 +50,7 @@ class DeviceCastTransform(Transform):
             in_keys_inv if out_keys_inv is None else out_keys_inv,
         )
         self.device = torch.device(device)
-        self.orig_device = None if orig_device is None else torch.device(orig_device)
+        self._orig_device = None if orig_device is None else torch.device(orig_device)
         self._whole = not self.in_keys and not self.in_keys_inv
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class DeviceCastTransform(Transform):
         return super()._offline(tensordict.copy().clear_device_())
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        home = self._home()
+        home = self.orig_device
         if home is None:
             return tensordict
         if self._whole:
@@ -84,9 +84,11 @@ class DeviceCastTransform(Transform):
                 moved.set(in_key, value.to(home, non_blocking=home.type != "cpu"))
         return moved
 
-    def _home(self) -> torch.device | None:
+    @property
+    def orig_device(self) -> torch.device | None:
+        """The device inside of the environment: the one that was given, or the environment's."""
         env = self.parent
-        return self.orig_device if env is None or self.orig_device is not None else env.device
+        return self._orig_device if env is None or self._orig_device is not None else env.device
 
     def transform_env_device(self, device: torch.device | None) -> torch.device | None:
         """The device of all data; None if only some are moved."""

@@ -15,6 +15,7 @@ from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.follows import following_specs, refuse_shapes
+from specgen_runtime.transforms.given_data import reset_from_given_data, step_from_given_data
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
@@ -46,6 +47,12 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     _refuses_offline: bool = False
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, given in (("_step", step_from_given_data), ("_reset", reset_from_given_data)):
+            if name in cls.__dict__:
+                setattr(cls, name, given(cls.__dict__[name]))
 
     def _add_network(self, name: str, module: nn.Module, rows: NetworkRows, *, frozen: bool = False) -> None:
         """Take a network of the constructor: a submodule, which generated code calls on rows.
@@ -305,6 +312,11 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         if self._data is None and self.parent is None:
             return self._bound_to(next_tensordict)._call(next_tensordict)
         return self._dropped(self._map(next_tensordict, self._missing_tolerance))
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.parent is None and self._data is None:
+            return self._bound_to(tensordict)._inv_call(tensordict)
+        return super()._inv_call(tensordict)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -10,6 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import put_checked
+from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.entries import EntriesTransform
@@ -20,9 +22,11 @@ from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
-    from specgen_runtime.specs import Composite, TensorSpec
+    from specgen_runtime.specs import TensorSpec
 
 __all__ = ["InverseTransform"]
+
+_MOST_DIMS = 16
 
 
 class InverseTransform(EntriesTransform[Row, InverseRow]):
@@ -147,6 +151,10 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     def _inner(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of what the environment is given."""
+        if self.parent is None and self._given is None:
+            raise RuntimeError(
+                f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"
+            )
         if key not in self._known_inner:
             blank = self._spec(key, INPUTS).zero()
             if self._recorded_batch is not None:
@@ -197,4 +205,32 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     def _inner_rank(self, key: NestedKey) -> int:
         """How many dimensions what the environment is given has, without the batch's."""
+        if self.parent is None and self._given is None:
+            return self._rank_from_data(key)
         return len(self._spec(key, INPUTS).shape) - self._batch_dims()
+
+    def _rank_from_data(self, key: NestedKey) -> int:
+        """The rank of which what recorded data hold in the place of `key` is made, where no environment tells it.
+
+        Raises:
+            RuntimeError: if the data do not tell it either.
+        """
+        data = self._data
+        row = next(row for row in self.keys_inv if key in [getattr(row, name) for name in self._gives])
+        for rank in range(_MOST_DIMS) if data is not None else ():
+            twin = self.clone()
+            inner = {getattr(row, name): Unbounded(shape=(1,) * rank) for name in self._gives}
+            twin.__dict__["_given"] = Composite(inner)
+            with suppress(RuntimeError, IndexError, ValueError):
+                outer = twin._outer_specs(row)
+                if all(_rank_in(data, each) == len(spec.shape) for each, spec in outer.items()):
+                    return rank
+        raise RuntimeError(
+            f"{type(self).__name__} is part of no environment that could tell the shape of {key!r}"
+        )
+
+
+def _rank_in(tensordict: TensorDictBase, key: NestedKey) -> int | None:
+    """How many dimensions an entry has behind the batch's; None where it is missing."""
+    value: Tensor | None = tensordict.get(key, None)
+    return None if value is None else value.ndim - tensordict.ndim

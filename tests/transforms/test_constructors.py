@@ -1,0 +1,67 @@
+"""Arguments of constructors: keys of one direction only, lists of transforms, what is left out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from specgen_runtime.envs import check_env_specs
+from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.transforms import (
+    ClipTransform,
+    LineariseRewards,
+    RewardSum,
+    SelectTransform,
+    SqueezeTransform,
+    StepCounter,
+    UnsqueezeTransform,
+)
+from tensordict import TensorDict
+
+from tests.transforms.envs import Team, Walk
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_keys_of_the_inverse_alone(batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), UnsqueezeTransform(-1, in_keys_inv=["action"]))
+    assert env.action_spec.shape == (*batch, 3, 1)
+    assert env.observation_spec["position"].shape == (*batch, 3)
+    check_env_specs(env)
+
+
+@pytest.mark.parametrize(
+    "make", [UnsqueezeTransform, SqueezeTransform, ClipTransform], ids=lambda each: each.__name__
+)
+def test_some_keys_are_needed(make: type) -> None:
+    needs = {"dim": -1} if "queeze" in make.__name__ else {}
+    with pytest.raises(TypeError, match=f"{make.__name__} needs `in_keys` or `in_keys_inv`"):
+        make(**needs)(TensorDict(a=torch.zeros(3)))
+
+
+def test_a_list_of_transforms() -> None:
+    chain = Compose(transforms=[StepCounter(), RewardSum()])
+    assert [type(each) for each in chain] == [StepCounter, RewardSum]
+    with pytest.raises(TypeError, match="not both"):
+        Compose(StepCounter(), transforms=[RewardSum()])
+
+
+def test_rewards_that_are_not_selected() -> None:
+    env = TransformedEnv(Walk(2), Compose(RewardSum(), SelectTransform("position", keep_rewards=False)))
+    check_env_specs(env)
+    assert not env.reward_keys
+    assert "reward" not in env.rollout(3)["next"]
+    kept = TransformedEnv(Walk(2), SelectTransform("position", "reward", keep_rewards=False))
+    check_env_specs(kept)
+    assert kept.reward_keys == ["reward"]
+
+
+def test_rewards_of_groups_that_are_not_selected() -> None:
+    env = TransformedEnv(Team(2), SelectTransform(("agents", "x"), keep_rewards=False))
+    check_env_specs(env)
+    assert not env.reward_keys
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 1.0, 1.0]])
+def test_rewards_of_equal_weight(weights: list[float] | None) -> None:
+    rewards = torch.rand(4, 3)
+    total = LineariseRewards(["r"], ["reward"], weights)(TensorDict({"r": rewards}, [4]))["reward"]
+    assert torch.equal(total, rewards.sum(-1, keepdim=True))
