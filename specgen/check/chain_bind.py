@@ -56,6 +56,11 @@ class Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
+        if any(node.op == "batch_rank" for statement in transform.reset for node in statement.typed.nodes()):
+            message = f"`{transform.name}` asks for positions of rows, which chains can't tell yet"
+            help = "use its class in a TransformedEnv"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
+            return None
         if not can_step(transform, self.state.env, self.drawing, self.learning, span, self.sink):
             return None
         if any(statement.draws for statement in (*transform.step, *transform.inverse)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.model import Parameter, identifier
+from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import computed_of
@@ -216,6 +216,29 @@ def check_update(
                 )
             )
     return result, symbols
+
+
+def check_positions(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    reset: Iterable[Statement],
+    buffers: Buffers,
+    sink: Sink,
+) -> None:
+    """Report a reset that asks for the positions of rows where they tell nothing apart."""
+    for statement in reset:
+        if not any(node.op == "batch_rank" for node in statement.typed.nodes()):
+            continue
+        span = statement.source.span_of(0, len(statement.source.text))
+        if not buffers.checked:
+            message = "positions among the rows that are being reset begin anew at each reset"
+            help = "add them to a buffer that `update` raises by `batch_count()`, with `learns: at_reset`"
+            sink.add(rules.BATCH_MISPLACED.at(span, message, help=help))
+        elif transform.offline is not False:
+            message = "recorded data are replayed at all times at once, where no row is before another"
+            sink.add(rules.BATCH_MISPLACED.at(span, message, help="write `offline: false`"))
+        return
 
 
 def declared_where_learned(

@@ -17,7 +17,12 @@ from specgen.check.transform_around import (
     following_their_roles,
     recalled_by_around,
 )
-from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
+from specgen.check.transform_buffers import (
+    check_buffers,
+    check_positions,
+    check_update,
+    declared_where_learned,
+)
 from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
@@ -41,7 +46,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
-from specgen.expr.builtins.batch import BATCH_ELSEWHERE
+from specgen.expr.builtins.batch import BATCH_AT_RESET, BATCH_ELSEWHERE
 from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
@@ -131,6 +136,9 @@ class _Checker:
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
         check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
+        check_positions(
+            self.file, self.path, self.transform, sections["reset"].statements, self.buffers, self.sink
+        )
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
@@ -183,7 +191,7 @@ class _Checker:
             recursion=recursion,
             buffers=self.buffers.checked,
             update=sections["update"].statements,
-            learns_when_called=self.transform.learns == "when_called",
+            learns=self.transform.learns,
             refuses_offline=self.transform.offline is False,
             networks=self.networks.checked,
             python=python,
@@ -286,7 +294,8 @@ class _Checker:
                 self.file,
                 (*self.path, phase),
                 scope,
-                BATCH_ELSEWHERE | (self.networks.elsewhere if inverse else self.networks.functions),
+                (BATCH_AT_RESET if phase == "reset" else BATCH_ELSEWHERE)
+                | (self.networks.elsewhere if inverse else self.networks.functions),
                 self.names,
                 expected,
                 broken=broken,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from specgen.check.model import identifier
-from specgen.check.programs.transform_update import NEW, update_program
+from specgen.check.programs.transform_update import update_program
 from specgen.check.transform_model import PHASES, CheckedBuffer, CheckedTransform
 from specgen.code import Code, using
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
@@ -29,7 +30,7 @@ def update_function(transform: CheckedTransform) -> PhaseFunction | None:
             return f"{transform.param(name).doc or 'constructor keyword'}."
         if given.kind == "buffer":
             return f"{docs[name]}."
-        if name == NEW:
+        if name == NEW_ROWS:
             return "the rows that count."
         pattern = roles[name].pattern
         dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
@@ -37,7 +38,7 @@ def update_function(transform: CheckedTransform) -> PhaseFunction | None:
 
     listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
     summary = f"{listed} with what the rows that are new tell."
-    planned = plan_function(program.program, summary, {NEW: using("NewRows", "NewRows")}, describe)
+    planned = plan_function(program.program, summary, {NEW_ROWS: using("NewRows", "NewRows")}, describe)
     reads = tuple(data_name(given) for given in planned.args if given is not None)
     return PhaseFunction(planned.plan, reads, program.writes)
 
@@ -54,7 +55,7 @@ def plan_learning(transform: CheckedTransform, function: PhaseFunction | None) -
     )
     return LearnsPlan(
         tuple(_declared(buffer) for buffer in transform.buffers),
-        transform.learns_when_called,
+        transform.learns,
         reads,
         CallPlan(function.name, tuple(args)),
         len(function.writes) == 1,

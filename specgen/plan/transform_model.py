@@ -124,6 +124,7 @@ class PhasePlan:
         source: the tensordict that `map` reads from, where that is another.
         needed: the fields of the row without which `map` passes a repetition over.
         learns: the method that says which rows are new, for a transform that learns.
+        locked: whether nobody may learn between what it reads of the statistics and what it learns itself.
         drawn: what is read and drawn before the calls: names with expressions.
     """
 
@@ -135,6 +136,7 @@ class PhasePlan:
     source: str | None = None
     needed: tuple[str, ...] = ()
     learns: str | None = None
+    locked: bool = False
     drawn: tuple[tuple[str, Text], ...] = ()
 
 
@@ -199,14 +201,14 @@ class LearnsPlan:
 
     Attributes:
         buffers: the calls that declare its buffers.
-        when_called: whether it learns by `init_stats` and `learn` only.
+        when: at steps and resets (`always`), at resets, or by `init_stats` and `learn` only.
         reads: the fields of a record that an update needs.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
     """
 
     buffers: tuple[CallPlan, ...]
-    when_called: bool
+    when: str
     reads: tuple[str, ...]
     call: CallPlan
     single: bool

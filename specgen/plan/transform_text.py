@@ -98,7 +98,7 @@ def dtype_code(dtype: str) -> Code:
 
 def with_declared_specs(transform: CheckedTransform) -> list[Output]:
     """The outputs whose specs the declaration says; where something is learned when it is asked for, all."""
-    later = transform.learns_when_called
+    later = transform.learns == "when_called"
     written = [output for output in transform.written(inverse=False) if output.declared]
     return [one for one in written if one.image is None or one.dtype == "bool" or later]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase
 from specgen.code import using, value_code
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
@@ -251,6 +252,7 @@ class _Planner:
 
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
         written = {write for function in self.functions[phase] for write in function.writes}
+        read = {name for function in self.functions[phase] for name in function.reads}
         end = target
         if self.transform.map:
             tolerant = "tolerant=True" if phase == "reset" else "self._missing_tolerance"
@@ -269,9 +271,16 @@ class _Planner:
             else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
-            learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
+            learns=self._rows_learned_of(phase),
+            locked=phase == "reset" and not self.buffers.isdisjoint(read),
             drawn=tuple(drawn),
         )
+
+    def _rows_learned_of(self, phase: Phase) -> str | None:
+        """The method that says of which rows a phase learns; None where it learns nothing."""
+        if self.update is None or (phase == "step" and self.transform.learns == "at_reset"):
+            return None
+        return "_reset_rows" if phase == "reset" else "_stepped_rows"
 
     def _blocks(
         self, phase: Phase, target: str, source: str, drawn: Iterable[str] = ()
@@ -293,6 +302,9 @@ class _Planner:
                     continue
                 if read in self.networks:
                     passed.append(self._network_text(read))
+                    continue
+                if read == NEW_ROWS:
+                    passed.append(f"self._reset_rows(tensordict)(key, {target})")
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
                     first = "[0]" if counted.form == "all" else ""  # they are of one rank

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,16 +56,23 @@ def batch_count(new_rows: NewRows) -> Tensor:
     return torch.tensor(float(count), dtype=torch.float64, device=new_rows.device)
 
 
-def batch_rank(new_rows: NewRows) -> Tensor:
-    """The position of each row among those that are new, in the order of the batch: int64 ``[*batch, 1]``.
+def batch_rank(x: Tensor, new_rows: NewRows) -> Tensor:
+    """The position of each row among those that are new, from 0, in the order of the batch.
 
-    Rows that are not new have the position of the new row before them.
+    Args:
+        x: any dtype ``[*batch, *dims]``, read for its shape only.
+        new_rows: the rows that count.
+
+    Returns:
+        int64 ``[*batch, *dims]``, the same for all elements of a row. Rows that are not new have the position of the new
+        row before them, or 0.
     """
     if new_rows.mask is None:
-        rank = torch.arange(new_rows.size.numel(), device=new_rows.device)
+        rank = torch.arange(new_rows.size.numel(), device=x.device)
     else:
-        rank = new_rows.mask.reshape(-1).cumsum(0) - 1
-    return rank.reshape(*new_rows.size, 1)
+        rank = (new_rows.mask.reshape(-1).cumsum(0) - 1).clamp(min=0)
+    ndim = len(new_rows.size)
+    return rank.reshape(*new_rows.size, *(1,) * (x.ndim - ndim)).expand(x.shape).clone()
 
 
 def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:
@@ -86,17 +92,6 @@ def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:
     return x.reshape(-1, *x.shape[ndim:]).sum(0) if ndim else x
 
 
-def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: bool = False) -> Tensor:
-    """The mean of `x` over the rows that are new; NaN where none is.
-
-    Args:
-        x: as of `batch_sum`.
-        new_rows: the rows that count.
-        axis: further axes to average over, of one row.
-        keep: whether these stay, of size 1.
-
-    Returns:
-        float64 ``[*dims]`` without the axes.
-    """
-    mean = batch_sum(x, new_rows) / new_rows.count
-    return mean.mean(tuple(axis), keepdim=keep) if axis else mean
+def batch_mean(x: Tensor, new_rows: NewRows) -> Tensor:
+    """The mean of `x` over the rows that are new; NaN where none is. Arguments and result are those of `batch_sum`."""
+    return batch_sum(x, new_rows) / new_rows.count
