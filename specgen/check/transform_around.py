@@ -16,6 +16,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SpecType, Symbol, Type, full, infer, parse
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Binary, Call, Name, names_read_or_called
@@ -43,6 +44,7 @@ class AroundChecker:
         roles, outputs: what it reads and writes.
         types: what each of them is.
         fixed: its parameters.
+        networks: how expressions call its networks.
         names: what is called something in it.
         symbols: takes what expressions are given, by its path below the transform.
         sink: takes every mistake.
@@ -55,6 +57,7 @@ class AroundChecker:
     outputs: tuple[Output, ...]
     types: Mapping[str, Type]
     fixed: Mapping[str, Binding]
+    networks: Mapping[str, Builtin]
     names: Names
     symbols: dict[str, Symbol]
     sink: Sink
@@ -179,7 +182,7 @@ class AroundChecker:
             self.file,
             (*self.path, "around", phase),
             scope,
-            {},
+            self.networks,
             self.names,
             expected,
             absent=absent,
@@ -194,7 +197,10 @@ class AroundChecker:
         expr = parse(source, self.sink)
         if expr is None or self._reads_absent(expr, source, absent):
             return None
-        typed = infer(expr, scope, source, self.sink, draw_prefix=f"draw_{field}", for_any_key=True)
+        drawn = f"draw_{field}"
+        typed = infer(
+            expr, scope, source, self.sink, functions=self.networks, draw_prefix=drawn, for_any_key=True
+        )
         undrawn = "" if field == "reset_steps" else _UNDRAWN
         if typed is None or not may_draw(typed, source, undrawn, self.sink):
             return None

@@ -16,6 +16,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transforms_buffers as rules
 from specgen.expr import Binding, SpecType, Symbol, Type, full, parse_type
 from specgen.expr.builtins.batch import BATCH
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import is_abstract, is_float
 from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile
@@ -164,6 +165,7 @@ def check_update(
     roles: Iterable[Role],
     fixed: Mapping[str, Binding],
     buffers: Buffers,
+    networks: Mapping[str, Builtin],
     names: Names,
     sink: Sink,
 ) -> tuple[SectionResult, dict[str, Symbol]]:
@@ -187,7 +189,7 @@ def check_update(
         file,
         (*path, "update"),
         scope,
-        BATCH,
+        BATCH | networks,
         names,
         "`next.` and a buffer, as `buffers` declares it",
         undrawn=_UNDRAWN,

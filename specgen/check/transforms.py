@@ -106,7 +106,9 @@ class _Checker:
         self.buffers = check_buffers(
             self.file, self.path, self.transform, roles, params, self.names, self.sink
         )
-        self.networks = check_networks(self.file, self.path, self.transform, roles, self.names, self.sink)
+        self.networks = check_networks(
+            self.file, self.path, self.transform, roles, outputs, self.names, self.sink
+        )
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
         python = check_python_phases(
@@ -142,13 +144,15 @@ class _Checker:
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
-            self.file, self.path, roles, fixed, self.buffers, self.names, self.sink
+            self.file, self.path, roles, fixed, self.buffers, self.networks.functions, self.names, self.sink
         )
         self.symbols |= given_update
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
         here = (self.file, self.path, self.transform)
-        checker = AroundChecker(*here, roles, outputs, types, fixed, self.names, self.symbols, self.sink)
+        checker = AroundChecker(
+            *here, roles, outputs, types, fixed, self.networks.functions, self.names, self.symbols, self.sink
+        )
         around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
         self._optional_params(params, (*roles, *outputs), everything)
@@ -294,8 +298,7 @@ class _Checker:
                 self.file,
                 (*self.path, phase),
                 scope,
-                (BATCH_AT_RESET if phase == "reset" else BATCH_ELSEWHERE)
-                | (self.networks.elsewhere if inverse else self.networks.functions),
+                (BATCH_AT_RESET if phase == "reset" else BATCH_ELSEWHERE) | self.networks.functions,
                 self.names,
                 expected,
                 broken=broken,

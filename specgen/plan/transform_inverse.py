@@ -39,6 +39,7 @@ class _Planner:
         self.function = next(iter(phase_functions(transform, "inverse")), None)
         self.outer = {one.writes[0]: one for one in phase_functions(transform, "outer")}
         self.roles = {role.name: role for role in transform.backward}
+        self.networks = frozenset(network.name for network in transform.networks)
         self.outputs = {output.name: output for output in transform.written(inverse=True)}
         self.bounds = {
             argument: (role, place)
@@ -76,14 +77,16 @@ class _Planner:
         likes = [draw.like for draw in draws if draw.like is not None and identifier(draw.like) not in known]
         fetched += tuple((identifier(name), self._shape_of(name)) for name in dict.fromkeys(likes))
         fetched += tuple((draw.name, draw.text) for draw in draws)
+        called = bool(self.networks & {*function.reads})
+        store = "_give" if called else "_write"
         stores = tuple(
-            f"self._write(tensordict, key.{write}, {identifier(write)})" for write in function.writes
+            f"self.{store}(tensordict, key.{write}, {identifier(write)})" for write in function.writes
         )
         needed = ", ".join(f"key.{name}" for name in self.outputs)
         if any(output.when is not None for output in self.outputs.values()):
             needed = "*self._fields(self._takes, [key])"
         results = tuple(map(identifier, function.writes))
-        return InversePlan(specs, functions, None, needed, fetched, results, call, stores)
+        return InversePlan(specs, functions, None, needed, fetched, results, call, stores, called)
 
     def _shape_of(self, name: str) -> str:
         return f"self._inner(key.{name})" if name in self.roles else self._taken(self.outputs[name])
@@ -148,6 +151,8 @@ class _Planner:
             elif read in self.params:
                 known = frozenset[str]() if function.when is None else function.when.given
                 passed.append(self._param(read, f"self._inner(key.{inner}).dtype", known))
+            elif read in self.networks:
+                passed.append(f"self._networks[{literal(read)}]")
             elif read in self.roles:
                 passed.append(f"self._inner(key.{read})")
             else:

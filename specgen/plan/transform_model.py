@@ -183,6 +183,7 @@ class InversePlan:
         results: the names of what the function returns.
         call: the call.
         stores: the expressions that write the results.
+        networks: whether it calls networks.
     """
 
     specs: OuterSpecsPlan
@@ -193,6 +194,7 @@ class InversePlan:
     results: tuple[str, ...] = ()
     call: CallPlan | None = None
     stores: tuple[str, ...] = ()
+    networks: bool = False
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,12 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
+
+    Attributes:
+        _inverse_networks: whether the inverse calls networks, which run for no spec.
     """
 
+    _inverse_networks: bool = False
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
     _known_classes: dict[NestedKey, tuple[int, ...]]
@@ -100,6 +104,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         outer = TensorDict({}, [])
         for key, spec in taken.items():
             outer.set(key, spec.zero())
+        if self._inverse_networks:
+            return
         with self._drawing_zeros():
             made = self._inwards(outer)
         for key in keys:
@@ -132,6 +138,20 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             raise ValueError(f"{type(self).__name__} can't be applied to {inner!r}: {error}") from error
 
     # ----------------------------------------------------------------- values
+
+    def _give(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write what networks made of what the policy wrote: no network runs when specs are made, so it is checked here.
+
+        Raises:
+            RuntimeError: if it has another shape or dtype than what the environment takes.
+        """
+        spec = None if self.parent is None else self._spec(key, INPUTS)
+        if spec is not None and (value.shape, value.dtype) != (spec.shape, spec.dtype):
+            raise RuntimeError(
+                f"{type(self).__name__} makes {value.dtype} {list(value.shape)} of what the policy writes, and"
+                f" {key!r} is {spec.dtype} {list(spec.shape)}"
+            )
+        self._write(tensordict, key, value)
 
     def _inner(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of what the environment is given."""

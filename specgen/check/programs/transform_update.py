@@ -40,6 +40,7 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
         body.name(statement, read(symbol))
     inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    inputs += [Input(transform.symbols[f"networks.{one.name}"], "network") for one in transform.networks]
     inputs.append(Input(new, "data"))
     types = role_types(transform.roles)
     for role in transform.forward:
