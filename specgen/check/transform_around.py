@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
-from specgen.check.statements import Section, SectionResult, Target, check_section, made_statement, may_draw
+from specgen.check.statements import Section, Target, check_section, made_statement, may_draw
 from specgen.check.transform_around_flow import check_around_flow
 from specgen.check.transform_draws import check_draws
-from specgen.check.transform_flow import value_reads
 from specgen.check.transform_model import Around, Output, Phase, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
@@ -367,24 +366,6 @@ def following_their_roles(transform: Transform, outputs: tuple[Output, ...]) -> 
         replace(output, like=output.each) if output.name in collected and not output.declared else output
         for output in outputs
     )
-
-
-def recalled_by_around(around: Around | None, names: Iterable[str]) -> tuple[str, ...]:
-    """The names whose value before the step `around` reads."""
-    if around is None or around.kind == "reset_steps":
-        return ()
-    statements = [one for phase, section in around.sections.items() if phase != "action" for one in section]
-    return tuple(name for name in names if any(name in value_reads(one.expr) for one in statements))
-
-
-def around_sections(around: Around | None) -> dict[str, SectionResult]:
-    """The parts of `around` as sections, for what looks at all of a transform's statements."""
-    if around is None:
-        return {}
-    found = {str(phase): SectionResult(statements) for phase, statements in around.sections.items()}
-    if around.count is not None:
-        found["count"] = SectionResult((around.count,))
-    return found
 
 
 def _combines(expr: Expr, name: str, *operations: str) -> bool:

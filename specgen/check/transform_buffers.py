@@ -189,7 +189,7 @@ def check_update(
         file,
         (*path, "update"),
         scope,
-        BATCH | networks,
+        {**BATCH, **networks},
         names,
         "`next.` and a buffer, as `buffers` declares it",
         undrawn=_UNDRAWN,

@@ -11,12 +11,8 @@ from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
-from specgen.check.transform_around import (
-    AroundChecker,
-    around_sections,
-    following_their_roles,
-    recalled_by_around,
-)
+from specgen.check.transform_around import AroundChecker, following_their_roles
+from specgen.check.transform_around_flow import around_sections, recalled_by_around
 from specgen.check.transform_buffers import (
     check_buffers,
     check_positions,

@@ -121,7 +121,8 @@ def test_rows_that_a_network_leaves_out(generated: ModuleType) -> None:
     env = TransformedEnv(Pendulum(batch_size=(16,)), Compose(StepCounter(), generated.Wait(Above(limit=0.0))))
     root = env.reset()
     content = root["observation"][:, 0] > 0
-    assert content.any() and not content.all()
+    assert content.any()
+    assert not content.all()
     after = env.step(env.rand_action(root))["next"]
     assert torch.equal(after["step_count"].squeeze(-1) == 0, content)
     assert torch.equal(after["observation"][content], root["observation"][content])
@@ -134,6 +135,7 @@ def test_steps_until_a_network_is_content(generated: ModuleType) -> None:
     check_env_specs(env)
     after = env.step(env.rand_action(env.reset()))["next"]
     counts, content = after["step_count"].squeeze(-1), after["observation"][:, 0] > 0.5
-    assert counts.min() >= 1 and counts.max() == 4
+    assert counts.min() >= 1
+    assert counts.max() == 4
     assert content[counts < 4].all()
     assert (counts < 4).any()
