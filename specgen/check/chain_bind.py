@@ -15,7 +15,7 @@ from specgen.check.chain_position import Position
 from specgen.check.chain_types import cast_bounds, typed_row
 from specgen.check.chain_writes import hidden_entry, written_entry
 from specgen.check.model import Entry, dotted
-from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Phase, Role
+from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -56,12 +56,6 @@ class Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        if (why := _unfusible(transform)) is not None:
-            message = f"`{transform.name}` {why}, which chains can't do yet"
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(span, message, help="use its class in a TransformedEnv")
-            )
-            return None
         if not can_step(transform, self.state.env, self.drawing, self.learning, span, self.sink):
             return None
         if any(statement.draws for statement in (*transform.step, *transform.inverse)):
@@ -320,15 +314,3 @@ class Binder:
 def _chosen(output: Output) -> bool:
     """Whether the keys of an output are chosen with `out_keys`."""
     return output.each is not None and output.keyword is None and not output.flag and not output.hidden
-
-
-def _unfusible(transform: CheckedTransform) -> str | None:
-    """What a transform does that no chain can; None for one that chains may hold."""
-    if any(node.op == "batch_rank" for statement in transform.reset for node in statement.typed.nodes()):
-        return "asks for positions of rows"
-    networks = {network.name for network in transform.networks}
-    phases: tuple[Phase, ...] = ("inverse", "update", *AROUND_PHASES)
-    for phase in phases:
-        if any(not statement.reads.isdisjoint(networks) for statement in transform.phase(phase)):
-            return f"calls a network in `{phase}`"
-    return None

@@ -79,7 +79,7 @@ def check_around_flow(
 
 
 def _warn_of_lost_reward(
-    file: SchemaFile, path: tuple[str, ...], declared: Around, roles: Iterable[Role], sink: Sink
+    file: SchemaFile, path: tuple[str, ...], declared: DeclaredAround, roles: Iterable[Role], sink: Sink
 ) -> None:
     rewards = [
         role.name

@@ -208,6 +208,8 @@ class _Planner:
         """How the values of an output follow from those of its role, and the role's from the output's."""
         repeated = self.transform.phase("action")
         statements = self.transform.inverse or repeated
+        if not statements:  # a class computes it
+            return "interval"
         index = next(i for i, one in enumerate(statements) if one.target == role.name)
         read = {name for one in statements for name in one.reads if name in self.outputs}
         besides = [self.outputs[name].when for name in read - {output.name}]

@@ -44,6 +44,7 @@ class PythonClassPlan:
         params: the call that makes the record of parameters, if there are some.
         inputs: what each method is given.
         carried: what `step` is given of what was returned before.
+        written: what `inverse` is given.
         methods: what each method returns.
         reads_env: whether it is made with the environment.
     """
@@ -55,8 +56,9 @@ class PythonClassPlan:
     setup: str
     protocol: str
     params: CallPlan | None
-    inputs: CallPlan
+    inputs: CallPlan | None
     carried: CallPlan | None
+    written: CallPlan | None
     methods: tuple[tuple[str, CallPlan], ...]
     reads_env: bool
 

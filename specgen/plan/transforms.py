@@ -112,7 +112,8 @@ class _Planner:
             follows=follows_code(transform.written(inverse=False)),
             columns=plan_columns(transform),
             sequential=self.sequential,
-            invertible=bool(transform.inverse),
+            invertible=bool(transform.inverse)
+            or (transform.python is not None and "inverse" in transform.python.phases),
             args=tuple(argument_texts(transform, arguments)),
             annotations=arguments,
             keys=tuple(base_keys(transform)),

@@ -30,10 +30,10 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
 
     Attributes:
-        _inverse_networks: whether the inverse calls networks, which run for no spec.
+        _unknown_inverse: whether networks or a class compute the inverse, which run for no spec.
     """
 
-    _inverse_networks: bool = False
+    _unknown_inverse: bool = False
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
     _known_classes: dict[NestedKey, tuple[int, ...]]
@@ -104,7 +104,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         outer = TensorDict({}, [])
         for key, spec in taken.items():
             outer.set(key, spec.zero())
-        if self._inverse_networks:
+        if self._unknown_inverse:
             return
         with self._drawing_zeros():
             made = self._inwards(outer)
@@ -140,17 +140,22 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     # ----------------------------------------------------------------- values
 
     def _give(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write what networks made of what the policy wrote: no network runs when specs are made, so it is checked here.
+        """Write what networks or a class made of what the policy wrote; they run for no spec, so it is checked here.
 
         Raises:
             RuntimeError: if it has another shape or dtype than what the environment takes.
         """
-        spec = None if self.parent is None else self._spec(key, INPUTS)
-        if spec is not None and (value.shape, value.dtype) != (spec.shape, spec.dtype):
-            raise RuntimeError(
-                f"{type(self).__name__} makes {value.dtype} {list(value.shape)} of what the policy writes, and"
-                f" {key!r} is {spec.dtype} {list(spec.shape)}"
-            )
+        if (env := self.parent) is not None:
+            spec = self._spec(key, INPUTS)
+            shape = (
+                *tensordict.batch_size,
+                *spec.shape[len(env.batch_size) :],
+            )  # of any data, not only the environment's
+            if (value.shape, value.dtype) != (shape, spec.dtype):
+                raise RuntimeError(
+                    f"{type(self).__name__} makes {value.dtype} {list(value.shape)} of what the policy writes, and"
+                    f" {key!r} is {spec.dtype} {list(shape)}"
+                )
         self._write(tensordict, key, value)
 
     def _inner(self, key: NestedKey) -> Tensor:

@@ -69,7 +69,7 @@ PYTHON_PHASES = Rule(
     "phases of a Python class",
     """\
 `python:` names a class that says what happens in place of statements, and `phases` its methods: `map`, for what depends
-on nothing but the same moment, or `reset` and `step`.
+on nothing but the same moment, or `reset` and `step`; and `inverse`, for what the environment is given.
 
 ```yaml
 python: mypackage.embed:Embedder
