@@ -10,6 +10,7 @@ from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import computed_of
 from specgen.check.transform_model import CheckedBuffer, Output, Phase, Role
+from specgen.check.transform_roles import flags_elsewhere
 from specgen.check.transform_types import role_types
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
@@ -174,7 +175,7 @@ def check_update(
     scope, types = {**fixed, **buffers.scope}, role_types(roles)
     symbols: dict[str, Symbol] = {}
     for role in roles:
-        if role.inverse:
+        if role.inverse or role.form == "flag":
             continue
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")
@@ -193,6 +194,7 @@ def check_update(
         names,
         "`next.` and a buffer, as `buffers` declares it",
         undrawn=_UNDRAWN,
+        absent=flags_elsewhere(roles, step=False),
     )
     before = len(sink.items)
     result = check_section(section, targets, wrong, sink)

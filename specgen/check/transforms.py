@@ -27,7 +27,7 @@ from specgen.check.transform_networks import check_networks, declared_where_call
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_python import check_python_phases
-from specgen.check.transform_roles import check_roles
+from specgen.check.transform_roles import check_roles, flags_elsewhere
 from specgen.check.transform_signature import check_signature
 from specgen.check.transform_types import (
     check_static,
@@ -253,9 +253,10 @@ class _Checker:
             if inverse and role.inverse:
                 targets[role.name] = Target(role.name, spec_of(types[role.name]))
                 give(role.name, types[role.name], full(types[role.name].dtype), "role")
-            elif not inverse and not role.inverse:
+            elif not inverse and not role.inverse and (role.form != "flag" or phase == "step"):
                 type_ = types[role.name]
-                for prefix in ("", "next.") if phase == "step" else ("",):
+                prefixes = ("next.",) if role.form == "flag" else ("", "next.")
+                for prefix in prefixes if phase == "step" else ("",):
                     give(f"{prefix}{role.name}", type_, full(type_.dtype), "role")
                     if role.form == "all":
                         named = f"{prefix}{role.name}"
@@ -298,6 +299,7 @@ class _Checker:
                 self.names,
                 expected,
                 broken=broken,
+                absent=flags_elsewhere(roles, step=phase == "step"),
                 undrawn=_UNDRAWN if phase == "map" else "",
                 for_any_key=True,
             ),

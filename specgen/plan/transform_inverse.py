@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specgen.check.model import identifier
 from specgen.check.transform_images import image_of
-from specgen.check.transform_inverse import bound_names, classes_name
+from specgen.check.transform_inverse import COUNTED, bound_names, classes_name
 from specgen.check.transform_model import CheckedTransform, Image, Output, Role
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
@@ -274,8 +274,13 @@ def key_groups(transform: CheckedTransform) -> Iterator[tuple[str, list[str]]]:
         yield "_takes", [output.name for output in transform.written(inverse=True)]
 
 
-def bounded_keys(role: Role, keys: Code) -> Code:
-    """The keys of a role, once they are known to be as its pattern says."""
+def fitting_keys(role: Role, keys: Code) -> Code:
+    """The keys of a role, once they are known to be of the kind, or to have the bounds, that its pattern says."""
+    if role.spec.kind in COUNTED:
+        counts = tuple(count for count in role.spec.nvec or (role.spec.n,) if isinstance(count, int))
+        groups = ", INPUTS" if role.inverse else ""
+        text = f"self._of_kind(env, {keys}, {literal(role.spec.kind)}, {literal(counts)}{groups})"
+        return using(text, *keys.uses)
     if not role.inverse or not role.spec.bounded:
         return keys
     return using(f"self._with_bounds(env, {keys})", *keys.uses)

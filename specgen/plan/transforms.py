@@ -341,6 +341,8 @@ class _Planner:
             return f"self._vectors({source}, key.{bare})", True
         if role is not None and role.form == "all":
             return f"[self._require({source}, each) for each in key.{bare}]", True
+        if role is not None and role.form == "flag":
+            return f"self._ended({source}, key.{bare}, key.{role.beside})", True
         if phase == "reset":
             if output is None:
                 return f"self._require({source}, key.{bare})", True

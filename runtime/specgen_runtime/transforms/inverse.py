@@ -9,8 +9,9 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.specs import Categorical, MultiCategorical, MultiOneHot, OneHot
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, InverseRow, Row
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from specgen_runtime.specs import Composite, TensorSpec
 
 __all__ = ["InverseTransform"]
+
+
+_KINDS = {
+    "categorical": Categorical,
+    "onehot": OneHot,
+    "multi_categorical": MultiCategorical,
+    "multi_onehot": MultiOneHot,
+}
 
 
 class InverseTransform(EntriesTransform[Row, InverseRow]):
@@ -187,6 +196,39 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """`keys`, once they are known to have finite bounds on both sides; raises as `_bounds` does."""
         for key in keys if env is not None else ():
             self._bounds(key)
+        return keys
+
+    def _of_kind(
+        self,
+        env: EnvBase | None,
+        keys: list[NestedKey],
+        kind: Literal["categorical", "onehot", "multi_categorical", "multi_onehot"],
+        counts: tuple[int, ...],
+        groups: Sequence[str] = OUTPUTS,
+    ) -> list[NestedKey]:
+        """`keys`, once their specs are known to be choices of this kind.
+
+        Args:
+            env: the environment before this transform, if there is one.
+            keys: the keys.
+            kind: how choices are written.
+            counts: how many classes there are; of several choices one number for all, or one each; empty for any.
+            groups: where keys are looked up.
+
+        Raises:
+            TypeError: if the spec of a key is another one.
+        """
+        for key in keys if env is not None else ():
+            spec: Any = self._spec(key, groups)
+            found: list[int] = []
+            if type(spec) is _KINDS[kind]:
+                found = (
+                    torch.as_tensor(spec.nvec if kind.startswith("multi") else spec.n).reshape(-1).tolist()
+                )
+            wanted = counts * len(found) if len(counts) == 1 else counts or tuple(found)
+            if not found or tuple(found) != wanted:
+                said = f"{kind}({', '.join(map(str, counts or ('k',)))})"
+                raise TypeError(f"{type(self).__name__} needs {said}, but {key!r} is {spec}")
         return keys
 
     def _classes(self, row: InverseRow, key: NestedKey) -> tuple[int, ...]:
