@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["InverseTransform"]
 
 
-_KINDS = {
+_KINDS: dict[str, type[Any]] = {
     "categorical": Categorical,
     "onehot": OneHot,
     "multi_categorical": MultiCategorical,
