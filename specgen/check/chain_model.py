@@ -80,7 +80,7 @@ class Instance:
         transform = self.transform
         found = {one.name: one.init for one in transform.buffers if isinstance(one.init, str)}
         known = all(self.params[name] is not None for name in found.values())
-        whole = transform.learns_when_called and len(found) == len(transform.buffers)
+        whole = transform.learns == "when_called" and len(found) == len(transform.buffers)
         return found if known and whole else {}
 
     @property

@@ -10,7 +10,7 @@ from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chain_model import Instance, Row
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Phase
-from specgen.check.transform_networks import network_function, network_symbol
+from specgen.check.transform_networks import network_function, network_symbol, readable
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -322,7 +322,7 @@ def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made
 
 def called_networks(instance: Instance) -> dict[str, Builtin]:
     """How expressions of a transform call its networks."""
-    roles = {role.name: role for role in instance.transform.roles}
+    roles = readable(instance.transform.roles, instance.transform.outputs)
     return {
         network.name: network_function(network, roles, network_symbol(instance.path, network.name))
         for network in instance.transform.networks

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
-from specgen.check.statements import Section, SectionResult, Target, check_section, made_statement, may_draw
+from specgen.check.statements import Section, Target, check_section, made_statement, may_draw
 from specgen.check.transform_around_flow import check_around_flow
 from specgen.check.transform_draws import check_draws
-from specgen.check.transform_flow import value_reads
 from specgen.check.transform_model import Around, Output, Phase, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SpecType, Symbol, Type, full, infer, parse
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Binary, Call, Name, names_read_or_called
@@ -43,6 +43,7 @@ class AroundChecker:
         roles, outputs: what it reads and writes.
         types: what each of them is.
         fixed: its parameters.
+        networks: how expressions call its networks.
         names: what is called something in it.
         symbols: takes what expressions are given, by its path below the transform.
         sink: takes every mistake.
@@ -55,6 +56,7 @@ class AroundChecker:
     outputs: tuple[Output, ...]
     types: Mapping[str, Type]
     fixed: Mapping[str, Binding]
+    networks: Mapping[str, Builtin]
     names: Names
     symbols: dict[str, Symbol]
     sink: Sink
@@ -179,7 +181,7 @@ class AroundChecker:
             self.file,
             (*self.path, "around", phase),
             scope,
-            {},
+            self.networks,
             self.names,
             expected,
             absent=absent,
@@ -194,7 +196,10 @@ class AroundChecker:
         expr = parse(source, self.sink)
         if expr is None or self._reads_absent(expr, source, absent):
             return None
-        typed = infer(expr, scope, source, self.sink, draw_prefix=f"draw_{field}", for_any_key=True)
+        drawn = f"draw_{field}"
+        typed = infer(
+            expr, scope, source, self.sink, functions=self.networks, draw_prefix=drawn, for_any_key=True
+        )
         undrawn = "" if field == "reset_steps" else _UNDRAWN
         if typed is None or not may_draw(typed, source, undrawn, self.sink):
             return None
@@ -361,24 +366,6 @@ def following_their_roles(transform: Transform, outputs: tuple[Output, ...]) -> 
         replace(output, like=output.each) if output.name in collected and not output.declared else output
         for output in outputs
     )
-
-
-def recalled_by_around(around: Around | None, names: Iterable[str]) -> tuple[str, ...]:
-    """The names whose value before the step `around` reads."""
-    if around is None or around.kind == "reset_steps":
-        return ()
-    statements = [one for phase, section in around.sections.items() if phase != "action" for one in section]
-    return tuple(name for name in names if any(name in value_reads(one.expr) for one in statements))
-
-
-def around_sections(around: Around | None) -> dict[str, SectionResult]:
-    """The parts of `around` as sections, for what looks at all of a transform's statements."""
-    if around is None:
-        return {}
-    found = {str(phase): SectionResult(statements) for phase, statements in around.sections.items()}
-    if around.count is not None:
-        found["count"] = SectionResult((around.count,))
-    return found
 
 
 def _combines(expr: Expr, name: str, *operations: str) -> bool:

@@ -1,24 +1,26 @@
-"""What `around` leaves out: outputs and actions that nothing assigns, rewards that get lost."""
+"""What `around` reads and assigns, and what it leaves out: outputs and actions, rewards that get lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.transform_model import Output, Role
+from specgen.check.statements import SectionResult
+from specgen.check.transform_flow import value_reads
+from specgen.check.transform_model import Around, Output, Role
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
-from specgen.schema.transform_around import Around
+from specgen.schema.transform_around import Around as DeclaredAround
 
 
 def check_around_flow(
     file: SchemaFile,
     path: tuple[str, ...],
     transform: Transform,
-    declared: Around,
+    declared: DeclaredAround,
     names: tuple[Iterable[Role], Iterable[Output]],
     sink: Sink,
 ) -> None:
@@ -77,7 +79,7 @@ def check_around_flow(
 
 
 def _warn_of_lost_reward(
-    file: SchemaFile, path: tuple[str, ...], declared: Around, roles: Iterable[Role], sink: Sink
+    file: SchemaFile, path: tuple[str, ...], declared: DeclaredAround, roles: Iterable[Role], sink: Sink
 ) -> None:
     rewards = [
         role.name
@@ -92,3 +94,21 @@ def _warn_of_lost_reward(
                 help="add a role for the reward, and `fold: {reward: acc.reward + next.reward}`",
             )
         )
+
+
+def recalled_by_around(around: Around | None, names: Iterable[str]) -> tuple[str, ...]:
+    """The names whose value before the step `around` reads."""
+    if around is None or around.kind == "reset_steps":
+        return ()
+    statements = [one for phase, section in around.sections.items() if phase != "action" for one in section]
+    return tuple(name for name in names if any(name in value_reads(one.expr) for one in statements))
+
+
+def around_sections(around: Around | None) -> dict[str, SectionResult]:
+    """The parts of `around` as sections, for what looks at all of a transform's statements."""
+    if around is None:
+        return {}
+    found = {str(phase): SectionResult(statements) for phase, statements in around.sections.items()}
+    if around.count is not None:
+        found["count"] = SectionResult((around.count,))
+    return found

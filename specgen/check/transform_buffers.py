@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from specgen.check.model import Parameter, identifier
+from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transform_flow import computed_of
 from specgen.check.transform_model import CheckedBuffer, Output, Phase, Role
+from specgen.check.transform_roles import flags_elsewhere
 from specgen.check.transform_types import role_types
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transforms_buffers as rules
 from specgen.expr import Binding, SpecType, Symbol, Type, full, parse_type
 from specgen.expr.builtins.batch import BATCH
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import is_abstract, is_float
 from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile
@@ -164,6 +166,7 @@ def check_update(
     roles: Iterable[Role],
     fixed: Mapping[str, Binding],
     buffers: Buffers,
+    networks: Mapping[str, Builtin],
     names: Names,
     sink: Sink,
 ) -> tuple[SectionResult, dict[str, Symbol]]:
@@ -172,7 +175,7 @@ def check_update(
     scope, types = {**fixed, **buffers.scope}, role_types(roles)
     symbols: dict[str, Symbol] = {}
     for role in roles:
-        if role.inverse:
+        if role.inverse or role.form == "flag":
             continue
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")
@@ -187,10 +190,11 @@ def check_update(
         file,
         (*path, "update"),
         scope,
-        BATCH,
+        {**BATCH, **networks},
         names,
         "`next.` and a buffer, as `buffers` declares it",
         undrawn=_UNDRAWN,
+        absent=flags_elsewhere(roles, step=False),
     )
     before = len(sink.items)
     result = check_section(section, targets, wrong, sink)
@@ -216,6 +220,29 @@ def check_update(
                 )
             )
     return result, symbols
+
+
+def check_positions(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    reset: Iterable[Statement],
+    buffers: Buffers,
+    sink: Sink,
+) -> None:
+    """Report a reset that asks for the positions of rows where they tell nothing apart."""
+    for statement in reset:
+        if not any(node.op == "batch_rank" for node in statement.typed.nodes()):
+            continue
+        span = statement.source.span_of(0, len(statement.source.text))
+        if not buffers.checked:
+            message = "positions among the rows that are being reset begin anew at each reset"
+            help = "add them to a buffer that `update` raises by `batch_count()`, with `learns: at_reset`"
+            sink.add(rules.BATCH_MISPLACED.at(span, message, help=help))
+        elif transform.offline is not False:
+            message = "recorded data are replayed at all times at once, where no row is before another"
+            sink.add(rules.BATCH_MISPLACED.at(span, message, help="write `offline: false`"))
+        return
 
 
 def declared_where_learned(

@@ -277,7 +277,7 @@ class CheckedTransform:
         python: the class that says what happens.
         buffers: what it learns.
         update: the new values of its buffers.
-        learns_when_called: whether it learns by `init_stats` and `learn` only.
+        learns: whether it learns at steps and resets, at resets, or by `init_stats` and `learn` only.
     """
 
     name: str
@@ -299,7 +299,7 @@ class CheckedTransform:
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
     update: tuple[Statement, ...] = ()
-    learns_when_called: bool = False
+    learns: Literal["always", "at_reset", "when_called"] = "always"
     refuses_offline: bool = False
     outer: tuple[Statement, ...] = ()
     networks: tuple[CalledNetwork, ...] = ()

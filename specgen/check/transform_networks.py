@@ -16,7 +16,7 @@ from specgen.check.transform_roles import PATTERNS
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_networks as rules
-from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr import SpecType, Symbol, Type, Typed, full
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
@@ -40,22 +40,18 @@ class Networks:
     functions: dict[str, Builtin] = field(default_factory=dict)
     symbols: dict[str, Symbol] = field(default_factory=dict)
 
-    @property
-    def elsewhere(self) -> dict[str, Builtin]:
-        """The same names where networks can't be called: a mistake with an explanation."""
-        return {name: _misplaced(builtin) for name, builtin in self.functions.items()}
-
 
 def check_networks(
     file: SchemaFile,
     path: tuple[str, ...],
     transform: Transform,
     roles: Iterable[Role],
+    outputs: Iterable[Output],
     names: Names,
     sink: Sink,
 ) -> Networks:
     """Check `networks` of the transform at `path`."""
-    by_name = {role.name: role for role in roles}
+    by_name = readable(roles, outputs)
     result = Networks()
     for name in transform.networks:
         here = (*path, "networks", name)
@@ -94,9 +90,9 @@ def _network(
             if read not in transform.in_:
                 help = suggestion(read, roles) or f"the roles are {', '.join(roles) or 'none'}"
                 sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, f"no role `{read}`", help=help))
-        elif role.inverse or role.form not in ("each", "key"):
-            what = "what the environment is given" if role.inverse else "several keys at once"
-            sink.add(rules.NETWORK_DECLARED.at(span, f"`{name}` can't read `{read}`, which is {what}"))
+        elif role.form not in ("each", "key"):
+            message = f"`{name}` can't read `{read}`, which is several keys at once"
+            sink.add(rules.NETWORK_DECLARED.at(span, message))
             sound = False
         elif not _own_dims(role):
             sound = False
@@ -116,6 +112,20 @@ def _network(
         return None
     doc = " ".join(declared.doc.split())
     return CalledNetwork(name, tuple(declared.in_), spec.dtype, spec.dims, declared.frozen, doc)
+
+
+def readable(roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, Role]:
+    """What networks may read, by name: roles, and what the policy writes, as if it were a role of its declared type."""
+    found = {role.name: role for role in roles}
+    for output in outputs:
+        role = found.get(output.each or "")
+        if output.inverse and role is not None and output.declared:
+            dtype, dims = output.dtype or role.pattern, role.dims if output.dims is None else output.dims
+            spec = SpecType("pattern", dtype, dims)
+            found[output.name] = replace(
+                role, name=output.name, pattern=dtype, dims=dims, spec=spec, form="each"
+            )
+    return found
 
 
 def _own_dims(role: Role) -> Dims:
@@ -186,13 +196,6 @@ def _match(own: Dims, found: Dims, sizes: dict[str, Dim]) -> bool:
         elif want != have:
             return False
     return True
-
-
-def _misplaced(builtin: Builtin) -> Builtin:
-    def fail(site: Site) -> None:
-        site.fail(rules.NETWORK_CALLED, f"`{builtin.name}` can be called in `reset`, `step` and `map` only")
-
-    return replace(builtin, infer=fail)
 
 
 def declared_where_called(

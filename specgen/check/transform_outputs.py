@@ -216,6 +216,8 @@ class Outputs:
             return spec.like, None
         if spec.kind in COUNTED and inverse:
             return None, spec
+        if spec.kind == "binary" and spec.dtype == "bool":  # truth values of known dimensions
+            spec = SpecType("pattern", "bool", spec.dims)
         if spec.kind not in ("pattern", "bounded", "unbounded"):
             self.sink.add(
                 rules.NOT_AVAILABLE.at(

@@ -10,13 +10,14 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as python_rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_networks as rules
+from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Rest
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
-_TOGETHER = ({"map"}, {"reset", "step"})
-_LATER = ("inverse", "offline")
+_TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
+"""The phases that go together; `inverse` goes with each of them."""
 
 
 def check_python_phases(
@@ -53,28 +54,34 @@ def check_python_phases(
             )
     _check_phases(file, path, transform, sink)
     for role in roles:
-        if role.inverse:
-            span = file.key_span(*path, "in", role.name)
-            message = "what the environment is given can't be computed by a class yet"
-            sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        elif role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
+        if role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
             message = f"nobody knows what one row of `{role.name}` is for `{source.name}`"
             help = f'name the dimensions of a row: `{role.name}: {{type: "{role.pattern}[..., n]"}}`'
             sink.add(rules.NETWORK_DECLARED.at(file.key_span(*path, "in", role.name), message, help=help))
+        elif role.inverse and is_abstract(role.pattern):
+            message = f"nobody knows which dtype `{source.name}` gives `{role.name}`"
+            help = f'write one: `{role.name}: {{type: "float32[..., n]", inverse: true}}`'
+            sink.add(rules.NETWORK_DECLARED.at(file.key_span(*path, "in", role.name), message, help=help))
     for output in outputs:
         span = file.key_span(*path, "out", output.name)
-        if output.flag:
-            sink.add(
-                schema_rules.NOT_AVAILABLE.at(span, "a done flag of a Python class is not available yet")
+        if output.flag and "step" not in transform.phases:
+            message = f"`{output.name}` is a done flag, which only a step raises"
+            sink.add(rules.PYTHON_PHASES.at(span, message, help="write `phases: [reset, step]`"))
+        elif output.flag and output.each is None:
+            message = f"`{output.name}` is a done flag, and nothing says beside which others it stands"
+            help = (
+                f'follow a role, `done: {{each: env.done, type: "bool[]"}}`: `{output.name}: {{each: done}}`'
             )
+            sink.add(rules.NETWORK_DECLARED.at(span, message, help=help))
         elif output.when is not None or output.policy:
             sink.add(
                 schema_rules.NOT_AVAILABLE.at(
                     span, f"`{output.name}` of a Python class can't be conditional, or the policy's, yet"
                 )
             )
-        elif output.dtype is None:
-            message = f"`{output.name}` is computed by a class, and has no type of its own"
+        elif output.dtype is None and (not output.inverse or output.like is None):
+            what = "given to" if output.inverse else "computed by"
+            message = f"`{output.name}` is {what} a class, and has no type of its own"
             sink.add(rules.NETWORK_DECLARED.at(span, message, help="declare it, as in `type: float32[64]`"))
     if len(sink.items) > before:
         return None
@@ -82,12 +89,20 @@ def check_python_phases(
 
 
 def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform, sink: Sink) -> None:
-    phases = set(transform.phases)
-    if later := [phase for phase in _LATER if phase in phases]:
-        span = file.span(*path, "phases", transform.phases.index(later[0]))
-        sink.add(schema_rules.NOT_AVAILABLE.at(span, f"`{later[0]}` of a Python class is not available yet"))
-    elif phases not in _TOGETHER or len(phases) != len(transform.phases):
-        span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
-        message = "the phases of a class are `map`, or `reset` and `step`"
+    phases: set[str] = set(transform.phases)
+    span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
+    inverse = next((name for name, role in transform.in_.items() if role.inverse), None)
+    if "offline" in phases:
+        at = file.span(*path, "phases", transform.phases.index("offline"))
+        sink.add(schema_rules.NOT_AVAILABLE.at(at, "`offline` of a Python class is not available yet"))
+    elif phases - {"inverse"} not in _TOGETHER or not phases or len(phases) != len(transform.phases):
+        message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`"
         help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"
         sink.add(rules.PYTHON_PHASES.at(span, message, help=help))
+    elif "inverse" in phases and inverse is None:
+        message = "`inverse` computes what the environment is given, and no role is that"
+        help = 'declare it: `u: {each: [action], type: "float32[n]", inverse: true}`'
+        sink.add(rules.PYTHON_PHASES.at(span, message, help=help))
+    elif "inverse" not in phases and inverse is not None:
+        message = f"`{inverse}` is what the environment is given, and no phase computes it"
+        sink.add(rules.PYTHON_PHASES.at(span, message, help="add `inverse` to the phases"))

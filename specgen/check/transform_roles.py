@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
@@ -57,6 +57,14 @@ def check_roles(
     return tuple(checker.linked(role, found) for role in found)
 
 
+def flags_elsewhere(roles: Iterable[Role], *, step: bool) -> dict[str, str]:
+    """The names of flags that a phase can't read, with what to say of each; `step` is whether it is a step."""
+    flags = [role for role in roles if role.form == "flag"]
+    help = "a done flag is what a step returned: it is read under `step`, as `next.{}`"
+    found = {role.name: help.format(role.name) for role in flags}
+    return found if step else found | {f"next.{name}": text for name, text in found.items()}
+
+
 @dataclass
 class _Roles:
     file: SchemaFile
@@ -89,7 +97,7 @@ class _Roles:
         ):
             return None
         dtypes = PATTERNS.get(spec.dtype, (spec.dtype,))
-        made = Role(name, default, spec.dtype, dtypes, spec.shape, role.inverse, role.doc, form)
+        made = Role(name, default, spec.dtype, dtypes, spec.dims, role.inverse, role.doc, form)
         return replace(
             made,
             paired=role.with_,
@@ -122,14 +130,19 @@ class _Roles:
                 rules.MISSING_FIELD.at(self.file.key_span(*here), f"role `{here[-1]}` needs `of:` and a role")
             )
             return False
-        later = "flag" if form == "flag" else "optional" if form == "key" and role.optional else None
-        if later is not None:
-            message = (
-                f"`{later}:` is not available yet"
-                if form == "flag"
-                else "a key that may be missing is not available yet"
-            )
-            self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, later), message))
+        if form == "flag" and "type" in role.model_fields_set:
+            message = f"`{here[-1]}` is a truth value of the dimensions of `{role.of}`"
+            span = self.file.key_span(*here, "type")
+            self.sink.add(rules.UNKNOWN_FIELD.at(span, message, help="leave `type` out"))
+            return False
+        if form == "flag" and not self.transform.step:
+            span = self.file.key_span(*here)
+            message = f"`{here[-1]}` is a done flag, which is read under `step`, and there is none"
+            self.sink.add(transform_rules.NO_VALUE.at(span, message))
+            return False
+        if form == "key" and role.optional:
+            message = "a key that may be missing is not available yet"
+            self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, "optional"), message))
             return False
         return True
 

@@ -23,7 +23,10 @@ def role_types(roles: Iterable[Role]) -> dict[str, Type]:
     roles = list(roles)
     found: dict[str, Type] = {}
     # `[...x]` are the dimensions of another role, which comes first.
-    for role in sorted(roles, key=lambda role: role.shaped_as is not None):
+    for role in sorted(roles, key=lambda role: (role.form == "flag", role.shaped_as is not None)):
+        if role.form == "flag" and role.beside in found:
+            found[role.name] = Type("bool", found[role.beside].dims)
+            continue
         found[role.name] = patterns.role_type(role.spec, role.name, rank_symbol(role), found)
     return {role.name: found[role.name] for role in roles}
 

@@ -11,13 +11,14 @@ from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
-from specgen.check.transform_around import (
-    AroundChecker,
-    around_sections,
-    following_their_roles,
-    recalled_by_around,
+from specgen.check.transform_around import AroundChecker, following_their_roles
+from specgen.check.transform_around_flow import around_sections, recalled_by_around
+from specgen.check.transform_buffers import (
+    check_buffers,
+    check_positions,
+    check_update,
+    declared_where_learned,
 )
-from specgen.check.transform_buffers import check_buffers, check_update, declared_where_learned
 from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
@@ -26,7 +27,7 @@ from specgen.check.transform_networks import check_networks, declared_where_call
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
 from specgen.check.transform_python import check_python_phases
-from specgen.check.transform_roles import check_roles
+from specgen.check.transform_roles import check_roles, flags_elsewhere
 from specgen.check.transform_signature import check_signature
 from specgen.check.transform_types import (
     check_static,
@@ -41,7 +42,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
-from specgen.expr.builtins.batch import BATCH_ELSEWHERE
+from specgen.expr.builtins.batch import BATCH_AT_RESET, BATCH_ELSEWHERE
 from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
@@ -101,7 +102,9 @@ class _Checker:
         self.buffers = check_buffers(
             self.file, self.path, self.transform, roles, params, self.names, self.sink
         )
-        self.networks = check_networks(self.file, self.path, self.transform, roles, self.names, self.sink)
+        self.networks = check_networks(
+            self.file, self.path, self.transform, roles, outputs, self.names, self.sink
+        )
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
         python = check_python_phases(
@@ -131,16 +134,21 @@ class _Checker:
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
         check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
+        check_positions(
+            self.file, self.path, self.transform, sections["reset"].statements, self.buffers, self.sink
+        )
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
-            self.file, self.path, roles, fixed, self.buffers, self.names, self.sink
+            self.file, self.path, roles, fixed, self.buffers, self.networks.functions, self.names, self.sink
         )
         self.symbols |= given_update
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
         here = (self.file, self.path, self.transform)
-        checker = AroundChecker(*here, roles, outputs, types, fixed, self.names, self.symbols, self.sink)
+        checker = AroundChecker(
+            *here, roles, outputs, types, fixed, self.networks.functions, self.names, self.symbols, self.sink
+        )
         around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
         self._optional_params(params, (*roles, *outputs), everything)
@@ -183,7 +191,7 @@ class _Checker:
             recursion=recursion,
             buffers=self.buffers.checked,
             update=sections["update"].statements,
-            learns_when_called=self.transform.learns == "when_called",
+            learns=self.transform.learns,
             refuses_offline=self.transform.offline is False,
             networks=self.networks.checked,
             python=python,
@@ -245,9 +253,10 @@ class _Checker:
             if inverse and role.inverse:
                 targets[role.name] = Target(role.name, spec_of(types[role.name]))
                 give(role.name, types[role.name], full(types[role.name].dtype), "role")
-            elif not inverse and not role.inverse:
+            elif not inverse and not role.inverse and (role.form != "flag" or phase == "step"):
                 type_ = types[role.name]
-                for prefix in ("", "next.") if phase == "step" else ("",):
+                prefixes = ("next.",) if role.form == "flag" else ("", "next.")
+                for prefix in prefixes if phase == "step" else ("",):
                     give(f"{prefix}{role.name}", type_, full(type_.dtype), "role")
                     if role.form == "all":
                         named = f"{prefix}{role.name}"
@@ -286,10 +295,11 @@ class _Checker:
                 self.file,
                 (*self.path, phase),
                 scope,
-                BATCH_ELSEWHERE | (self.networks.elsewhere if inverse else self.networks.functions),
+                (BATCH_AT_RESET if phase == "reset" else BATCH_ELSEWHERE) | self.networks.functions,
                 self.names,
                 expected,
                 broken=broken,
+                absent=flags_elsewhere(roles, step=phase == "step"),
                 undrawn=_UNDRAWN if phase == "map" else "",
                 for_any_key=True,
             ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Around, CheckedTransform, Phase
 from specgen.code import Code, named, using
+from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_functions import PhaseFunction, around_function
@@ -122,6 +123,7 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
     if transform.around is not None and transform.around.kind == "reset_steps" and phase == "action":
         args, returns = ("root", NTH, "inner"), _TENSORDICT
     params = {param.name for param in transform.params}
+    networks = {network.name for network in transform.networks}
     fetched: list[tuple[str, str]] = []
     passed: list[Text] = []
     drawn = phase_draws(transform, phase, [function], lambda size: f"self.{size}")
@@ -133,6 +135,8 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
             passed.append(NTH)
         elif read in params:
             passed.append(f"self.{read}")
+        elif read in networks:
+            passed.append(f"self._networks[{literal(read)}]")
         else:
             fetched.append((variable(read), _fetched(phase, read, args)))
             passed.append(variable(read))

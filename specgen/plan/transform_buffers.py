@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from specgen.check.model import identifier
-from specgen.check.programs.transform_update import NEW, update_program
+from specgen.check.programs.transform_update import update_program
 from specgen.check.transform_model import PHASES, CheckedBuffer, CheckedTransform
 from specgen.code import Code, using
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
-from specgen.plan.transform_functions import PhaseFunction
+from specgen.plan.transform_functions import PhaseFunction, network_annotation, network_doc
 from specgen.plan.transform_model import LearnsPlan
 from specgen.program.program import Input
 
@@ -27,9 +28,11 @@ def update_function(transform: CheckedTransform) -> PhaseFunction | None:
         name = data_name(given)
         if given.kind == "param":
             return f"{transform.param(name).doc or 'constructor keyword'}."
+        if given.kind == "network":
+            return f"{network_doc(transform, name)}."
         if given.kind == "buffer":
             return f"{docs[name]}."
-        if name == NEW:
+        if name == NEW_ROWS:
             return "the rows that count."
         pattern = roles[name].pattern
         dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
@@ -37,7 +40,9 @@ def update_function(transform: CheckedTransform) -> PhaseFunction | None:
 
     listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
     summary = f"{listed} with what the rows that are new tell."
-    planned = plan_function(program.program, summary, {NEW: using("NewRows", "NewRows")}, describe)
+    annotations = {network.name: network_annotation(network) for network in transform.networks}
+    annotations[NEW_ROWS] = using("NewRows", "NewRows")
+    planned = plan_function(program.program, summary, annotations, describe)
     reads = tuple(data_name(given) for given in planned.args if given is not None)
     return PhaseFunction(planned.plan, reads, program.writes)
 
@@ -54,7 +59,7 @@ def plan_learning(transform: CheckedTransform, function: PhaseFunction | None) -
     )
     return LearnsPlan(
         tuple(_declared(buffer) for buffer in transform.buffers),
-        transform.learns_when_called,
+        transform.learns,
         reads,
         CallPlan(function.name, tuple(args)),
         len(function.writes) == 1,
@@ -74,6 +79,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         return f"held[{literal(name)}]"
     if any(param.name == name for param in transform.params):
         return f"self.{name}"
+    if any(network.name == name for network in transform.networks):
+        return f"self._networks[{literal(name)}]"
     return name
 
 

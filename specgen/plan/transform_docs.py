@@ -92,6 +92,9 @@ def _direction(
 
 
 def _role(role: Role) -> str:
+    if role.form == "flag":
+        doc = f": {role.doc}" if role.doc else ""
+        return f"the `{role.default[0]}` flag of the root-most done set above `{role.beside}`, for each of its elements{doc}"
     lead = "several together, " if role.form == "all" else ""
     return lead + _kind(role) + (f": {role.doc}" if role.doc else "")
 

@@ -13,6 +13,7 @@ from specgen.check.transform_inverse import bound_names, classes_name
 from specgen.check.transform_model import CalledNetwork, CheckedTransform, Phase, Role
 from specgen.check.transform_types import rank_symbol
 from specgen.code import Code, using
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
@@ -82,6 +83,7 @@ def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | No
     return (
         optional
         | networks
+        | {NEW_ROWS: using("NewRows", "NewRows")}
         | {f"{prefix}{name}": using("list[Tensor]", "Tensor") for name in several for prefix in ("", "next_")}
     )
 
@@ -121,6 +123,8 @@ def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
     if symbol.name == NTH and symbol.path.endswith(f".in.{NTH}"):
         return "the number of the repetition, from 0."
+    if symbol.name == NEW_ROWS:
+        return "the rows that are being reset."
     if symbol.name in transform.sizes and given.kind == "param":
         role, axis = transform.sizes[symbol.name]
         return f"the size of `{role.name}` along axis {axis}."

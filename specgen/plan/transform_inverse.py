@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from specgen.check.transform_images import image_of
-from specgen.check.transform_inverse import bound_names, classes_name
+from specgen.check.transform_inverse import COUNTED, bound_names, classes_name
 from specgen.check.transform_model import CheckedTransform, Image, Output, Role
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
@@ -38,6 +38,7 @@ class _Planner:
         self.function = next(iter(phase_functions(transform, "inverse")), None)
         self.outer = {one.writes[0]: one for one in phase_functions(transform, "outer")}
         self.roles = {role.name: role for role in transform.backward}
+        self.networks = frozenset(network.name for network in transform.networks)
         self.outputs = {output.name: output for output in transform.written(inverse=True)}
         self.bounds = {
             argument: (role, place)
@@ -75,14 +76,16 @@ class _Planner:
         likes = [draw.like for draw in draws if draw.like is not None and variable(draw.like) not in known]
         fetched += tuple((variable(name), self._shape_of(name)) for name in dict.fromkeys(likes))
         fetched += tuple((draw.name, draw.text) for draw in draws)
+        called = bool(self.networks & {*function.reads})
+        store = "_give" if called else "_write"
         stores = tuple(
-            f"self._write(tensordict, key.{write}, {variable(write)})" for write in function.writes
+            f"self.{store}(tensordict, key.{write}, {variable(write)})" for write in function.writes
         )
         needed = ", ".join(f"key.{name}" for name in self.outputs)
         if any(output.when is not None for output in self.outputs.values()):
             needed = "*self._fields(self._takes, [key])"
         results = tuple(map(variable, function.writes))
-        return InversePlan(specs, functions, None, needed, fetched, results, call, stores)
+        return InversePlan(specs, functions, None, needed, fetched, results, call, stores, called)
 
     def _shape_of(self, name: str) -> str:
         return f"self._inner(key.{name})" if name in self.roles else self._taken(self.outputs[name])
@@ -149,6 +152,8 @@ class _Planner:
             elif read in self.params:
                 known = frozenset[str]() if function.when is None else function.when.given
                 passed.append(self._param(read, f"self._inner(key.{inner}).dtype", known))
+            elif read in self.networks:
+                passed.append(f"self._networks[{literal(read)}]")
             elif read in self.roles:
                 passed.append(f"self._inner(key.{read})")
             else:
@@ -204,6 +209,8 @@ class _Planner:
         """How the values of an output follow from those of its role, and the role's from the output's."""
         repeated = self.transform.phase("action")
         statements = self.transform.inverse or repeated
+        if not statements:  # a class computes it
+            return "interval"
         index = next(i for i, one in enumerate(statements) if one.target == role.name)
         read = {name for one in statements for name in one.reads if name in self.outputs}
         besides = [self.outputs[name].when for name in read - {output.name}]
@@ -268,8 +275,13 @@ def key_groups(transform: CheckedTransform) -> Iterator[tuple[str, list[str]]]:
         yield "_takes", [output.name for output in transform.written(inverse=True)]
 
 
-def bounded_keys(role: Role, keys: Code) -> Code:
-    """The keys of a role, once they are known to be as its pattern says."""
+def fitting_keys(role: Role, keys: Code) -> Code:
+    """The keys of a role, once they are known to be of the kind, or to have the bounds, that its pattern says."""
+    if role.spec.kind in COUNTED:
+        counts = tuple(count for count in role.spec.nvec or (role.spec.n,) if isinstance(count, int))
+        groups = ", INPUTS" if role.inverse else ""
+        text = f"self._of_kind(env, {keys}, {literal(role.spec.kind)}, {literal(counts)}{groups})"
+        return using(text, *keys.uses)
     if not role.inverse or not role.spec.bounded:
         return keys
     return using(f"self._with_bounds(env, {keys})", *keys.uses)

@@ -11,7 +11,7 @@ from specgen.expr.printer import tuple_text
 from specgen.literals import literal
 from specgen.plan.model import Argument, Field, RecordPlan
 from specgen.plan.short_texts import TORCH_DTYPES
-from specgen.plan.transform_inverse import bounded_keys
+from specgen.plan.transform_inverse import fitting_keys
 from specgen.plan.transform_model import BindingPlan
 from specgen.plan.transform_text import key_literal, variable
 
@@ -54,7 +54,7 @@ class KeyPlanner:
     def binding(self) -> BindingPlan:
         """The method that makes the records."""
         lines: list[tuple[str, Code]] = [
-            (variable(role.name), bounded_keys(role, self._role(role))) for role in self._ordered()
+            (variable(role.name), fitting_keys(role, self._role(role))) for role in self._ordered()
         ]
         lines += [(variable(output.name), self._output(output, lines)) for output in self.outputs]
         names = [
@@ -91,6 +91,9 @@ class KeyPlanner:
                 return using(
                     f"[{made}]" if role is lead else f"[{made}] * len({variable(lead.name)})", *made.uses
                 )
+            case "flag":
+                assert role.beside is not None
+                return Code(f"self._flag_keys(env, {variable(role.beside)}, {literal(role.default[0])})")
             case _:
                 key = f"self.{role.keyword}"
                 dtypes = _dtypes(role)

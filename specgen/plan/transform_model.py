@@ -44,6 +44,7 @@ class PythonClassPlan:
         params: the call that makes the record of parameters, if there are some.
         inputs: what each method is given.
         carried: what `step` is given of what was returned before.
+        written: what `inverse` is given.
         methods: what each method returns.
         reads_env: whether it is made with the environment.
     """
@@ -55,8 +56,9 @@ class PythonClassPlan:
     setup: str
     protocol: str
     params: CallPlan | None
-    inputs: CallPlan
+    inputs: CallPlan | None
     carried: CallPlan | None
+    written: CallPlan | None
     methods: tuple[tuple[str, CallPlan], ...]
     reads_env: bool
 
@@ -124,6 +126,7 @@ class PhasePlan:
         source: the tensordict that `map` reads from, where that is another.
         needed: the fields of the row without which `map` passes a repetition over.
         learns: the method that says which rows are new, for a transform that learns.
+        locked: whether nobody may learn between what it reads of the statistics and what it learns itself.
         drawn: what is read and drawn before the calls: names with expressions.
     """
 
@@ -135,6 +138,7 @@ class PhasePlan:
     source: str | None = None
     needed: tuple[str, ...] = ()
     learns: str | None = None
+    locked: bool = False
     drawn: tuple[tuple[str, Text], ...] = ()
 
 
@@ -181,6 +185,7 @@ class InversePlan:
         results: the names of what the function returns.
         call: the call.
         stores: the expressions that write the results.
+        networks: whether it calls networks.
     """
 
     specs: OuterSpecsPlan
@@ -191,6 +196,7 @@ class InversePlan:
     results: tuple[str, ...] = ()
     call: CallPlan | None = None
     stores: tuple[str, ...] = ()
+    networks: bool = False
 
 
 @dataclass(frozen=True)
@@ -199,14 +205,14 @@ class LearnsPlan:
 
     Attributes:
         buffers: the calls that declare its buffers.
-        when_called: whether it learns by `init_stats` and `learn` only.
+        when: at steps and resets (`always`), at resets, or by `init_stats` and `learn` only.
         reads: the fields of a record that an update needs.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
     """
 
     buffers: tuple[CallPlan, ...]
-    when_called: bool
+    when: str
     reads: tuple[str, ...]
     call: CallPlan
     single: bool

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
 from specgen.check.transform_model import CalledNetwork, CheckedTransform, Role
-from specgen.check.transform_networks import network_rows
+from specgen.check.transform_networks import network_rows, readable
 from specgen.code import using
 from specgen.expr.sizes import Dims, Sym
 from specgen.literals import literal
@@ -19,7 +19,7 @@ from specgen.plan.transform_text import dtype_code
 
 def plan_networks(transform: CheckedTransform) -> tuple[CalledNetworkPlan, ...]:
     """The networks of a transform."""
-    roles = {role.name: role for role in transform.roles}
+    roles = readable(transform.roles, transform.outputs)
     return tuple(plan_network(network, roles, network.name) for network in transform.networks)
 
 
@@ -52,7 +52,7 @@ def network_docs(chain: CheckedChain) -> Iterator[str]:
 def _of_chain(chain: CheckedChain) -> Iterator[tuple[CalledNetworkPlan, str]]:
     for instance in chain.instances:
         transform = instance.transform
-        roles = {role.name: role for role in transform.roles}
+        roles = readable(transform.roles, transform.outputs)
         for network in transform.networks:
             plan = plan_network(network, roles, instance.networks[network.name])
             plan = replace(plan, of=f"{transform.name}_{instance.position}")

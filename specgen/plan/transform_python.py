@@ -20,6 +20,9 @@ from specgen.plan.transform_model import PythonClassPlan
 from specgen.plan.transform_networks import row_sizes
 from specgen.plan.transform_text import dtype_code
 
+_Entry = tuple[str, str, Dims | None, str]
+"""A field of a record: its name, dtype, dimensions and documentation."""
+
 
 def python_items(transform: CheckedTransform) -> list[Item]:
     """The Protocol of a transform's class, behind the records that its methods speak of; nothing without a class."""
@@ -69,6 +72,9 @@ class _Writer:
         self.name = transform.name
         self.carried = tuple(output for output in transform.outputs if output.carry)
         self.carries = "step" in python.phases and bool(self.carried)
+        self.inverse = "inverse" in python.phases
+        self.flags = any(output.flag for output in transform.outputs)
+        self.forward = any(phase != "inverse" for phase in python.phases)
 
     def items(self) -> Iterator[Item]:
         transform, name, source = self.transform, self.name, self.python.source.name
@@ -76,14 +82,20 @@ class _Writer:
             fields = tuple(Field(p.name, _param(p), doc=p.doc) for p in transform.params)
             yield RecordPlan(f"{name}Params", (f"Constructor keywords of `{name}`.",), fields)
         yield RecordPlan(f"{name}Setup", (f"What `{source}` is made from.",), tuple(self._setup()))
-        inputs = tuple(_role(role) for role in transform.roles)
-        yield RecordPlan(f"{name}Inputs", (f"The entries of a moment: what `{source}` is given.",), inputs)
+        if self.forward:
+            inputs = tuple(_role(role) for role in transform.forward)
+            yield RecordPlan(
+                f"{name}Inputs", (f"The entries of a moment: what `{source}` is given.",), inputs
+            )
+        if self.inverse:
+            written = tuple(_field(*one) for one in self._written)
+            yield RecordPlan(f"{name}Written", ("What the policy wrote.",), written)
         if self.carries:
             carried = tuple(map(_output, self.carried))
             doc = f"What `{source}.reset` or `{source}.step` returned before, of that which is carried."
             yield RecordPlan(f"{name}Carried", tuple(wrapped(doc)), carried)
         for phase in self.python.phases:
-            given = tuple(_output(output) for output in self._given(phase))
+            given = tuple(_field(*one) for one in self._given(phase))
             yield RecordPlan(f"{name}{phase.capitalize()}", (f"What `{source}.{phase}` returns.",), given)
         yield ProtocolPlan(f"{name}Protocol", self._doc(), tuple(map(self._method, self.python.phases)))
 
@@ -94,14 +106,15 @@ class _Writer:
                 "GivenRows",
                 (
                     named(f"{name}{phase.capitalize()}"),
-                    _tuple(dtype_code(output.dtype or "float32") for output in self._given(phase)),
-                    literal(tuple(_rows(output.dims) for output in self._given(phase))),
+                    _tuple(dtype_code(dtype) for _, dtype, _, _ in self._given(phase)),
+                    literal(tuple(_rows(dims) for _, _, dims, _ in self._given(phase))),
                 ),
             )
             for phase in self.python.phases
         }
         params = tuple(f"{p.name}=self.{p.name}" for p in self.transform.params)
-        taken = {f"{name}{kind}" for kind in ("Setup", "Protocol", "Params", "Inputs")} | {"Callable", name}
+        records = ("Setup", "Protocol", "Params", "Inputs", "Written")
+        taken = {f"{name}{kind}" for kind in records} | {"Callable", name}
         return PythonClassPlan(
             source.text,
             source.module,
@@ -110,8 +123,9 @@ class _Writer:
             f"{name}Setup",
             f"{name}Protocol",
             CallPlan(f"{name}Params", params) if params else None,
-            self._read("Inputs", (role.dims for role in self.transform.roles)),
+            self._read("Inputs", (role.dims for role in self.transform.forward)) if self.forward else None,
             self._read("Carried", (output.dims for output in self.carried)) if self.carries else None,
+            self._read("Written", (dims for _, _, dims, _ in self._written)) if self.inverse else None,
             tuple(given.items()),
             self.python.reads_env,
         )
@@ -119,10 +133,22 @@ class _Writer:
     def _read(self, kind: str, dims: Iterable[Dims | None]) -> CallPlan:
         return CallPlan("ReadRows", (named(f"{self.name}{kind}"), literal(tuple(map(_rows, dims)))))
 
-    def _given(self, phase: str) -> tuple[Output, ...]:
-        """The outputs that a method returns: a reset gives no rewards."""
-        outputs = self.transform.outputs
-        return tuple(output for output in outputs if phase != "reset" or not output.reward)
+    def _given(self, phase: str) -> tuple[_Entry, ...]:
+        """What a method returns: a reset gives no rewards and no done flags, an inverse what the environment takes."""
+        if phase == "inverse":
+            return tuple((role.name, role.pattern, role.dims, role.doc) for role in self.transform.backward)
+        outputs = self.transform.written(inverse=False)
+        return tuple(
+            _entry(output) for output in outputs if phase != "reset" or not (output.reward or output.flag)
+        )
+
+    @property
+    def _written(self) -> tuple[_Entry, ...]:
+        """What the policy writes."""
+        return tuple(
+            _entry(output, self.transform.role(output.each or ""))
+            for output in self.transform.written(inverse=True)
+        )
 
     def _setup(self) -> Iterator[Field]:
         if self.transform.params:
@@ -143,13 +169,19 @@ class _Writer:
         )
 
     def _method(self, phase: str) -> FunctionPlan:
-        args = [Argument("inputs", named(f"{self.name}Inputs"))]
+        kind = "Written" if phase == "inverse" else "Inputs"
+        args = [Argument(kind.lower(), named(f"{self.name}{kind}"))]
         told = {
             "map": "The outputs at any moment.",
             "reset": "The outputs at the start of an episode.",
-            "step": "The outputs after a step.",
+            "step": "The outputs after a step."
+            + (" Done flags are raised where they are true." if self.flags else ""),
+            "inverse": "What the environment is given.",
         }[phase]
-        said = ["    inputs: the entries after the step." if phase == "step" else "    inputs: the entries."]
+        said = {
+            "step": ["    inputs: the entries after the step."],
+            "inverse": ["    written: what the policy wrote."],
+        }.get(phase, ["    inputs: the entries."])
         if phase == "step" and self.carries:
             args.insert(0, Argument("carried", named(f"{self.name}Carried")))
             said.insert(0, "    carried: what was returned before the step.")
@@ -171,14 +203,22 @@ def _tuple(codes: Iterable[Code]) -> Code:
 
 
 def _role(role: Role) -> Field:
-    return Field(
-        role.name, _annotation(role.pattern, role.dims), doc=_text(role.pattern, role.dims, role.doc)
-    )
+    return _field(role.name, role.pattern, role.dims, role.doc)
 
 
 def _output(output: Output) -> Field:
-    dtype = output.dtype or "float32"
-    return Field(output.name, _annotation(dtype, output.dims), doc=_text(dtype, output.dims, output.doc))
+    return _field(*_entry(output))
+
+
+def _entry(output: Output, role: Role | None = None) -> _Entry:
+    """An output; what the policy writes for `role` is of its type, where it says none of its own."""
+    if role is not None and output.dtype is None:
+        return output.name, role.pattern, role.dims, output.doc
+    return output.name, output.dtype or "float32", output.dims, output.doc
+
+
+def _field(name: str, dtype: str, dims: Dims | None, doc: str) -> Field:
+    return Field(name, _annotation(dtype, dims), doc=_text(dtype, dims, doc))
 
 
 def _annotation(dtype: str, dims: Dims | None) -> Code:

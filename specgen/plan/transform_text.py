@@ -98,6 +98,8 @@ def spec_like(
         role: the role that the output follows.
         size: the text of a size that has a name.
     """
+    if output.flag and like is not None:
+        return CallPlan("flag_like", (like,))  # stored as the flags beside it
     dtype = (dtype_code(output.dtype),) if output.dtype else ()
     given: Text = like or f"self._row_spec(key.{output.name})"
     own = [one for one in output.dims or () if not isinstance(one, Rest)]
@@ -116,6 +118,8 @@ def spec_like(
 
 def shape_source(output: Output) -> str | None:
     """The role that tells the shape of an output, or its dtype."""
+    if output.flag:
+        return output.each
     if output.dims is not None and not any(isinstance(size, Rest) for size in output.dims):
         return None
     return output.each if output.like is None or output.each is not None else output.like
@@ -128,7 +132,7 @@ def dtype_code(dtype: str) -> Code:
 
 def with_declared_specs(transform: CheckedTransform) -> list[Output]:
     """The outputs whose specs the declaration says; where something is learned when it is asked for, all."""
-    later = transform.learns_when_called
+    later = transform.learns == "when_called"
     written = [output for output in transform.written(inverse=False) if output.declared]
     return [one for one in written if one.image is None or one.dtype == "bool" or later]
 

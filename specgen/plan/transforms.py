@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from specgen.check.model import Checked, Parameter
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
 from specgen.code import using, value_code
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
@@ -112,7 +113,8 @@ class _Planner:
             follows=follows_code(transform.written(inverse=False)),
             columns=plan_columns(transform),
             sequential=self.sequential,
-            invertible=bool(transform.inverse),
+            invertible=bool(transform.inverse)
+            or (transform.python is not None and "inverse" in transform.python.phases),
             args=tuple(argument_texts(transform, arguments)),
             annotations=arguments,
             keys=tuple(base_keys(transform)),
@@ -253,6 +255,7 @@ class _Planner:
 
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
         written = {write for function in self.functions[phase] for write in function.writes}
+        read = {name for function in self.functions[phase] for name in function.reads}
         end = target
         if self.transform.map:
             tolerant = "tolerant=True" if phase == "reset" else "self._missing_tolerance"
@@ -271,9 +274,16 @@ class _Planner:
             else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
-            learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
+            learns=self._rows_learned_of(phase),
+            locked=phase == "reset" and not self.buffers.isdisjoint(read),
             drawn=tuple(drawn),
         )
+
+    def _rows_learned_of(self, phase: Phase) -> str | None:
+        """The method that says of which rows a phase learns; None where it learns nothing."""
+        if self.update is None or (phase == "step" and self.transform.learns == "at_reset"):
+            return None
+        return "_reset_rows" if phase == "reset" else "_stepped_rows"
 
     def _blocks(
         self, phase: Phase, target: str, source: str, drawn: Iterable[str] = ()
@@ -295,6 +305,9 @@ class _Planner:
                     continue
                 if read in self.networks:
                     passed.append(self._network_text(read))
+                    continue
+                if read == NEW_ROWS:
+                    passed.append(f"self._reset_rows(tensordict)(key, {target})")
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(self._rank_text(counted))
@@ -329,6 +342,8 @@ class _Planner:
             return f"self._vectors({source}, key.{bare})", True
         if role is not None and role.form == "all":
             return f"[self._require({source}, each) for each in key.{bare}]", True
+        if role is not None and role.form == "flag":
+            return f"self._ended({source}, key.{bare}, key.{role.beside})", True
         if phase == "reset":
             if output is None:
                 return f"self._require({source}, key.{bare})", True

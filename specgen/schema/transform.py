@@ -122,7 +122,7 @@ class Transform(DeclaredClass):
         offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
         buffers: what is learned, shared by all rows and episodes.
         update: the buffers, from the rows that are new.
-        learns: `always`, or `when_called`: by `init_stats` and `learn` only.
+        learns: `always`, `at_reset`, or `when_called`: by `init_stats` and `learn` only.
         around: how it steps the environment before it.
         networks: the constructor's networks, which `reset`, `step` and `map` call.
         python: the class that says what happens instead of statements, `package.module:Class`.
@@ -143,7 +143,7 @@ class Transform(DeclaredClass):
     signature: list[str] = Field(default_factory=list)
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
-    learns: Literal["always", "when_called"] = "always"
+    learns: Literal["always", "at_reset", "when_called"] = "always"
     offline: Offline | None = None
     around: Around | None = None
     networks: dict[str, CalledNetwork] = Field(default_factory=dict)

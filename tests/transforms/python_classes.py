@@ -62,6 +62,36 @@ class Scales:
         return made(self, inputs, "MassMap")(mass=torch.full((len(inputs.x), 1), self.mass))
 
 
+class Primitives(nn.Module):
+    """A table of actions."""
+
+    def __init__(self, setup: Any) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.linspace(-2, 2, setup.params.count)[:, None])
+
+    def inverse(self, written: Any) -> Any:
+        assert written.choice.ndim == 1
+        assert written.force.ndim == 2
+        return made(self, written, "PrimitiveInverse")(u=self.table[written.choice] * written.force)
+
+
+class Brakes:
+    """Counts how long the pendulum has been fast."""
+
+    def __init__(self, setup: Any) -> None:
+        del setup
+
+    def reset(self, inputs: Any) -> Any:
+        return made(self, inputs, "BrakeReset")(fast=torch.zeros(len(inputs.x), dtype=torch.int64))
+
+    def step(self, carried: Any, inputs: Any) -> Any:
+        count = torch.where(inputs.x[:, 2].abs() > 0.5, carried.fast + 1, 0)
+        return made(self, inputs, "BrakeStep")(fast=count, truncated=count >= 3)
+
+    def inverse(self, written: Any) -> Any:
+        return made(self, written, "BrakeInverse")(u=written.v.clamp(-0.5, 0.5))
+
+
 def made(python: object, inputs: Any, record: str) -> Any:
     """A record of the generated module, which tests make anew each time."""
     return getattr(sys.modules[type(inputs).__module__], record)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
+from specgen_runtime.specs import Bounded, Categorical, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import Pendulum, PendulumGym
 from specgen_std.transforms import StepCounter
@@ -185,3 +186,53 @@ def test_a_class_that_reads_its_environment(generated: ModuleType) -> None:
         generated.Mass()(Pendulum().reset())
     with pytest.raises(RuntimeError, match="SerialEnv has in workers"):
         TransformedEnv(SerialEnv(2, Pendulum), generated.Mass()).reset()
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_a_class_makes_the_action(generated: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Pendulum(batch_size=batch), primitive := generated.Primitive(count=3))
+    check_env_specs(env)
+    assert {*env.action_keys} == {"choice", "force"}
+    assert env.full_action_spec["choice"] == Categorical(3, shape=batch)
+    assert env.full_action_spec["force"] == Bounded(0.0, 1.0, (*batch, 1))
+    torch.manual_seed(0)
+    data = env.rollout(4)
+    root = data[..., 0].clone()
+    root["action"] = torch.tensor([-2.0, 0.0, 2.0])[root["choice"]].unsqueeze(-1) * root["force"]
+    plain = Pendulum(batch_size=batch).step(root)["next", "observation"]
+    torch.testing.assert_close(plain, data[..., 0]["next", "observation"])
+    assert primitive.inv(data)["action"].requires_grad
+    assert [name for name, _ in primitive.named_parameters()] == ["python.table"]
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_a_class_raises_flags(generated: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Pendulum(batch_size=batch), generated.Brake())
+    check_env_specs(env)
+    torch.manual_seed(0)
+    data = env.rollout(60, break_when_any_done=False)
+    fast, truncated = data["next", "fast"], data["next", "truncated"].squeeze(-1)
+    assert torch.equal(truncated, fast >= 3)
+    assert torch.equal(data["next", "done"].squeeze(-1), truncated)
+    assert truncated.any()
+    assert not data["truncated"].any()
+    assert (data["fast"][..., 1:][truncated[..., :-1]] == 0).all()
+    large = data[..., 0].clone()
+    large["action"] = torch.full_like(large["action"], 2.0)
+    small = large.clone().set("action", torch.full_like(large["action"], 0.5))
+    following = [env.step(each)["next", "observation"] for each in (large, small)]
+    assert torch.equal(*following)
+    assert env.action_spec == Unbounded((*batch, 1))  # nobody knows what the class makes of it
+
+
+def test_the_action_of_a_class_is_checked(generated: ModuleType) -> None:
+    primitive = generated.Primitive(count=3)
+    env = TransformedEnv(Pendulum(batch_size=(3,)), primitive)
+    root = env.rand_action(env.reset())
+    with torch.no_grad():
+        primitive.python.table = nn.Parameter(torch.zeros(3, 1, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match=r"Primitives.inverse must return 'u' as torch.float32 \[3, 1\]"):
+        env.step(root)
+    primitive.python.table = nn.Parameter(torch.zeros(3, 2))
+    with pytest.raises(RuntimeError, match=r"Primitives.inverse must return 'u' as"):
+        env.step(root)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26a5aa1c9c3de5b9282e66d620a6c719d95a2509ddbeec54fa7ac570e3b47019
+# specgen: sha256=ec1ccf1cccb45806890cb3c2873433f4f1d316c83d434b9b52358acc1e6c8aaf
 """The generated transforms."""
 
 from .actions import (
@@ -10,7 +10,7 @@ from .actions import (
     FlattenActionInverseKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
-from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
+from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys, TrajCounter, TrajCounterKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
 from .images import (
     CenterCrop, CenterCropKeys, Crop, CropKeys, GrayScale, GrayScaleKeys, ToTensorImage, ToTensorImageKeys,
@@ -59,6 +59,6 @@ __all__ = [
     "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
     "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
     "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys",
-    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -2,8 +2,8 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d0256e0a3d6b53ede2d465d66a1a6374b590f1b747d4b59294861ed1c431fc46
-"""Lives and ends of episodes."""
+# specgen: sha256=2ef94097540f7604adab8a0d7989272dccd024520f53fab91aecb8d42e42c486
+"""Lives, ends and numbers of episodes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import leaf_name, normal_key, sibling
-from specgen_runtime.transforms.like import flag_like
+from specgen_runtime.transforms.like import flag_like, unbounded_like
+from specgen_runtime.transforms.new_rows import NewRows, batch_count, batch_rank
+from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = ["EndOfLifeTransform", "EndOfLifeTransformKeys"]
+__all__ = ["EndOfLifeTransform", "EndOfLifeTransformKeys", "TrajCounter", "TrajCounterKeys"]
 
 
 class EndOfLifeTransformKeys(NamedTuple):
@@ -119,3 +121,115 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
             self._write(next_tensordict, key.eol, next_eol)
             self._stash(next_tensordict, key.lives)
         return next_tensordict
+
+
+class TrajCounterKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    done: NestedKey
+    traj_count: NestedKey
+    """the number of the episode, from 0"""
+
+
+def traj_counter_reset(begun: Tensor, done: Tensor, new_rows: NewRows) -> Tensor:
+    """`traj_count` at the start of an episode.
+
+    Args:
+        begun: what was learned.
+        done: bool [*batch, ...].
+        new_rows: the rows that are being reset.
+    """
+    # transforms.TrajCounter.reset
+    return begun + batch_rank(done, new_rows)
+
+
+def traj_counter_step(traj_count: Tensor) -> Tensor:
+    """`traj_count` after a step.
+
+    Args:
+        traj_count: int64 [*batch, ...], before the step.
+    """
+    # transforms.TrajCounter.step
+    return traj_count
+
+
+def traj_counter_update(begun: Tensor, new_rows: NewRows) -> Tensor:
+    """`begun` with what the rows that are new tell.
+
+    Args:
+        begun: how many episodes have begun.
+        new_rows: the rows that count.
+    """
+    # transforms.TrajCounter.update
+    return begun + batch_count(new_rows).to(torch.int64)
+
+
+class TrajCounter(LearningTransform[TrajCounterKeys]):
+    """Number episodes in the order in which they begin; a number is given once, also to copies in other
+    processes.
+
+    Reads, for the done flag of every root-most done set:
+        `done`, bool [*batch, ...]
+
+    Writes, for each of them:
+        `traj_count`, int64; carried from step to step: the number of the episode, from 0
+    """
+
+    _writes = ("traj_count",)
+    _recalls = ("traj_count",)
+    _carries = ("traj_count",)
+    _beside: ClassVar[Mapping[str, str]] = {"traj_count": "done"}
+    _sequential = True
+    _refuses_offline = True
+    _learns_from = ()
+    _learns = "at_reset"
+
+    def __init__(self, out_key: str = "traj_count") -> None:
+        """Number episodes in the order in which they begin; a number is given once, also to copies in other
+        processes.
+
+        Args:
+            out_key: the name of `traj_count`.
+
+        Raises:
+            ValueError: if `out_key` is no name.
+        """
+        super().__init__()
+        self.out_key = leaf_name(out_key, "out_key")
+
+    def _bind(self, env: EnvBase | None) -> list[TrajCounterKeys]:
+        done = self._select(env, None, ("env.done",), (torch.bool,))
+        traj_count = [sibling(key, self.out_key) for key in done]
+        return [TrajCounterKeys(*keys) for keys in zip(done, traj_count, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            done = self._spec(key.done)
+            specs[key.traj_count] = unbounded_like(done, torch.int64)
+        return specs
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        with self._statistics.locked():
+            for key in self.keys:
+                held = self._held(key.done)
+                done = self._require(tensordict_reset, key.done)
+                traj_count = traj_counter_reset(
+                    held["begun"], done, self._reset_rows(tensordict)(key, tensordict_reset)
+                )
+                self._keep(tensordict_reset, key.traj_count, traj_count)
+            self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            traj_count = self._recall(tensordict, key.traj_count)
+            next_traj_count = traj_counter_step(traj_count)
+            self._keep(next_tensordict, key.traj_count, next_traj_count)
+        return next_tensordict
+
+    def _buffer_specs(self) -> tuple[BufferSpec, ...]:
+        return (BufferSpec("begun", "done", torch.int64, False, 0),)
+
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
+        return (traj_counter_update(held["begun"], new_rows),)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fdb549a4d0eedb240863855a5d92fc41d6c004660c0752d92a5887e3247a9a15
+# specgen: sha256=70bce595a824f806109a5eec7b8c9026e27129df3604817fd405cc7f9025f7ac
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ObservationNorm(LearningTransform[ObservationNormKeys]):
     _follows: ClassVar[Mapping[str, Follows]] = {"normed": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"normed": "observation"}
     _learns_from = ("observation",)
-    _learns_when_called = True
+    _learns = "when_called"
 
     def __init__(
         self, loc: ArrayLike | None = None, scale: ArrayLike | None = None,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=546ee03268504b38a68397c8132c37fdc94cf01047f66f293d0006d1885c0072
+# specgen: sha256=db584e347aa6f98c5927a2937d07acbec069871657df1a6e0227073b0d34112f
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
     _logical = True
     _sequential = True
     _learns_from = ()
+    _learns = "at_reset"
 
     def __init__(
         self, min_horizon: int, max_horizon: int, prob: float = 0.0, step_count_key: str = "step_count",
@@ -153,19 +154,20 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         return specs
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self.keys:
-            done = self._require(tensordict_reset, key.done)
-            draw_random = self._uniform(done, torch.float32)
-            draw_later = self._uniform(done, torch.float64)
-            draw_horizon = self._uniform(done, torch.float64)
-            held = self._held(key.done)
-            horizon = random_truncation_transform_reset(
-                self.min_horizon, self.max_horizon, self.prob, held["begun"], draw_random, draw_later,
-                draw_horizon,
-            )
-            self._write(tensordict_reset, key.horizon, horizon)
-            self._write(tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated))
-        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        with self._statistics.locked():
+            for key in self.keys:
+                done = self._require(tensordict_reset, key.done)
+                draw_random = self._uniform(done, torch.float32)
+                draw_later = self._uniform(done, torch.float64)
+                draw_horizon = self._uniform(done, torch.float64)
+                held = self._held(key.done)
+                horizon = random_truncation_transform_reset(
+                    self.min_horizon, self.max_horizon, self.prob, held["begun"], draw_random, draw_later,
+                    draw_horizon,
+                )
+                self._write(tensordict_reset, key.horizon, horizon)
+                self._write(tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated))
+            self._learn_of(tensordict_reset, self._reset_rows(tensordict))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -178,7 +180,6 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
             )
             self._write(next_tensordict, key.horizon, next_horizon)
             self._write(next_tensordict, key.truncated, next_truncated)
-        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
         return next_tensordict
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:

@@ -176,9 +176,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             return []
         if self._known_drops is None:
             written = set(self.out_keys)
-            self.__dict__["_known_drops"] = [
-                key for key in self._fields(self._drops) if key not in written
-            ]
+            self.__dict__["_known_drops"] = [key for key in self._fields(self._drops) if key not in written]
         return self._known_drops
 
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -13,10 +13,12 @@ from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, written_by_policy
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key, written_by_policy
+from specgen_runtime.transforms.offline import moment_keys
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite, TensorSpec
     from specgen_runtime.transforms.follows import Follows
 
@@ -177,6 +179,31 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         if value is None:
             return self._blank(key)
         return value.squeeze(-1) if self._logical and key in self._columns.written else value
+
+    def _flag_keys(self, env: EnvBase | None, keys: Sequence[NestedKey], flag: str) -> list[NestedKey]:
+        """The flag of the root-most done set on the path of each key: in an environment, or in the data that are given.
+
+        Raises:
+            KeyError: if no done set on the path of a key has it.
+        """
+        known: Collection[NestedKey] | None = None if self._data is None else moment_keys(self._data)
+        known = known if env is None else leaf_keys(env.full_done_spec)
+        found: list[NestedKey] = []
+        for key in keys:
+            path = as_tuple(key)
+            places = [normal_key((*path[:depth], flag)) for depth in range(len(path))]
+            place = places[0] if known is None else next((one for one in places if one in known), None)
+            if place is None:
+                raise KeyError(
+                    f"{type(self).__name__} reads {flag!r} of {key!r}, and nothing on its path has that flag"
+                )
+            found.append(place)
+        return found
+
+    def _ended(self, tensordict: TensorDictBase, key: NestedKey, like: NestedKey) -> Tensor:
+        """A done flag, for each element of an input: bool, of the shape that the input is read with."""
+        flag, shape = self._require(tensordict, key), self._require(tensordict, like).shape
+        return flag.reshape((*flag.shape, *(1,) * (len(shape) - flag.ndim))).expand(shape)
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write an output."""

@@ -11,9 +11,9 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import put_checked
-from specgen_runtime.specs import Composite, Unbounded
+from specgen_runtime.specs import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, InverseRow, Row
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
@@ -29,12 +29,24 @@ __all__ = ["InverseTransform"]
 _MOST_DIMS = 16
 
 
+_KINDS: dict[str, type[Any]] = {
+    "categorical": Categorical,
+    "onehot": OneHot,
+    "multi_categorical": MultiCategorical,
+    "multi_onehot": MultiOneHot,
+}
+
+
 class InverseTransform(EntriesTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
+
+    Attributes:
+        _unknown_inverse: whether networks or a class compute the inverse, which run for no spec.
     """
 
+    _unknown_inverse: bool = False
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
     _known_classes: dict[NestedKey, tuple[int, ...]]
@@ -116,6 +128,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         outer = TensorDict({}, [])
         for key, spec in taken.items():
             outer.set(key, spec.zero())
+        if self._unknown_inverse:
+            return
         with self._drawing_zeros():
             made = self._inwards(outer)
         for key in keys:
@@ -148,6 +162,25 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             raise ValueError(f"{type(self).__name__} can't be applied to {inner!r}: {error}") from error
 
     # ----------------------------------------------------------------- values
+
+    def _give(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write what networks or a class made of what the policy wrote; they run for no spec, so it is checked here.
+
+        Raises:
+            RuntimeError: if it has another shape or dtype than what the environment takes.
+        """
+        if (env := self.parent) is not None:
+            spec = self._spec(key, INPUTS)
+            shape = (
+                *tensordict.batch_size,
+                *spec.shape[len(env.batch_size) :],
+            )  # of any data, not only the environment's
+            if (value.shape, value.dtype) != (shape, spec.dtype):
+                raise RuntimeError(
+                    f"{type(self).__name__} makes {value.dtype} {list(value.shape)} of what the policy writes, and"
+                    f" {key!r} is {spec.dtype} {list(shape)}"
+                )
+        self._write(tensordict, key, value)
 
     def _inner(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of what the environment is given."""
@@ -185,6 +218,39 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """`keys`, once they are known to have finite bounds on both sides; raises as `_bounds` does."""
         for key in keys if env is not None else ():
             self._bounds(key)
+        return keys
+
+    def _of_kind(
+        self,
+        env: EnvBase | None,
+        keys: list[NestedKey],
+        kind: Literal["categorical", "onehot", "multi_categorical", "multi_onehot"],
+        counts: tuple[int, ...],
+        groups: Sequence[str] = OUTPUTS,
+    ) -> list[NestedKey]:
+        """`keys`, once their specs are known to be choices of this kind.
+
+        Args:
+            env: the environment before this transform, if there is one.
+            keys: the keys.
+            kind: how choices are written.
+            counts: how many classes there are; of several choices one number for all, or one each; empty for any.
+            groups: where keys are looked up.
+
+        Raises:
+            TypeError: if the spec of a key is another one.
+        """
+        for key in keys if env is not None else ():
+            spec: Any = self._spec(key, groups)
+            found: list[int] = []
+            if type(spec) is _KINDS[kind]:
+                found = (
+                    torch.as_tensor(spec.nvec if kind.startswith("multi") else spec.n).reshape(-1).tolist()
+                )
+            wanted = counts * len(found) if len(counts) == 1 else counts or tuple(found)
+            if not found or tuple(found) != wanted:
+                said = f"{kind}({', '.join(map(str, counts or ('k',)))})"
+                raise TypeError(f"{type(self).__name__} needs {said}, but {key!r} is {spec}")
         return keys
 
     def _classes(self, row: InverseRow, key: NestedKey) -> tuple[int, ...]:

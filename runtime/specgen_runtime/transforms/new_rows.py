@@ -62,16 +62,23 @@ def batch_count(new_rows: NewRows) -> Tensor:
     return new_rows._number
 
 
-def batch_rank(new_rows: NewRows) -> Tensor:
-    """The position of each row among those that are new, in the order of the batch: int64 ``[*batch, 1]``.
+def batch_rank(x: Tensor, new_rows: NewRows) -> Tensor:
+    """The position of each row among those that are new, from 0, in the order of the batch.
 
-    Rows that are not new have the position of the new row before them.
+    Args:
+        x: any dtype ``[*batch, *dims]``, read for its shape only.
+        new_rows: the rows that count.
+
+    Returns:
+        int64 ``[*batch, *dims]``, the same for all elements of a row. Rows that are not new have the position of the new
+        row before them, or 0.
     """
     if new_rows.mask is None:
-        rank = torch.arange(new_rows.size.numel(), device=new_rows.device)
+        rank = torch.arange(new_rows.size.numel(), device=x.device)
     else:
-        rank = new_rows.mask.reshape(-1).cumsum(0) - 1
-    return rank.reshape(*new_rows.size, 1)
+        rank = (new_rows.mask.reshape(-1).cumsum(0) - 1).clamp(min=0)
+    ndim = len(new_rows.size)
+    return rank.reshape(*new_rows.size, *(1,) * (x.ndim - ndim)).expand(x.shape).clone()
 
 
 def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:

@@ -50,6 +50,7 @@ class ObjectOfRows:
         python: the object.
         inputs: what each method is given.
         carried: what `step` is given before that: what was returned last.
+        written: what `inverse` is given.
         methods: what each method returns, by its name.
     """
 
@@ -59,6 +60,7 @@ class ObjectOfRows:
     inputs: ReadRows
     carried: ReadRows | None
     methods: Mapping[str, GivenRows]
+    written: ReadRows | None = None
 
     def map(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """What the object's `map` gives, `(*leading, *dims)` each.
@@ -80,6 +82,11 @@ class ObjectOfRows:
         """What its `step` gives, for what is carried and the entries after the step; as `map`."""
         records = (self.inputs,) if self.carried is None else (self.carried, self.inputs)
         return self._call("step", records, values)
+
+    def inverse(self, *written: Tensor) -> tuple[Tensor, ...]:
+        """What its `inverse` gives the environment, for what the policy wrote; as `map`."""
+        assert self.written is not None
+        return self._call("inverse", (self.written,), written)
 
     def _call(
         self, name: str, records: tuple[ReadRows, ...], values: tuple[Tensor, ...]
@@ -126,13 +133,16 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         _python_class: the class as the schema names it, `package.module:Class`.
         _python_inputs: what each method is given.
         _python_carried: what `step` is given of what was returned before.
+        _python_written: what `inverse` is given.
         _python_methods: what each method returns.
         _reads_env: whether the object is made with the environment.
     """
 
     _python_class: ClassVar[str]
-    _python_inputs: ClassVar[ReadRows]
+    _python_inputs: ClassVar[ReadRows] = ReadRows(tuple, ())
     _python_carried: ClassVar[ReadRows | None] = None
+    _python_written: ClassVar[ReadRows | None] = None
+    _unknown_inverse = True
     _python_methods: ClassVar[Mapping[str, GivenRows]]
     _reads_env: ClassVar[bool] = False
 
@@ -189,6 +199,7 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
             self._python_inputs,
             self._python_carried,
             self._python_methods,
+            self._python_written,
         )
 
     python: Any
@@ -201,6 +212,8 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
     def _store(self, moment: TensorDictBase, key: Row, name: str, found: tuple[Tensor, ...]) -> None:
         for field, value in zip(self._python_methods[name].record._fields, found, strict=True):
             place: NestedKey = getattr(key, field)
+            if field in self._flags:
+                value = self._flag(moment, place) | value
             if field in self._recalls and field in self._writes:
                 self._keep(moment, place, value)
             else:
@@ -224,6 +237,9 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
                 self._store(
                     tensordict_reset, key, "reset", python.reset(*self._inputs_of(key, tensordict_reset))
                 )
+                for field in self._flags:
+                    flag: NestedKey = getattr(key, field)
+                    self._write(tensordict_reset, flag, self._flag(tensordict_reset, flag))
         return super()._reset(tensordict, tensordict_reset)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -237,6 +253,19 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
                 next_tensordict, key, "step", python.step(*last, *self._inputs_of(key, next_tensordict))
             )
         return self._dropped(next_tensordict)
+
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        if "inverse" not in self._python_methods:
+            return tensordict
+        python, outer = self.object_of_rows(), self._as_taken(tensordict)
+        for key in self.keys_inv:
+            places = [getattr(key, field) for field in self._takes]
+            if tolerant and self._lacks(outer, *places):
+                continue
+            made = python.inverse(*(self._require(outer, place) for place in places))
+            for field, value in zip(self._gives, made, strict=True):
+                self._give(tensordict, getattr(key, field), value)
+        return tensordict
 
 
 def python_object(owner: nn.Module, name: str, transform: PythonTransform[Any, Any]) -> ObjectOfRows:

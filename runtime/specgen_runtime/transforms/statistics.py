@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -30,19 +30,18 @@ class LearningTransform(GeneratedTransform[Row]):
     """A transform that keeps statistics, shared by all rows and episodes.
 
     At each step and reset it learns from the rows that are new: those that stepped, and those being reset. What
-    rows that stand still hold is never counted. Offline it learns nothing. With ``learns: when_called`` in its
-    declaration only `init_stats` and `learn` teach it.
+    rows that stand still hold is never counted. Offline it learns nothing.
 
     The state dict has the statistics under ``<buffer>|<key>`` (nested keys joined by ``|``), from when the keys are known
     or loaded.
 
     Attributes:
         _learns_from: the fields of a record that an update reads.
-        _learns_when_called: whether it learns by `init_stats` and `learn` only.
+        _learns: whether it learns at steps and resets, at resets, or by `init_stats` and `learn` only.
     """
 
     _learns_from: tuple[str, ...] = ()
-    _learns_when_called: bool = False
+    _learns: Literal["always", "at_reset", "when_called"] = "always"
 
     _statistics: Statistics
     _bound_names: set[str]
@@ -70,7 +69,7 @@ class LearningTransform(GeneratedTransform[Row]):
     @property
     def _added(self) -> dict[NestedKey, TensorSpec]:
         """The specs of all entries that this transform writes: bounds follow from statistics that are given alone."""
-        given = self._learns_when_called and all(spec.init is not None for spec in self._buffer_specs())
+        given = self._learns == "when_called" and all(spec.init is not None for spec in self._buffer_specs())
         return super()._added if given else self._declared
 
     # ---------------------------------------------------------------- learning
@@ -143,7 +142,7 @@ class LearningTransform(GeneratedTransform[Row]):
             KeyError: an entry is missing.
         """
         name = type(self).__name__
-        if not self._learns_when_called:
+        if self._learns != "when_called":
             raise RuntimeError(
                 f"{name} learns from what passes through it; `forward` applies what it has learned"
             )
@@ -166,8 +165,8 @@ class LearningTransform(GeneratedTransform[Row]):
                     bound._statistics.put(buffer_name(spec, row), made)
 
     def _learn_of(self, moment: TensorDictBase, rows: Callable[[Row, TensorDictBase], NewRows]) -> None:
-        """Learn from the rows of a moment that are new; entries that are not there teach nothing."""
-        if self.frozen or self._learns_when_called or self._data is not None:  # recorded data teach nothing
+        """Learn from the rows of a moment that are new; recorded data, and entries that are not there, teach nothing."""
+        if self.frozen or self._learns == "when_called" or self._data is not None:
             return
         common: dict[str, Tensor] | None = None
         for row in self.keys:
@@ -213,7 +212,8 @@ class LearningTransform(GeneratedTransform[Row]):
         return before if common is None else common
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
+        if self._learns != "at_reset":
+            self._learn_of(next_tensordict, self._stepped_rows(tensordict))
         return super()._step(tensordict, next_tensordict)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:

@@ -55,6 +55,10 @@ def lint_transform(
         followed = followed or any(role.name in (other.but, other.beside) for other in roles)
         if not followed and not {role.name, f"next.{role.name}"} & reads:
             warn_unread(file.key_span(*path, "in", role.name), "role", role.name, sink)
+    for name, network in transform.networks.items():
+        if name not in reads:
+            help = f"call it, `{name}({', '.join(network.in_)})`, or leave it out"
+            warn_unread(file.key_span(*path, "networks", name), "network", name, sink, help)
     step = sections["step"].statements
     recalled = frozenset[str]().union(*(value_reads(statement.expr) for statement in step))
     for index, name in enumerate(transform.carry):

@@ -9,6 +9,7 @@ from typing import Any
 from specgen.check.model import Statement, identifier
 from specgen.expr import ANYTHING, Interval, Symbol, Type, Typed
 from specgen.expr import store as stored_interval
+from specgen.expr.builtins.batch import BATCH
 from specgen.expr.relayout import relayout
 from specgen.program.program import Assign, Input
 from specgen.program.program import Statement as ProgramStatement
@@ -21,14 +22,21 @@ class Body:
     Attributes:
         path: what the paths of its symbols begin with.
         records: the fields of the records that declared functions are passed whole (`params`, `consts`).
+        new_rows: what tells statistics over a batch which of its rows are new.
         assigned: what each name of the language was assigned: a symbol, or a value that is known at build.
         statements: the statements so far.
         draws: the random numbers that they read, as inputs.
     """
 
-    def __init__(self, path: str, records: Mapping[str, tuple[Symbol, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        records: Mapping[str, tuple[Symbol, ...]] | None = None,
+        new_rows: Symbol | None = None,
+    ) -> None:
         self.path = path
         self.records = records or {}
+        self.new_rows = new_rows
         self.assigned: dict[str, Typed] = {}
         self.statements: list[ProgramStatement] = []
         self.draws: list[Input] = []
@@ -114,6 +122,8 @@ class Body:
                 args = tuple(nothing if at == other else arg for at, arg in enumerate(node.args))
                 node = replace(node, args=args)
         made = with_parts(node, self._read)
+        if made.op in BATCH and self.new_rows is not None:
+            return replace(made, args=(*made.args, read(self.new_rows)))
         if node.function is None or not node.function.prefix:
             return made
         captured = [symbol for record in node.function.prefix for symbol in self.records[record]]

@@ -20,11 +20,14 @@ def update_statistics(state: ChainState, instance: Instance, row: Row, moment: M
     transform = instance.transform
     if not instance.learns or moment == "now":
         return
+    if transform.learns == "at_reset" and moment == "next":
+        read_statistics(state, instance, row, moment, "map")
+        return
     reads = {name for statement in transform.update for name in statement.reads}
     view = state.views[moment]
     seen = [view.get(row.inputs[role.name].dotted) for role in transform.forward if role.name in reads]
     learned = [symbol for symbol in seen if symbol is not None]
-    if transform.learns_when_called or len(learned) < len(seen):
+    if transform.learns == "when_called" or len(learned) < len(seen):
         _call(state, instance, row, moment, "now", [])
     else:
         _call(state, instance, row, moment, "update", learned)

@@ -11,7 +11,8 @@ from specgen.check.transform_inverse import fact_symbols
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.check.transform_model import Output as TransformOutput
 from specgen.check.transform_types import output_type, rank_symbol, role_types
-from specgen.expr import Symbol, full
+from specgen.expr import Symbol, Type, full
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.symbols import Time
 from specgen.program.cut import cut
 from specgen.program.program import Input, Output, Program
@@ -35,7 +36,9 @@ class PhaseProgram:
 
 def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgram]:
     """The programs of a phase: what always exists first, then one for each condition on parameters."""
-    body = Body(f"transforms.{transform.name}.{phase}")
+    path = f"transforms.{transform.name}.{phase}"
+    new = new_rows(path)
+    body = Body(path, new_rows=new)
     inputs = phase_inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
@@ -69,13 +72,18 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         suffix = "_" + "_".join(target.removeprefix("next.") for target in targets) if named else ""
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
         name = f"{snake(transform.name)}_{phase}{suffix}"
-        whole = Program(name, (*inputs, *body.draws), tuple(body.statements), outputs)
+        whole = Program(name, (*inputs, Input(new, "data"), *body.draws), tuple(body.statements), outputs)
         # What another function of this phase computes comes in as an argument.
         others = [symbol for target, symbol in made.items() if target not in targets]
         programs.append(
             PhaseProgram(_in_order(cut(whole, outputs, others), whole.inputs), tuple(targets), when)
         )
     return programs
+
+
+def new_rows(path: str) -> Symbol:
+    """What tells a phase which rows are new."""
+    return Symbol(f"{path}.in.{NEW_ROWS}", NEW_ROWS, Type("bool", ()), full("bool"), key=(NEW_ROWS,))
 
 
 def output_of(transform: CheckedTransform, target: str) -> TransformOutput | None:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.model import identifier, snake
 from specgen.check.programs.body import Body
-from specgen.check.programs.transform import PhaseProgram
+from specgen.check.programs.transform import PhaseProgram, new_rows
 from specgen.check.transform_model import CheckedTransform
 from specgen.check.transform_types import role_types
-from specgen.expr import Symbol, Type, Typed, full
-from specgen.expr.builtins.batch import BATCH
+from specgen.expr import Symbol, Typed, full
 from specgen.expr.builtins.site import convert
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_abstract
 from specgen.program.cut import live
 from specgen.program.program import Assign, Input, Output, Program
 from specgen.program.share import share
-from specgen.program.walk import read, with_parts
-
-NEW = "new_rows"
-"""The key of the flag of the rows that are new."""
+from specgen.program.walk import read
 
 
 def update_program(transform: CheckedTransform) -> PhaseProgram | None:
@@ -28,11 +22,11 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
     if not transform.update:
         return None
     path = f"transforms.{transform.name}.update"
-    body = Body(path)
-    new = Symbol(f"{path}.in.new_rows", "new_rows", Type("bool", ()), full("bool"), key=(NEW,))
+    new = new_rows(path)
+    body = Body(path, new_rows=new)
     buffers = {f"next.{buffer.name}": buffer for buffer in transform.buffers}
     for statement in transform.update:
-        typed = _with_new_rows(body.typed(statement), new)
+        typed = body.typed(statement)
         buffer = buffers.get(statement.target)
         if buffer is None and typed.static is not None:
             body.name(statement, typed)
@@ -46,6 +40,7 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
         body.name(statement, read(symbol))
     inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
+    inputs += [Input(transform.symbols[f"networks.{one.name}"], "network") for one in transform.networks]
     inputs.append(Input(new, "data"))
     types = role_types(transform.roles)
     for role in transform.forward:
@@ -63,9 +58,3 @@ def _filled(buffer: Symbol, value: Typed) -> Typed:
     """A number of Python as a tensor like the buffer."""
     builtin = TABLE["full_like"]
     return Typed("full_like", buffer.type, value.interval, (read(buffer), value), builtin=builtin)
-
-
-def _with_new_rows(expr: Typed, new: Symbol) -> Typed:
-    """The expression, whose statistics are told which rows are new."""
-    expr = with_parts(expr, lambda part: _with_new_rows(part, new))
-    return replace(expr, args=(*expr.args, read(new))) if expr.op in BATCH else expr

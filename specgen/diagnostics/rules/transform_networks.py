@@ -8,8 +8,8 @@ NETWORK_DECLARED = Rule(
     "SG371",
     "network whose rows are not known",
     """\
-A network of a transform is called on rows, whatever batch dimensions a tensor has in front of them. So each role that
-it reads names the dimensions of one row, and the network says what it gives for one. A name that no role has is a size
+A network of a transform is called on rows, whatever batch dimensions a tensor has in front of them. So each role, or
+output of an inverse one, that it reads names the dimensions of one row, and the network says what it gives for one. A name that no role has is a size
 that only the network knows. What is computed of it has a declared type.
 
 ```yaml
@@ -29,9 +29,9 @@ out: {feature: {key: feature, type: "float32[64]"}}
 
 NETWORK_CALLED = Rule(
     "SG372",
-    "network called with something else, or somewhere else",
+    "network called with something else",
     """\
-`reset`, `step` and `map` call a network with what it reads, as `in` lists it.
+A network is called with what it reads, as `in` lists it.
 
 ```yaml
 in: {x: {key: observation, type: "float32[n]"}}
@@ -69,7 +69,7 @@ PYTHON_PHASES = Rule(
     "phases of a Python class",
     """\
 `python:` names a class that says what happens in place of statements, and `phases` its methods: `map`, for what depends
-on nothing but the same moment, or `reset` and `step`.
+on nothing but the same moment, or `reset` and `step`; and `inverse`, for what the environment is given.
 
 ```yaml
 python: mypackage.embed:Embedder

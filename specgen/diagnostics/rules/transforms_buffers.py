@@ -9,7 +9,9 @@ BATCH_MISPLACED = Rule(
     "statistic of the batch where there is none",
     """\
 `batch_count()`, `batch_sum(x)` and `batch_mean(x)` are taken over the rows of a batch that are new. Only `update` sees
-a batch; everywhere else an expression is about one row. Keep what you need in a buffer.
+a batch; everywhere else an expression is about one row. Keep what you need in a buffer. `batch_rank(x)`, the position of
+a row among those that are new, is known under `reset`, too, of a transform that counts them and says `offline: false`:
+recorded data are replayed at all times at once.
 
 ```yaml
 map: {y: x - batch_mean(x)}

@@ -16,6 +16,9 @@ from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer
 from specgen.expr.types import Type, Typed
 
+NEW_ROWS = "new_rows"
+"""The argument that says which rows are new, in what is generated."""
+
 _MEANS = Interval(-math.inf, math.inf, True)
 _COUNTS = Interval(0, 2**53)
 
@@ -38,9 +41,19 @@ def _reduce(site: Site) -> Typed | None:
     return site.node(Type("float64", x.type.dims, "const"))
 
 
+def _rank(site: Site) -> Typed | None:
+    (x,) = site.values
+    if x.type.level != "batch":
+        message = f"`{site.written(x)}` is the same for all rows"
+        site.fail(rules.BATCH_MISPLACED, message, at=x, help="take what each row has, such as a role")
+        return None
+    return site.node(Type("int64", x.type.dims, "batch"))
+
+
 def _misplaced(site: Site) -> Typed | None:
     name = site.builtin.name
-    message = f"`{name}` is known under `update` only, where there is a batch of new rows"
+    where = "`update` and `reset`" if name == "batch_rank" else "`update`"
+    message = f"`{name}` is known under {where} only, where there is a batch of new rows"
     site.fail(rules.BATCH_MISPLACED, message, help="keep it in a buffer that `update` assigns, and read that")
     return None
 
@@ -96,11 +109,22 @@ BATCH: Final[dict[str, Builtin]] = {
             _reduce,
             _MEANS,
         ),
+        _statistic(
+            "batch_rank",
+            "batch_rank(x)",
+            "The position of each row among those that are new, from 0, as int64 of the dimensions of `x`; under `reset`, too.",
+            (Param("x"),),
+            _rank,
+            _COUNTS,
+        ),
     )
 }
-"""The statistics, by name; only `update` of a transform knows them."""
+"""The statistics, by name; only `update` of a transform knows them, and `reset` the position of each row."""
 
 BATCH_ELSEWHERE: Final[dict[str, Builtin]] = {
     name: replace(builtin, infer=_misplaced) for name, builtin in BATCH.items()
 }
 """The same names elsewhere: a mistake with an explanation."""
+
+BATCH_AT_RESET: Final[dict[str, Builtin]] = BATCH_ELSEWHERE | {"batch_rank": BATCH["batch_rank"]}
+"""What `reset` knows of them."""

@@ -86,12 +86,13 @@ class Seen(LearningTransform[SeenKeys]):
         return specs
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self.keys:
-            held = self._held(key.x)
-            x = self._require(tensordict_reset, key.x)
-            least = seen_reset(held["begun"], x)
-            self._keep(tensordict_reset, key.least, least)
-        self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        with self._statistics.locked():
+            for key in self.keys:
+                held = self._held(key.x)
+                x = self._require(tensordict_reset, key.x)
+                least = seen_reset(held["begun"], x)
+                self._keep(tensordict_reset, key.least, least)
+            self._learn_of(tensordict_reset, self._reset_rows(tensordict))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -158,7 +159,7 @@ class Centre(LearningTransform[CentreKeys]):
     _follows: ClassVar[Mapping[str, Follows]] = {"y": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
     _learns_from = ("x",)
-    _learns_when_called = True
+    _learns = "when_called"
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
@@ -211,3 +212,116 @@ class Centre(LearningTransform[CentreKeys]):
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
         return (centre_update(self.slow, new_rows, *values),)
+
+
+class OrderKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    done: NestedKey
+    number: NestedKey
+
+
+def order_reset(first: int, begun: Tensor, done: Tensor, new_rows: NewRows) -> Tensor:
+    """`number` at the start of an episode.
+
+    Args:
+        first: the number of the first episode.
+        begun: what was learned.
+        done: bool [*batch, ...].
+        new_rows: the rows that are being reset.
+    """
+    # transforms.Order.reset
+    place = batch_rank(done, new_rows)
+    return first + begun + place
+
+
+def order_step(number: Tensor) -> Tensor:
+    """`number` after a step.
+
+    Args:
+        number: int64 [*batch, ...], before the step.
+    """
+    # transforms.Order.step
+    return number
+
+
+def order_update(begun: Tensor, new_rows: NewRows) -> Tensor:
+    """`begun` with what the rows that are new tell.
+
+    Args:
+        begun: how many episodes have begun.
+        new_rows: the rows that count.
+    """
+    # transforms.Order.update
+    return begun + batch_count(new_rows).to(torch.int64)
+
+
+class Order(LearningTransform[OrderKeys]):
+    """Number episodes, from a first number.
+
+    Reads, for the done flag of every root-most done set:
+        `done`, bool [*batch, ...]
+
+    Writes, for each of them:
+        `number`, int64; carried from step to step
+    """
+
+    _writes = ("number",)
+    _recalls = ("number",)
+    _carries = ("number",)
+    _beside: ClassVar[Mapping[str, str]] = {"number": "done"}
+    _sequential = True
+    _refuses_offline = True
+    _learns_from = ()
+    _learns = "at_reset"
+
+    def __init__(self, number_key: str = "number", first: int = 0) -> None:
+        """Number episodes, from a first number.
+
+        Args:
+            number_key: the name of `number`.
+            first: the number of the first episode.
+
+        Raises:
+            ValueError: if `number_key` is no name.
+        """
+        super().__init__()
+        self.number_key = leaf_name(number_key, "number_key")
+        self.first = first
+
+    def _bind(self, env: EnvBase | None) -> list[OrderKeys]:
+        done = self._select(env, None, ("env.done",), (torch.bool,))
+        number = [sibling(key, self.number_key) for key in done]
+        return [OrderKeys(*keys) for keys in zip(done, number, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            done = self._spec(key.done)
+            specs[key.number] = unbounded_like(done, torch.int64)
+        return specs
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        with self._statistics.locked():
+            for key in self.keys:
+                held = self._held(key.done)
+                done = self._require(tensordict_reset, key.done)
+                number = order_reset(
+                    self.first, held["begun"], done, self._reset_rows(tensordict)(key, tensordict_reset)
+                )
+                self._keep(tensordict_reset, key.number, number)
+            self._learn_of(tensordict_reset, self._reset_rows(tensordict))
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            number = self._recall(tensordict, key.number)
+            next_number = order_step(number)
+            self._keep(next_tensordict, key.number, next_number)
+        return next_tensordict
+
+    def _buffer_specs(self) -> tuple[BufferSpec, ...]:
+        return (BufferSpec("begun", "done", torch.int64, False, 0),)
+
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
+        return (order_update(held["begun"], new_rows),)
