@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from specgen.check.model import Statement
 from specgen.check.transform_model import Image
 from specgen.expr import Symbol, Typed
+from specgen.expr.builtins.images import is_between
 from specgen.expr.dtypes import is_abstract, is_float, is_int
 
 _STRUCTURAL = frozenset(
@@ -98,6 +99,8 @@ class _Reader:
             return self._arithmetic(node)
         if node.op in _RISING or node.op in _SUMS:
             return self._rising(node)
+        if node.op == "resize" and is_between(node):
+            return self.directions(node.args[0])
         raise _NotMonotoneError
 
     def _flag(self, condition: Typed) -> Symbol | None:

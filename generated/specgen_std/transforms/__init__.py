@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26a5aa1c9c3de5b9282e66d620a6c719d95a2509ddbeec54fa7ac570e3b47019
+# specgen: sha256=bc98582d767f12b4d20c995eb3d185b145b4fbbc48bc72a249a0d538a2ab6ee4
 """The generated transforms."""
 
 from .actions import (
@@ -13,7 +13,8 @@ from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFl
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
 from .images import (
-    CenterCrop, CenterCropKeys, Crop, CropKeys, GrayScale, GrayScaleKeys, ToTensorImage, ToTensorImageKeys,
+    CenterCrop, CenterCropKeys, Crop, CropKeys, GrayScale, GrayScaleKeys, Resize, ResizeKeys, ToTensorImage,
+    ToTensorImageKeys,
 )
 from .init_tracker import InitTracker, InitTrackerKeys
 from .keys import (
@@ -53,12 +54,12 @@ __all__ = [
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
     "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
     "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform",
-    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
-    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
-    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys",
-    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
+    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]
