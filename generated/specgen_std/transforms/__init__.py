@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bc98582d767f12b4d20c995eb3d185b145b4fbbc48bc72a249a0d538a2ab6ee4
+# specgen: sha256=98b573b60467f3337dfdd736983b9474d1a139ec77179d7a2964ef928d4d6ce1
 """The generated transforms."""
 
 from .actions import (
@@ -34,9 +34,9 @@ from .rewards import (
     TargetReturnKeys,
 )
 from .shapes import (
-    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
-    SqueezeTransformInverseKeys, SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformInverseKeys,
-    UnsqueezeTransformKeys,
+    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformInverseKeys,
+    PermuteTransformKeys, SqueezeTransform, SqueezeTransformInverseKeys, SqueezeTransformKeys,
+    UnsqueezeTransform, UnsqueezeTransformInverseKeys, UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
@@ -52,14 +52,14 @@ __all__ = [
     "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
     "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
-    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
-    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
-    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
-    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys", "PermuteTransformKeys",
+    "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys",
+    "RecurrentState", "RecurrentStateKeys", "RenameTransform", "RenameTransformInverseKeys",
+    "RenameTransformKeys", "Resize", "ResizeKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
+    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
+    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys",
+    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack",
+    "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]
