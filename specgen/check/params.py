@@ -13,6 +13,7 @@ from specgen.check.model import PARAM_DTYPES, REQUIRED, Parameter, ParamKind
 from specgen.check.names import Names, refused
 from specgen.check.param_values import (
     COMPARISONS,
+    at_least_fits,
     check_range,
     decides,
     empty_range,
@@ -68,7 +69,7 @@ OF_ENVS = ParamRules(
     frozenset({"batch_size", "device"}),
     "every environment has this keyword",
     tuple(PARAM_DTYPES),
-    {"optional": "leave it out, and give a default that is a number", "unless": None},
+    {"optional": "leave it out, and give a default that is a number", "unless": None, "at_least": None},
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
 )
@@ -85,7 +86,7 @@ OF_LOSSES = ParamRules(
     LOSS_ATTRIBUTES,
     "every loss has it",
     ("float", "int", "bool", _ENUM),
-    {"per_env": None, "optional": None, "draw": None, "unless": None},
+    {"per_env": None, "optional": None, "draw": None, "unless": None, "at_least": None},
 )
 
 
@@ -123,6 +124,8 @@ def check_params(
             help = "declare it: `type: bool, default: false, static: true`"
             sink.add(transform_rules.WRONG_CONDITION.at(file.span(*here, "unless"), message, help=help))
             continue
+        if kind is not None and not at_least_fits(file, here, param, params, sink):
+            continue
         if kind is None or not _default_fits(file, here, param, kind, allowed, sink):
             continue
         made = _parameter(name, kind, param, allowed, file.key_span(*here))
@@ -155,6 +158,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         param.doc,
         range_of(param),
         param.unless,
+        param.at_least,
         interval,
         _words(param),
         param.optional,

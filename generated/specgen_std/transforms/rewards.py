@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c9c746dd8702081452e5e6b41d374be1caa181a407a70dc54be5c9ba276b11ff
+# specgen: sha256=7680613afcffb719d79f82347c89da615e272abfadd53ed6b56f32c51e4adcde
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -411,18 +411,30 @@ class LineariseRewardsKeys(NamedTuple):
     """What one repetition reads and writes."""
 
     rewards: NestedKey
-    reward: NestedKey
+    weighted: NestedKey
+    total: NestedKey
+    """within the sums of the bounds"""
 
 
-def linearise_rewards_map(weights: Tensor, rewards: Tensor) -> Tensor:
-    """`reward` at any moment.
+def linearise_rewards_map_weighted(weights: Tensor, rewards: Tensor) -> Tensor:
+    """`weighted` at any moment.
 
     Args:
-        weights: the weight of each, or one for all.
+        weights: the weight of each, or one for all; without them 1.
         rewards: floats [*batch, ..., n].
     """
     # transforms.LineariseRewards.map
     return (rewards * weights).sum(dim=-1)
+
+
+def linearise_rewards_map_total(rewards: Tensor) -> Tensor:
+    """`total` at any moment.
+
+    Args:
+        rewards: floats [*batch, ..., n].
+    """
+    # transforms.LineariseRewards.map
+    return rewards.sum(dim=-1)
 
 
 class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
@@ -432,39 +444,61 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
         `rewards`, floats [*batch, ..., n]
 
     Writes, for each of them:
-        `reward`, of the type that is computed
+        `weighted`, of the type that is computed; only with `given(weights)`
+        `total`, of the type that is computed; only with `not given(weights)`: within the sums of the
+            bounds
     """
 
     _reads = ("rewards",)
-    _writes = ("reward",)
-    _rewards = ("reward",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval")}
-    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards"}
+    _follows: ClassVar[Mapping[str, Follows]] = {
+        "weighted": Follows("interval"),
+        "total": Follows("monotone"),
+    }
+    _beside: ClassVar[Mapping[str, str]] = {"weighted": "rewards", "total": "rewards"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
-    weights: Tensor
+    weights: Tensor | None
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
-        weights: ArrayLike = 1.0,
+        weights: ArrayLike | None = None,
     ) -> None:
         """Make one reward of several, their weighted sum.
 
         Args:
             in_keys: the keys that it works on.
-            out_keys: the keys of `reward`, one for each input (default: `in_keys`).
-            weights: the weight of each, or one for all.
+            out_keys: the keys of `weighted`, one for each input (default: `in_keys`).
+            weights: the weight of each, or one for all; without them 1.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        self.register_buffer("weights", as_float_tensor(weights, "weights"))
+        self.register_buffer("weights", None if weights is None else as_float_tensor(weights, "weights"))
+        if self.weights is not None:
+            self._writes = (*self._writes, "weighted")
+            self._rewards = (*self._rewards, "weighted")
+        if self.weights is None:
+            self._writes = (*self._writes, "total")
+            self._rewards = (*self._rewards, "total")
 
     def _bind(self, env: EnvBase | None) -> list[LineariseRewardsKeys]:
         rewards = self._select(env, self._in_keys, (), FLOAT_DTYPES)
-        reward = self._named(self._out_keys, rewards, "out_keys")
-        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, strict=True)]
+        weighted = self._named(self._out_keys, rewards, "out_keys")
+        total = self._named(self._out_keys, rewards, "out_keys")
+        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, weighted, total, strict=True)]
 
-    def _apply_transform(self, rewards: Tensor) -> Tensor:
-        return linearise_rewards_map(self.weights.to(rewards.dtype), rewards)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.rewards):
+                continue
+            if self.weights is not None:
+                rewards = self._require(seen, key.rewards)
+                weighted = linearise_rewards_map_weighted(self.weights.to(rewards.dtype), rewards)
+                self._write(tensordict, key.weighted, weighted)
+            if self.weights is None:
+                rewards = self._require(seen, key.rewards)
+                total = linearise_rewards_map_total(rewards)
+                self._write(tensordict, key.total, total)
+        return tensordict
 
 
 class ClipTransformKeys(NamedTuple):
