@@ -10,7 +10,7 @@ from specgen.check.transform_model import Around, CheckedTransform, Phase
 from specgen.code import Code, named, using
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.transform_draws import phase_draws
-from specgen.plan.transform_functions import PhaseFunction, around_function
+from specgen.plan.transform_functions import PhaseFunction, around_function, ranked
 from specgen.program.torch_text import print_expression
 
 _BASES = {
@@ -133,6 +133,8 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
             passed.append(NTH)
         elif read in params:
             passed.append(f"self.{read}")
+        elif (counted := ranked(transform, read)) is not None:
+            passed.append(f"self.{'_inner_rank' if counted.inverse else '_rank'}(key.{counted.name})")
         else:
             fetched.append((identifier(read), _fetched(phase, read, args)))
             passed.append(identifier(read))

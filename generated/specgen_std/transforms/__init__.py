@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=98b573b60467f3337dfdd736983b9474d1a139ec77179d7a2964ef928d4d6ce1
+# specgen: sha256=cf7be59897b28a4e129222d0b51233ae2556e8c9b500ded15063cb2d8b550c91
 """The generated transforms."""
 
 from .actions import (
-    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys, FlattenAction,
-    FlattenActionInverseKeys,
+    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys,
+    DiscreteActionProjection, DiscreteActionProjectionInverseKeys, FlattenAction, FlattenActionInverseKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
@@ -39,7 +39,10 @@ from .shapes import (
     UnsqueezeTransform, UnsqueezeTransformInverseKeys, UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
-from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
+from .time import (
+    FrameSkipTransform, FrameSkipTransformKeys, MultiAction, MultiActionInverseKeys, MultiActionKeys,
+    NoopResetEnv,
+)
 from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
@@ -47,19 +50,21 @@ __all__ = [
     "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
     "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys", "Crop",
-    "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform",
-    "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction",
-    "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
-    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys", "PermuteTransformKeys",
-    "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys",
-    "RecurrentState", "RecurrentStateKeys", "RenameTransform", "RenameTransformInverseKeys",
-    "RenameTransformKeys", "Resize", "ResizeKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
-    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys",
-    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack",
-    "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
-    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
-    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "CropKeys", "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "DoubleToFloat",
+    "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
+    "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction", "FlattenActionInverseKeys",
+    "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
+    "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys",
+    "LineariseRewards", "LineariseRewardsKeys", "MultiAction", "MultiActionInverseKeys", "MultiActionKeys",
+    "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform",
+    "PermuteTransformInverseKeys", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
+    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
+    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]
