@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_position import Position
@@ -68,6 +68,7 @@ class KeyFinder:
             row: what other roles stand for, whose dimensions it may have.
         """
         shapes = shapes_of(row or {})
+        pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])
         if chosen is None and transform.needs_keys(role):
             self.sink.add(
                 rules.KEYS_NEEDED.at(
@@ -98,7 +99,7 @@ class KeyFinder:
                 found += [
                     e
                     for e in self.state.group(selector)
-                    if role.structural or isinstance(match(role.spec, e.spec, None, shapes), Match)
+                    if role.structural or isinstance(match(pattern, e.spec, None, shapes), Match)
                 ]
                 continue
             entry = known.get(selector)
@@ -113,8 +114,8 @@ class KeyFinder:
                         self.state.dropped.get(selector),
                     )
                 )
-            elif isinstance(match(role.spec, entry.spec, None, shapes), NoMatch):
-                message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
+            elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
+                message = f"`{transform.name}` needs {pattern}, `{selector}` is {entry.spec}"
                 self.sink.add(rules.WRONG_INPUT.at(place, message))
             else:
                 found.append(entry)

@@ -135,6 +135,7 @@ def check_params(
             made.interval,
             what="parameter",
             symbol=made.symbol(".".join(path)),
+            choices=made.choices,
         )
         for word in made.choices:
             words[word] = Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word")
@@ -160,7 +161,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         param.unless,
         param.at_least,
         interval,
-        _words(param),
+        words_of(param),
         param.optional,
         static=param.static,
         span=span,
@@ -189,7 +190,7 @@ def _kind(
     if (listed := _LISTS.get(kind.replace(" ", ""))) is not None and _INTS in allowed.types:
         return _static_list(file, here, param, listed, sink)
     if kind.startswith("enum") and _ENUM in allowed.types:
-        if _words(param):
+        if words_of(param):
             return "enum"
         message = f"`{param.type}` is no list of words"
         sink.add(rules.WRONG_TYPE.at(file.span(*here, "type"), message, help="write enum(l1, l2)"))
@@ -231,7 +232,7 @@ _MEANT = {
 }
 
 
-def _words(param: Param) -> tuple[str, ...]:
+def words_of(param: Param) -> tuple[str, ...]:
     """The words of a type `enum(a, b)`."""
     found = _WORDS.match((param.type or "").strip())
     return tuple(word.strip() for word in found.group(1).split(",")) if found is not None else ()
@@ -250,7 +251,7 @@ def _default_fits(
     if kind == "enum" and default is None and (allowed.required or param.optional):
         return True
     if kind == "enum":
-        words = _words(param)
+        words = words_of(param)
         if default not in words:
             message = f"the default of `{name}` is one of {', '.join(words)}, got {default!r}"
             help = suggestion(str(default), words)

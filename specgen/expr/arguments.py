@@ -310,7 +310,8 @@ def _word(visitor: Visitor, expr: Expr, param: Param) -> str | Typed:
     value = _visited(visitor, expr)
     if value.static in param.words:
         return str(value.static)
-    if value.type.dtype != "str" or value.static is not None:
+    choices = value.options.get("choices")
+    if value.type.dtype != "str" or value.static is not None or not set(choices or ()) <= set(param.words):
         message = f"`{visitor.written(value)}` is none of {', '.join(param.words)}"
         visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
         raise _Missing

@@ -135,7 +135,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
             return "the keys that it works on."
         if role.required:
             return "the keys that it works on (default: none)."
-        fitting = f", of those with {' or '.join(role.dtypes)}" if _selects(role) else ""
+        dtypes = " or ".join(role.dtypes) if role.dtype is None else f"`{role.dtype}`"
+        fitting = f", of those with {dtypes}" if _selects(role) else ""
         return f"the keys that it works on (default: {_default(role)}{fitting})."
     if name in ("out_keys", "out_keys_inv"):
         free = [

@@ -333,6 +333,14 @@ class _Drawer:
         found = self.some(lambda key: key.dtype == "float64")
         return self.mapped("DoubleToFloat", found, lambda key: replace(key, dtype="float32"))
 
+    def draw_dtype_cast(self) -> _DRAWN | None:
+        found = self.some(lambda key: key.dtype != "bool", 1)
+        if not found:
+            return None
+        wanted = self.random.choice(["int32", "int64", "float32", "float64"])
+        given = {"dtype_in": found[0].dtype, "dtype_out": wanted}
+        return self.mapped("DTypeCastTransform", found, lambda key: replace(key, dtype=wanted), **given)
+
     def draw_frame_skip(self) -> _DRAWN | None:
         rewards = [key for key in self.keys.values() if key.group == "reward"]
         if self.looped or any(not key.dtype.startswith("float") for key in rewards):

@@ -34,6 +34,8 @@ DETERMINISTIC = {"CliffWalking"}
 REQUIRED: dict[str, Any] = {
     "num_intervals": 3,
     "num_actions_effective": 2,
+    "dtype_in": "float32",
+    "dtype_out": "float64",
     "max_actions": 4,
     "steps": 3,
     "target_network": torch.nn.Linear(4, 2),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cf7be59897b28a4e129222d0b51233ae2556e8c9b500ded15063cb2d8b550c91
+# specgen: sha256=57fc252c58ce87bdb01187cce7132a180500088539ad323e9f26f05de3587d80
 """The generated transforms."""
 
 from .actions import (
@@ -10,6 +10,7 @@ from .actions import (
     DiscreteActionProjection, DiscreteActionProjectionInverseKeys, FlattenAction, FlattenActionInverseKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .dtype_cast import DTypeCastTransform, DTypeCastTransformInverseKeys, DTypeCastTransformKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
 from .images import (
@@ -50,7 +51,8 @@ __all__ = [
     "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
     "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys", "Crop",
-    "CropKeys", "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "DoubleToFloat",
+    "CropKeys", "DTypeCastTransform", "DTypeCastTransformInverseKeys", "DTypeCastTransformKeys",
+    "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "DoubleToFloat",
     "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
     "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction", "FlattenActionInverseKeys",
     "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
