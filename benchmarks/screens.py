@@ -15,10 +15,12 @@ import torch
 from specgen_runtime.envs import GymEnv
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms.frames import CatFrames
-from specgen_std.transforms.images import GrayScale, ToTensorImage
+from specgen_std.transforms.images import GrayScale, Resize, ToTensorImage
 from specgen_std.transforms.reward_sum import RewardSum
 from specgen_std.transforms.step_counter import StepCounter
+from torch.nn.functional import interpolate
 from torchrl import envs as theirs
+from torchrl.data import Bounded
 
 from benchmarks.harness import Budget, Row, Work, paired
 from specgen import pipeline
@@ -41,6 +43,7 @@ chains:
     transforms:
       - ToTensorImage: {{in_keys: [observation]}}
       - GrayScale: {{in_keys: [observation]}}
+      - Resize: {{w: 84, in_keys: [observation]}}
       - CatFrames: {{N: 4, dim: -3, in_keys: [observation]}}
       - RewardSum
       - StepCounter
@@ -48,7 +51,7 @@ chains:
 
 
 def rows(budget: Budget) -> Iterator[Row]:
-    """Microseconds a step: ToTensorImage, GrayScale, four frames, RewardSum, StepCounter on a screen of Atari's size."""
+    """Microseconds a step: ToTensorImage, GrayScale, Resize to 84 x 84, four frames, RewardSum, StepCounter on a screen of Atari's size."""
     gymnasium.register(NAME, entry_point=_Screen, disable_env_checker=True)
     fused, peer = _fused(), _theirs()
     for name, ours, limit in (("fused", fused, 3), ("dynamic", _dynamic(), None)):
@@ -110,22 +113,46 @@ def _fused() -> Any:
 
 def _dynamic() -> Any:
     keys = ["pixels"]
-    chain = (ToTensorImage(in_keys=keys), GrayScale(in_keys=keys), CatFrames(4, -3, in_keys=keys))
+    images = (ToTensorImage(in_keys=keys), GrayScale(in_keys=keys), Resize(84, in_keys=keys))
+    chain = (*images, CatFrames(4, -3, in_keys=keys))
     env = GymEnv(NAME, categorical_action_encoding=True)
     return TransformedEnv(env, Compose(*chain, RewardSum(), StepCounter()))
 
 
 class _Gray(theirs.GrayScale):
-    """Theirs, where torchvision is not installed: its formula."""
+    """Theirs, where torchvision is not installed: its formula, as for the next."""
 
     def _apply_transform(self, observation: torch.Tensor) -> torch.Tensor:
         red, green, blue = observation.unbind(-3)
         return (0.2989 * red + 0.587 * green + 0.114 * blue).to(observation.dtype).unsqueeze(-3)
 
 
+class _Resize(theirs.ObservationTransform):
+    """What theirs does to floats."""
+
+    def __init__(self, size: int, in_keys: list[str]) -> None:
+        super().__init__(in_keys=in_keys, out_keys=in_keys)
+        self.size = size
+
+    def _apply_transform(self, observation: torch.Tensor) -> torch.Tensor:
+        size = (self.size, self.size)
+        return interpolate(observation[None], size, mode="bilinear", antialias=True)[0]
+
+    def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
+        return self._call(tensordict_reset)
+
+    def transform_observation_spec(self, observation_spec: Any) -> Any:
+        for key in self.in_keys:
+            space = observation_spec[key].space
+            low, high = self._apply_transform(space.low), self._apply_transform(space.high)
+            observation_spec[key] = Bounded(low, high, low.shape, dtype=low.dtype)
+        return observation_spec
+
+
 def _theirs() -> Any:
     keys = ["pixels"]
-    chain = (theirs.ToTensorImage(in_keys=keys), _Gray(in_keys=keys), theirs.CatFrames(4, -3, in_keys=keys))
+    images = (theirs.ToTensorImage(in_keys=keys), _Gray(in_keys=keys), _Resize(84, in_keys=keys))
+    chain = (*images, theirs.CatFrames(4, -3, in_keys=keys))
     env = theirs.GymEnv(NAME, categorical_action_encoding=True)
     return theirs.TransformedEnv(env, theirs.Compose(*chain, theirs.RewardSum(), theirs.StepCounter()))
 

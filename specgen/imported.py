@@ -24,6 +24,7 @@ FUNCTIONAL = (
     "expit",
     "index_in_range",
     "poisson_quantile",
+    "resize",
     "rk4",
     "vector_norm",
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 __all__ = [
     "categorical_quantile",
@@ -15,6 +17,7 @@ __all__ = [
     "expit",
     "index_in_range",
     "poisson_quantile",
+    "resize",
     "rk4",
     "vector_norm",
 ]
@@ -74,6 +77,39 @@ def index_in_range(index: Tensor, size: int) -> Tensor:
 
     """
     return torch.arange(size, device=index.device).gather(0, index.reshape(-1)).view(index.shape)
+
+
+def resize(image: Tensor, rows: int, columns: int, interpolation: str = "bilinear") -> Tensor:
+    """An image of another size, as torchvision resizes tensors with antialiasing.
+
+    Every pixel is computed in the image's own float dtype; whole numbers in float32, those of more than 16 bits in
+    float64, rounded at the end. Each image gives the same bits in a batch of any size.
+
+    Args:
+        image: Numbers `[..., height, width]`.
+        rows: The height of the result.
+        columns: Its width.
+        interpolation: `"nearest"`, `"bilinear"` or `"bicubic"`. The last can leave the range of a float image's values;
+            whole numbers are kept in that of their dtype.
+
+    Returns:
+        `[..., rows, columns]` of the image's dtype.
+
+    Raises:
+        ValueError: If `interpolation` is none of these.
+
+    """
+    if interpolation not in ("nearest", "bilinear", "bicubic"):
+        raise ValueError(f"interpolation must be 'nearest', 'bilinear' or 'bicubic', got {interpolation!r}")
+    *front, height, width = image.shape
+    whole = not image.is_floating_point()
+    dtype = image.dtype if not whole else torch.float64 if image.element_size() > 2 else torch.float32
+    planes = image.to(dtype).reshape(math.prod(front), 1, height, width)
+    made = interpolate(planes, (rows, columns), mode=interpolation, antialias=interpolation != "nearest")
+    if whole:
+        limits = torch.iinfo(image.dtype)
+        made = made.round().clamp(limits.min, limits.max)
+    return made.to(image.dtype).reshape(*front, rows, columns)
 
 
 def rk4(f: Callable[..., Tensor], y: Tensor, dt: float | Tensor, *args: Tensor) -> Tensor:

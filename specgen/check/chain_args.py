@@ -104,8 +104,24 @@ def read_arguments(
             )
         else:
             arguments.params[param.name] = param.default
+    if not mine.has_errors:
+        _compare(transform, arguments, given, here, mine)
     sink.extend(mine.items)
     return None if mine.has_errors else arguments
+
+
+def _compare(
+    transform: CheckedTransform, arguments: Arguments, given: dict[str, Node], here: Span, sink: Sink
+) -> None:
+    """Report values that are less than those of the parameters that they must not be below."""
+    for param in transform.params:
+        if param.at_least is None:
+            continue
+        value, least = arguments.params[param.name], arguments.params[param.at_least]
+        if value < least:
+            node = given.get(param.name)
+            message = f"`{param.name}` of `{transform.name}` must be >= `{param.at_least}`, {least:g}, got {value:g}"
+            sink.add(rules.PARAM_OUT_OF_RANGE.at(here if node is None else node.span, message))
 
 
 def _is_true(param: Parameter, given: dict[str, Node]) -> bool:

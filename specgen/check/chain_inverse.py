@@ -275,7 +275,7 @@ class InverseBinder:
                 continue
             if read != {name} or sum(name in one.reads for one in statements) > index + 1:
                 continue
-            inwards = Way(statements[index], tuple(statements[:index]))
+            inwards = Way(statements[index], tuple(statements[:index]), inwards=True)
             outwards = Way(likes[name], ()) if name in likes else None
             taken = row.inputs[output.each or ""]
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_position import Position
@@ -69,6 +69,7 @@ class KeyFinder:
         """
         shapes = shapes_of(row or {})
         inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
+        pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])
         if chosen is None and transform.needs_keys(role) and not inverse_only:
             self.sink.add(
                 rules.KEYS_NEEDED.at(
@@ -99,7 +100,7 @@ class KeyFinder:
                 found += [
                     e
                     for e in self.state.group(selector)
-                    if role.structural or isinstance(match(role.spec, e.spec, None, shapes), Match)
+                    if role.structural or isinstance(match(pattern, e.spec, None, shapes), Match)
                 ]
                 continue
             entry = known.get(selector)
@@ -114,12 +115,12 @@ class KeyFinder:
                         self.state.dropped.get(selector),
                     )
                 )
-            elif isinstance(match(role.spec, entry.spec, None, shapes), NoMatch):
-                message = f"`{transform.name}` needs {role.spec}, `{selector}` is {entry.spec}"
+            elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
+                message = f"`{transform.name}` needs {pattern}, `{selector}` is {entry.spec}"
                 fitting = [
                     key
                     for key, other in known.items()
-                    if other.role != "done" and isinstance(match(role.spec, other.spec, None, shapes), Match)
+                    if other.role != "done" and isinstance(match(pattern, other.spec, None, shapes), Match)
                 ]
                 help = f"what fits here: {', '.join(f'`{key}`' for key in fitting) or 'no key'}"
                 self.sink.add(rules.WRONG_INPUT.at(place, message, help=help))

@@ -149,6 +149,7 @@ class Parameter:
         doc: one line, with the unit.
         range: what must hold of a value, as pairs of a comparison and a bound.
         unless: the truth value where that need not hold.
+        at_least: the parameter whose value is the smallest one.
         interval: its values in expressions.
         choices: the words of an `enum`.
         optional: whether it may be ``None`` (then `given(name)` is false).
@@ -164,6 +165,7 @@ class Parameter:
     doc: str = ""
     range: tuple[tuple[str, float], ...] = ()
     unless: str | None = None
+    at_least: str | None = None
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
     optional: bool = False

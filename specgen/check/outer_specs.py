@@ -34,15 +34,17 @@ class Way:
     Attributes:
         statement: the expression.
         before: the statements of its local values.
+        inwards: whether it is what the environment takes.
     """
 
     statement: Statement
     before: tuple[Statement, ...]
+    inwards: bool = False
 
     @property
     def image(self) -> str:
         """How its values follow from those that it reads."""
-        return image_of(self.statement.typed, self.before)
+        return image_of(self.statement.typed, self.before, wraps=not self.inwards)
 
 
 def followed(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from specgen.diagnostics import Sink, Span
+from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Interval
 from specgen.expr.dtypes import INT_RANGES, is_float
@@ -82,6 +82,37 @@ def empty_range(file: SchemaFile, path: tuple[str, ...], param: Param, dtype: st
     last = "max" if param.max is not None else "below"
     sink.add(rules.PARAM_OUT_OF_RANGE.at(file.span(*path, last), message))
     return True
+
+
+def at_least_fits(
+    file: SchemaFile, path: tuple[str, ...], param: Param, params: Mapping[str, ParamField], sink: Sink
+) -> bool:
+    """Whether `at_least`, where it is given, names a parameter that a number can be compared with; else reported."""
+    if param.at_least is None:
+        return True
+    numbers = [name for name, one in params.items() if name != path[-1] and _is_number(one)]
+    place = file.span(*path, "at_least")
+    if param.at_least not in numbers or not _is_number(param):
+        message = f"`at_least: {param.at_least}` compares two parameters that are numbers and always given"
+        help = suggestion(param.at_least, numbers) if _is_number(param) else None
+        sink.add(rules.WRONG_TYPE.at(place, message, help=help))
+        return False
+    other = params[param.at_least]
+    least = other.default if isinstance(other, Param) else other
+    if least is None or param.default is None or param.default >= least:
+        return True
+    message = f"the default of `{path[-1]}` must be >= `{param.at_least}`, {least:g}, got {param.default:g}"
+    sink.add(rules.PARAM_OUT_OF_RANGE.at(file.span(*path, "default"), message))
+    return False
+
+
+def _is_number(param: ParamField) -> bool:
+    """Whether a parameter is one number in each object."""
+    if not isinstance(param, Param):
+        return isinstance(param, (int, float)) and not isinstance(param, bool)
+    if param.optional or param.type not in (None, "int", "float"):
+        return False
+    return param.type is not None or (_is_number(param.default) if param.default is not None else False)
 
 
 def _bounds(param: Param) -> list[float]:

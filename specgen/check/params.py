@@ -13,6 +13,7 @@ from specgen.check.model import PARAM_DTYPES, REQUIRED, Parameter, ParamKind
 from specgen.check.names import Names, refused
 from specgen.check.param_values import (
     COMPARISONS,
+    at_least_fits,
     check_range,
     decides,
     empty_range,
@@ -68,7 +69,7 @@ OF_ENVS = ParamRules(
     frozenset({"batch_size", "device"}),
     "every environment has this keyword",
     tuple(PARAM_DTYPES),
-    {"optional": "leave it out, and give a default that is a number", "unless": None},
+    {"optional": "leave it out, and give a default that is a number", "unless": None, "at_least": None},
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
 )
@@ -85,7 +86,7 @@ OF_LOSSES = ParamRules(
     LOSS_ATTRIBUTES,
     "every loss has it",
     ("float", "int", "bool", _ENUM),
-    {"per_env": None, "optional": None, "draw": None, "unless": None},
+    {"per_env": None, "optional": None, "draw": None, "unless": None, "at_least": None},
 )
 
 
@@ -123,6 +124,8 @@ def check_params(
             help = "declare it: `type: bool, default: false, static: true`"
             sink.add(transform_rules.WRONG_CONDITION.at(file.span(*here, "unless"), message, help=help))
             continue
+        if kind is not None and not at_least_fits(file, here, param, params, sink):
+            continue
         if kind is None or not _default_fits(file, here, param, kind, allowed, sink):
             continue
         made = _parameter(name, kind, param, allowed, file.key_span(*here))
@@ -132,6 +135,7 @@ def check_params(
             made.interval,
             what="parameter",
             symbol=made.symbol(".".join(path)),
+            choices=made.choices,
         )
         for word in made.choices:
             words[word] = Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word")
@@ -155,8 +159,9 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         param.doc,
         range_of(param),
         param.unless,
+        param.at_least,
         interval,
-        _words(param),
+        words_of(param),
         param.optional,
         static=param.static,
         span=span,
@@ -185,7 +190,7 @@ def _kind(
     if (listed := _LISTS.get(kind.replace(" ", ""))) is not None and _INTS in allowed.types:
         return _static_list(file, here, param, listed, sink)
     if kind.startswith("enum") and _ENUM in allowed.types:
-        if _words(param):
+        if words_of(param):
             return "enum"
         message = f"`{param.type}` is no list of words"
         sink.add(rules.WRONG_TYPE.at(file.span(*here, "type"), message, help="write enum(l1, l2)"))
@@ -227,7 +232,7 @@ _MEANT = {
 }
 
 
-def _words(param: Param) -> tuple[str, ...]:
+def words_of(param: Param) -> tuple[str, ...]:
     """The words of a type `enum(a, b)`."""
     found = _WORDS.match((param.type or "").strip())
     return tuple(word.strip() for word in found.group(1).split(",")) if found is not None else ()
@@ -246,7 +251,7 @@ def _default_fits(
     if kind == "enum" and default is None and (allowed.required or param.optional):
         return True
     if kind == "enum":
-        words = _words(param)
+        words = words_of(param)
         if default not in words:
             message = f"the default of `{name}` is one of {', '.join(words)}, got {default!r}"
             help = suggestion(str(default), words)

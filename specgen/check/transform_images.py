@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Statement
 from specgen.check.transform_model import Image
-from specgen.expr import Symbol, Typed
-from specgen.expr.dtypes import is_abstract, is_float, is_int
+from specgen.expr import Interval, Symbol, Typed
+from specgen.expr.builtins.images import is_between
+from specgen.expr.dtypes import INT_RANGES, is_abstract, is_float, is_int
 
 _STRUCTURAL = frozenset(
     (
@@ -41,15 +42,18 @@ class _NotMonotoneError(Exception):
     """An expression neither rises nor falls, or nothing says that it does."""
 
 
-def image_of(typed: Typed, before: Iterable[Statement]) -> Image:
-    """How the values of `typed` follow from those that it reads; `before` are the statements of its local values."""
+def image_of(typed: Typed, before: Iterable[Statement], *, wraps: bool = True) -> Image:
+    """How the values of `typed` follow from those that it reads; `before` are the statements of its local values.
+
+    Where nothing `wraps`, integers hold all that is cast to them, as those do that an environment takes.
+    """
     local = {statement.symbol: statement.typed for statement in before}
     whole = typed
     while whole.op == "name" and whole.symbol is not None and whole.symbol in local:
         whole = local[whole.symbol]
     if whole.op == "name":
         return "same"
-    reader = _Reader(local)
+    reader = _Reader(local, wraps)
     try:
         reader.directions(typed)
     except _NotMonotoneError:
@@ -67,8 +71,9 @@ def joined(images: Iterable[Image]) -> Image:
 
 
 class _Reader:
-    def __init__(self, local: Mapping[Symbol, Typed]) -> None:
+    def __init__(self, local: Mapping[Symbol, Typed], wraps: bool) -> None:
         self.local = local
+        self.wraps = wraps
         self.structural = True
 
     def directions(self, node: Typed) -> Directions:
@@ -81,6 +86,8 @@ class _Reader:
                 return self.directions(self.local[node.symbol])
             return {node.symbol: 1}
         if node.op == "cast":
+            if self.wraps and _may_wrap(node):
+                raise _NotMonotoneError
             exact = is_float(node.type.dtype) or node.args[0].type.dtype == "bool"
             self.structural = self.structural and exact
             return self.directions(node.args[0])
@@ -98,6 +105,8 @@ class _Reader:
             return self._arithmetic(node)
         if node.op in _RISING or node.op in _SUMS:
             return self._rising(node)
+        if node.op == "resize" and is_between(node):
+            return self.directions(node.args[0])
         raise _NotMonotoneError
 
     def _flag(self, condition: Typed) -> Symbol | None:
@@ -139,6 +148,14 @@ class _Reader:
             for symbol, direction in one.items():
                 made[symbol] = direction if made.get(symbol, direction) == direction else 0
         return made
+
+
+def _may_wrap(cast: Typed) -> bool:
+    """Whether a cast may take numbers that its dtype does not hold: integers wrap around."""
+    fits, wanted = INT_RANGES.get(cast.type.dtype), cast.options.get("dtype")
+    if isinstance(wanted, Typed) and wanted.type.dtype == "str":
+        return cast.type.dtype == "number"
+    return fits is not None and not cast.args[0].interval.within(Interval(*fits))
 
 
 def _together(left: Directions, right: Directions) -> Directions:

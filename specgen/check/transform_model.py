@@ -50,6 +50,7 @@ class Role:
         varargs: whether users pass its keys one after another.
         optional: whether the transform can do without its key.
         spec: its pattern as a whole.
+        dtype: the enum parameter that says which dtype its keys have.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Role:
     varargs: bool = False
     optional: bool = False
     spec: SpecType = _ANYTHING
+    dtype: str | None = None
 
     @property
     def shaped_as(self) -> str | None:

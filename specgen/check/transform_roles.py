@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.names import Names, refused
+from specgen.check.params import words_of
 from specgen.check.transform_model import Role, RoleForm, driver_of
 from specgen.check.transform_names import transform_key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
@@ -15,6 +16,7 @@ from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import CONCRETE, SpecType, parse_type
 from specgen.expr.sizes import ANY_DIMS
+from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import InKey, Transform
 
@@ -28,6 +30,7 @@ _OF: Mapping[str, tuple[RoleForm, ...]] = {
     "but": ("all",),
     "varargs": ("all",),
     "of": ("flag",),
+    "dtype": ("each",),
 }
 """Fields that only some forms of a role have."""
 
@@ -107,6 +110,7 @@ class _Roles:
             varargs=role.varargs,
             optional=role.optional,
             spec=spec,
+            dtype=role.dtype,
         )
 
     def _keyword(self, name: str, role: InKey, form: RoleForm) -> str | None:
@@ -125,6 +129,8 @@ class _Roles:
                     )
                 )
                 return False
+        if role.dtype is not None and not self._says_a_dtype(here, role.dtype):
+            return False
         if form == "flag" and role.of is None:
             self.sink.add(
                 rules.MISSING_FIELD.at(self.file.key_span(*here), f"role `{here[-1]}` needs `of:` and a role")
@@ -145,6 +151,22 @@ class _Roles:
             self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, "optional"), message))
             return False
         return True
+
+    def _says_a_dtype(self, here: tuple[str, ...], name: str) -> bool:
+        """Whether a parameter is a static choice of dtypes; reported otherwise."""
+        found = {
+            name: words_of(param)
+            for name, param in self.transform.params.items()
+            if isinstance(param, Param) and param.static and not param.optional
+        }
+        fitting = [name for name, words in found.items() if words and all(word in CONCRETE for word in words)]
+        if name not in fitting:
+            message = f"`dtype: {name}` names no parameter that is a static choice of dtypes"
+            help = suggestion(name, fitting) or "declare it: `type: enum(float32, float64), static: true`"
+            self.sink.add(
+                transform_rules.WRONG_CONDITION.at(self.file.span(*here, "dtype"), message, help=help)
+            )
+        return name in fitting
 
     def _default(self, here: tuple[str, ...], role: InKey, form: RoleForm) -> tuple[str, ...] | None:
         """The keys and groups that a role stands for where nobody chooses others."""

@@ -193,6 +193,8 @@ def _option(visitor: Visitor, param: Param, expr: Expr | None, values: list[Type
             return _integer(visitor, expr, param)
         case "flag":
             return _flag(visitor, expr, param)
+        case "word":
+            return _word(visitor, expr, param)
         case "axes" | "order":
             return _axes(visitor, expr, param, values)
         case _:
@@ -299,6 +301,21 @@ def _flag(visitor: Visitor, expr: Expr, param: Param) -> bool:
         visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
         raise _Missing
     return value.static
+
+
+def _word(visitor: Visitor, expr: Expr, param: Param) -> str | Typed:
+    """One of the words of a parameter; or an enum parameter, where its value is not known at build."""
+    if isinstance(expr, tree.Name) and expr.path in param.words:
+        return expr.path
+    value = _visited(visitor, expr)
+    if value.static in param.words:
+        return str(value.static)
+    choices = value.options.get("choices")
+    if value.type.dtype != "str" or value.static is not None or not set(choices or ()) <= set(param.words):
+        message = f"`{visitor.written(value)}` is none of {', '.join(param.words)}"
+        visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
+        raise _Missing
+    return value
 
 
 def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> object:

@@ -23,7 +23,7 @@ from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
 from specgen.expr.sizes import Dim
 from specgen.expr.tree import Expr
-from specgen.expr.types import NO_OPTIONS, At, Binding, Function, NewAxis, SourceText, Type, Typed
+from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
 from specgen.literals import literal
 
 _MODULES: Final = ("os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib")
@@ -136,7 +136,7 @@ class _Inferrer:
                 "name",
                 kind,
                 values,
-                options=NO_OPTIONS if binding.items is None else {"items": binding.items},
+                options=binding.options,
                 start=expr.start,
                 end=expr.end,
                 text="" if binding.symbol is None else binding.symbol.name,

@@ -204,6 +204,7 @@ class Binding:
         what: The kind of thing, for messages: `state`, `param`, `dim`.
         symbol: The value that it is in a program; None for what is known at build.
         items: The numbers of a list that is known at build.
+        choices: The words of which it is one, where that is known.
         several: The names of the values that it stands for, which `*xs` writes one after the other; empty where
             nobody knows how many there are, None for one value.
 
@@ -216,6 +217,13 @@ class Binding:
     symbol: Symbol | None = None
     items: tuple[int | float, ...] | None = None
     several: tuple[str, ...] | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """What the typed name says besides its type and values."""
+        known = {"items": self.items, "choices": self.choices or None}
+        return {name: value for name, value in known.items() if value is not None} or NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)

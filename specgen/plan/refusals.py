@@ -30,3 +30,6 @@ def refusals(param: Parameter) -> Iterator[RefusalPlan]:
             using(f"{free}not {holds}", *limit.uses),
             formatted(f"{name} must be {sign} {limit}{but}, got ", name),
         )
+    if param.at_least is not None:
+        said = formatted(f"{name} must be >= {param.at_least}, got ", name)
+        yield RefusalPlan(f"not {name} >= {param.at_least}", said)

@@ -10,7 +10,7 @@ from specgen.code import Code, named, using
 from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.transform_draws import phase_draws
-from specgen.plan.transform_functions import PhaseFunction, around_function
+from specgen.plan.transform_functions import PhaseFunction, around_function, ranked
 from specgen.plan.transform_text import variable
 from specgen.program.torch_text import print_expression
 
@@ -137,6 +137,8 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
             passed.append(f"self.{read}")
         elif read in networks:
             passed.append(f"self._networks[{literal(read)}]")
+        elif (counted := ranked(transform, read)) is not None:
+            passed.append(f"self.{'_inner_rank' if counted.inverse else '_rank'}(key.{counted.name})")
         else:
             fetched.append((variable(read), _fetched(phase, read, args)))
             passed.append(variable(read))

@@ -37,7 +37,7 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
             "Args:",
             *items_doc(f"{name}: {_argument(transform, name)}" for name in transform.signature),
         ]
-    said = [f"`{p.name}` is not {_range(p)}" for p in transform.params if p.range]
+    said = [f"`{p.name}` is not {_range(p)}" for p in transform.params if p.range or p.at_least]
     said += [f"`{p.name}` is none of {', '.join(p.choices)}" for p in transform.params if p.choices]
     leaves = [output.keyword for output in transform.outputs if output.keyword and not output.whole]
     leaves += [
@@ -140,7 +140,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
             return f"the keys that it works on{beside}."
         if role.required:
             return "the keys that it works on (default: none)."
-        fitting = f", of those with {' or '.join(role.dtypes)}" if _selects(role) else ""
+        dtypes = " or ".join(role.dtypes) if role.dtype is None else f"`{role.dtype}`"
+        fitting = f", of those with {dtypes}" if _selects(role) else ""
         return f"the keys that it works on (default: {_default(role)}{fitting})."
     if name in ("out_keys", "out_keys_inv"):
         free = [
@@ -182,9 +183,11 @@ def _selects(role: Role) -> bool:
 
 def _param(param: Parameter) -> str:
     text = param.doc or param.kind
-    return f"{text}; {_range(param)}." if param.range else f"{text}."
+    return f"{text}; {_range(param)}." if param.range or param.at_least else f"{text}."
 
 
 def _range(param: Parameter) -> str:
-    bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in param.range)
+    limits = [f"{sign} {bound:g}" for sign, bound in param.range]
+    limits += [f">= `{param.at_least}`"] if param.at_least is not None else []
+    bounds = " and ".join(limits)
     return f"{bounds} unless `{param.unless}`" if param.unless else bounds

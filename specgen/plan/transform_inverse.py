@@ -218,7 +218,7 @@ class _Planner:
         alone = all(when is not None and other is not None and when.excludes(other) for other in besides)
         if output.name not in read or not alone or (len(self.roles) > 1 and self._mixed(role, output)):
             return "interval"
-        images = [image_of(statements[index].typed, statements[:index])]
+        images = [image_of(statements[index].typed, statements[:index], wraps=False)]
         images += [image_of(one.typed, ()) for one in self.transform.outer if one.target == output.name]
         if "interval" in images or (repeated and "monotone" in images):
             return "interval"

@@ -211,6 +211,8 @@ def _key(name: str, *, leaf: bool) -> Code:
 
 def _dtypes(role: Role) -> Code:
     """The dtypes of a role as a tuple."""
+    if role.dtype is not None:
+        return using(f"(getattr(torch, self.{role.dtype}),)", "torch")
     if is_abstract(role.pattern):
         name = f"{role.pattern.upper()}_DTYPES"
         return using(name, name)

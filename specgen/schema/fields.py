@@ -90,6 +90,7 @@ class Param(Declaration):
         min, max: closed bounds.
         above, below: open bounds.
         unless: a static truth value; where it is true, the bounds do not hold.
+        at_least: another parameter, whose value is the smallest one.
         optional: the parameter may be ``None`` (then ``given(name)`` is false in expressions).
         static: known at build time, so that it may shape types and decide branches.
         per_env: one value for each instance of the batch (a tensor).
@@ -104,6 +105,7 @@ class Param(Declaration):
     above: Number | None = None
     below: Number | None = None
     unless: str | None = None
+    at_least: str | None = None
     optional: bool = False
     static: bool = False
     per_env: bool = False

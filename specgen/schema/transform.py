@@ -54,6 +54,7 @@ class InKey(Declaration):
         optional: whether the transform can do without the key.
         type: the pattern that a key's spec must match (`float[...]`, `float64[...]`, `any[...]`); keys of a
             group (`env.reward`) that do not match are passed over.
+        dtype: the enum parameter that says which dtype the keys have.
         inverse: the role is what the environment is given (`inverse` computes it) instead of what it returns.
         doc: one line for the generated docstring.
     """
@@ -70,6 +71,7 @@ class InKey(Declaration):
     of: str | None = None
     optional: bool = False
     type: str = "any[...]"
+    dtype: str | None = None
     inverse: bool = False
     doc: str = ""
 

@@ -12,6 +12,7 @@ from specgen_runtime.typing import NestedKey
 
 FILES = (
     "double_to_float",
+    "dtype_cast",
     "episodes",
     "frames",
     "images",

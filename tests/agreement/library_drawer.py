@@ -318,9 +318,28 @@ class _Drawer:
         cut = (given["h"], given["w"])
         return self.mapped(name, found, lambda key: replace(key, shape=(*key.shape[:-2], *cut)), **given)
 
+    def draw_resize(self) -> _DRAWN | None:
+        found = self.some(lambda key: key.own > 1 and key.dtype != "bool", 1)
+        if not found:
+            return None
+        size = {"w": self.random.randint(1, 6), "h": self.random.randint(1, 6)}
+        how = self.random.choice([{}, {"interpolation": "nearest"}, {"interpolation": "bicubic"}])
+        cut = (size["h"], size["w"])
+        return self.mapped(
+            "Resize", found, lambda key: replace(key, shape=(*key.shape[:-2], *cut)), **size, **how
+        )
+
     def draw_double_to_float(self) -> _DRAWN | None:
         found = self.some(lambda key: key.dtype == "float64")
         return self.mapped("DoubleToFloat", found, lambda key: replace(key, dtype="float32"))
+
+    def draw_dtype_cast(self) -> _DRAWN | None:
+        found = self.some(lambda key: key.dtype != "bool", 1)
+        if not found:
+            return None
+        wanted = self.random.choice(["int32", "int64", "float32", "float64"])
+        given = {"dtype_in": found[0].dtype, "dtype_out": wanted}
+        return self.mapped("DTypeCastTransform", found, lambda key: replace(key, dtype=wanted), **given)
 
     def draw_frame_skip(self) -> _DRAWN | None:
         rewards = [key for key in self.keys.values() if key.group == "reward"]

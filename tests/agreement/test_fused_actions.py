@@ -16,7 +16,9 @@ from specgen_std.transforms import (
     ActionDiscretizer,
     ActionScaling,
     ClipTransform,
+    DiscreteActionProjection,
     FlattenAction,
+    PermuteTransform,
     RenameTransform,
     SignTransform,
     SqueezeTransform,
@@ -81,6 +83,9 @@ chains:
       - RenameTransform: {in_keys: [x], out_keys: [joints], in_keys_inv: [tools], out_keys_inv: [hands.tools]}
   Longer: {env: Arm, transforms: [{UnsqueezeTransform: {in_keys: [], dim: -2, in_keys_inv: [tools, action]}}]}
   Shorter: {env: Pendulum, transforms: [{SqueezeTransform: {in_keys: [], dim: -1, in_keys_inv: [action]}}]}
+  Permuted: {env: Arm, transforms: [{PermuteTransform: {in_keys: [], dims: [-1, -2], in_keys_inv: [action]}}]}
+  Projected: {env: Arm, transforms: [{DiscreteActionProjection: {num_actions_effective: 4, max_actions: 6, action_key: tools}}]}
+  Fewer: {env: Arm, transforms: [{DiscreteActionProjection: {num_actions_effective: 2, max_actions: 3, action_key: tools}}]}
   Both: {env: Arm, transforms: [Swap]}
 """
 
@@ -99,10 +104,13 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Renamed": lambda _: [RenameTransform(["x"], ["joints"], ["tools"], [("hands", "tools")])],
     "Longer": lambda _: [UnsqueezeTransform(in_keys=[], dim=-2, in_keys_inv=["tools", "action"])],
     "Shorter": lambda _: [SqueezeTransform(in_keys=[], dim=-1, in_keys_inv=["action"])],
+    "Permuted": lambda _: [PermuteTransform([-1, -2], [], in_keys_inv=["action"])],
+    "Projected": lambda _: [DiscreteActionProjection(4, 6, action_key="tools")],
+    "Fewer": lambda _: [DiscreteActionProjection(2, 3, action_key="tools")],
     "Both": lambda made: [made.Swap()],
 }
 
-ARMS = {"Flat", "FlatScaled", "Renamed", "Longer", "Both"}
+ARMS = {"Flat", "FlatScaled", "Renamed", "Longer", "Permuted", "Projected", "Fewer", "Both"}
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,9 @@ chains:
       - GrayScale: {in_keys: [pixels], out_keys: [gray]}
       - Crop: {w: 4, h: 2, top: 1, in_keys: [pixels], out_keys: [cut]}
       - CenterCrop: {w: 3, in_keys: [gray]}
+      - Resize: {w: 4, h: 3, in_keys: [pixels], out_keys: [small]}
+      - Resize: {w: 2, interpolation: nearest, in_keys: [gray], out_keys: [near]}
+      - Resize: {w: 7, interpolation: bicubic, in_keys: [gray], out_keys: [sharp]}
       - ClipTransform: {in_keys: [costs], low: 1.0, high: 4.0}
       - Stack: {in_keys: [moment, lives], out_key: numbers}
 """
@@ -63,6 +66,9 @@ def test_images_fused(batch: tuple[int, ...], tmp_path: Path) -> None:
         library.GrayScale(["pixels"], ["gray"]),
         library.Crop(4, 2, top=1, in_keys=["pixels"], out_keys=["cut"]),
         library.CenterCrop(3, in_keys=["gray"]),
+        library.Resize(4, 3, in_keys=["pixels"], out_keys=["small"]),
+        library.Resize(2, interpolation="nearest", in_keys=["gray"], out_keys=["near"]),
+        library.Resize(7, interpolation="bicubic", in_keys=["gray"], out_keys=["sharp"]),
         library.ClipTransform(["costs"], low=1.0, high=4.0),
         library.Stack(["moment", "lives"], "numbers"),
     )

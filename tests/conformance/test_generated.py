@@ -33,6 +33,11 @@ DETERMINISTIC = {"CliffWalking"}
 
 REQUIRED: dict[str, Any] = {
     "num_intervals": 3,
+    "num_actions_effective": 2,
+    "dtype_in": "float32",
+    "dtype_out": "float64",
+    "max_actions": 4,
+    "steps": 3,
     "target_network": torch.nn.Linear(4, 2),
     "predictor_network": torch.nn.Linear(4, 2),
     "min_horizon": 2,

@@ -186,6 +186,13 @@ def _crop(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     return f"crop(concat({x}, {x}), {top}, 0, {dims[0]}, {dims[1]})"
 
 
+def _resize(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    # Between pixels a whole number may be a half, which rounds either way.
+    how = g.rng.choice(["nearest", "bilinear", "bicubic"] if kind in "fd" else ["nearest"])
+    shape = g.rng.choice([one for one in DIMS if len(one) == 2])
+    return f"resize({g.expression(kind, shape, depth, exact)}, {dims[0]}, {dims[1]}, {how})"
+
+
 def _one_hot(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     inner = dims[:-1]
     index = g.rng.choice(
@@ -342,6 +349,7 @@ MAKERS: dict[str, Maker] = {
     "is_int": Maker("fdiub", _asked("is_int")),
     "is_float": Maker("fdiub", _asked("is_float")),
     "crop": Maker("fdiub", _crop, lambda dims: len(dims) == 2),
+    "resize": Maker("fdiu", _resize, lambda dims: len(dims) == 2),
     "uniform": Maker("fd", _draw("uniform({a}, p_f{shape}, dtype={dtype})")),
     "normal": Maker("fd", _draw("normal({a}, 0.5{shape}, dtype={dtype})")),
     "randint": Maker("i", _randint),

@@ -70,6 +70,12 @@ MISTAKES = {
     "zeros(3, floot32)": ["SG805 10-17 not a dtype"],
     "rk4(dsdx, v, dt)": ["SG804 5-9 `dsdx` is not a function that the declaration defines"],
     "dsdt(v, th)": ["SG807 6-7 `v` is float32[3]; `s` of `dsdt` is float32[4]"],
+    "resize(v, 2, 2)": ["SG807 8-9 `v` is float32[3]: an image has rows and columns"],
+    "resize(x, 2, 2)": ["SG807 8-9 `x` is number[...]: its rows and columns are not known"],
+    "resize(A, 0, 2)": ["SG805 11-12 `0` is no positive number of rows"],
+    "resize(A, 2, i)": ["SG805 14-15 `columns` is a whole number; `i` is int64 computed at run time"],
+    "resize(A, 2, 2, th)": ["SG805 17-19 `th` is none of nearest, bilinear, bicubic"],
+    "resize(walls, 2, 2)": ["SG806 8-13 `walls` is bool[5, 5]: only numbers have values between them"],
     "dsdt(th)": ["SG805 1-9 `dsdt(s, torque)` takes 2 arguments, 1 are given"],
     "tile(frame, 2, axis=1)": [
         "SG805 21-22 an axis of an array of unknown rank counts from the end: at most -1"

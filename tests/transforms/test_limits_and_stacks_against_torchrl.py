@@ -88,6 +88,21 @@ def test_weighted_sums(batch: tuple[int, ...], weights: list[float] | None) -> N
     assert torch.equal(mine, other)
 
 
+@pytest.mark.parametrize("weights", [None, [1.0, -2.0, 0.5]])
+def test_bounds_of_sums(weights: list[float] | None) -> None:
+    """With weights, which may change, there are none."""
+    low, high = torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([1.0, 0.5, 3.0])
+    env = Walk()
+    env.observation_spec["costs"] = Bounded(low=low, high=high, shape=(3,))
+    spec = TransformedEnv(env, ours.LineariseRewards(["costs"], ["total"], weights=weights)).full_reward_spec[
+        "total"
+    ]
+    assert spec.shape == (1,)
+    assert isinstance(spec, Bounded) == (weights is None)
+    if isinstance(spec, Bounded):
+        assert (spec.space.low.item(), spec.space.high.item()) == (1.0, 4.5)
+
+
 @pytest.mark.parametrize("batch", BATCHES)
 def test_a_sum_beside_the_reward(batch: tuple[int, ...]) -> None:
     env = TransformedEnv(

@@ -2,18 +2,20 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ec1ccf1cccb45806890cb3c2873433f4f1d316c83d434b9b52358acc1e6c8aaf
+# specgen: sha256=e910e71da154e7ad7d39599fb9acb60ccb5210de588a78807cceacdedcaa9982
 """The generated transforms."""
 
 from .actions import (
-    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys, FlattenAction,
-    FlattenActionInverseKeys,
+    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys,
+    DiscreteActionProjection, DiscreteActionProjectionInverseKeys, FlattenAction, FlattenActionInverseKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
+from .dtype_cast import DTypeCastTransform, DTypeCastTransformInverseKeys, DTypeCastTransformKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys, TrajCounter, TrajCounterKeys
 from .frames import CatFrames, CatFramesKeys, TimeMaxPool, TimeMaxPoolKeys
 from .images import (
-    CenterCrop, CenterCropKeys, Crop, CropKeys, GrayScale, GrayScaleKeys, ToTensorImage, ToTensorImageKeys,
+    CenterCrop, CenterCropKeys, Crop, CropKeys, GrayScale, GrayScaleKeys, Resize, ResizeKeys, ToTensorImage,
+    ToTensorImageKeys,
 )
 from .init_tracker import InitTracker, InitTrackerKeys
 from .keys import (
@@ -33,12 +35,15 @@ from .rewards import (
     TargetReturnKeys,
 )
 from .shapes import (
-    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
-    SqueezeTransformInverseKeys, SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformInverseKeys,
-    UnsqueezeTransformKeys,
+    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformInverseKeys,
+    PermuteTransformKeys, SqueezeTransform, SqueezeTransformInverseKeys, SqueezeTransformKeys,
+    UnsqueezeTransform, UnsqueezeTransformInverseKeys, UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
-from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
+from .time import (
+    FrameSkipTransform, FrameSkipTransformKeys, MultiAction, MultiActionInverseKeys, MultiActionKeys,
+    NoopResetEnv,
+)
 from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
@@ -46,19 +51,22 @@ __all__ = [
     "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
     "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
     "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys", "Crop",
-    "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform",
-    "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction",
-    "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
-    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "CropKeys", "DTypeCastTransform", "DTypeCastTransformInverseKeys", "DTypeCastTransformKeys",
+    "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "DoubleToFloat",
+    "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
+    "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction", "FlattenActionInverseKeys",
+    "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
+    "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys",
+    "LineariseRewards", "LineariseRewardsKeys", "MultiAction", "MultiActionInverseKeys", "MultiActionKeys",
+    "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform",
+    "PermuteTransformInverseKeys", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
     "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform",
-    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
-    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
-    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
+    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=85b5fe94bff400dd549a9c435fa962580686d4d44906f1632ba74228d43697f8
+# specgen: sha256=6b153612f58ddac613dcbc2677cdac37ab82dea58a90cd1717acf12a9b000cce
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = [
     "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
-    "FlattenAction", "FlattenActionInverseKeys",
+    "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "FlattenAction",
+    "FlattenActionInverseKeys",
 ]
 
 
@@ -429,4 +430,97 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             specs[key.bits] = choices_like(
                 action, "multi_onehot", self.num_intervals, drop=1, dtype=torch.bool
             )
+        return specs
+
+
+class DiscreteActionProjectionInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    action: NestedKey
+    wide: NestedKey
+
+
+def discrete_action_projection_inverse(
+    num_actions_effective: int, n: int, wide: Tensor, draw_other: Tensor
+) -> Tensor:
+    """`action`, as the environment takes it.
+
+    Args:
+        num_actions_effective: how many of the environment's actions there are.
+        n: the size of `action` along axis -1.
+        wide: bool [*batch, ..., max_actions].
+        draw_other: float64 [*batch, ..., max_actions], uniform in [0, 1).
+    """
+    # transforms.DiscreteActionProjection.inverse
+    chosen = wide.to(torch.uint8).argmax(dim=-1)
+    other = (min(num_actions_effective, n) * draw_other).to(torch.int64)[..., 0]
+    there = torch.where(chosen < min(num_actions_effective, n), chosen, other)
+    return torch.nn.functional.one_hot(torch.clamp(there, 0, n - 1), n) > 0
+
+
+class DiscreteActionProjection(
+    GeneratedTransform[tuple[NestedKey, ...], DiscreteActionProjectionInverseKeys]
+):
+    """Let the policy choose one of more actions than the environment has; those that it has not become
+    others at random.
+
+    Gives the environment, for each of `in_keys_inv`:
+        `action`, bool [*batch, ..., n]
+
+    Reads, in its place:
+        `wide`, onehot(max_actions) [*batch, ...]
+    """
+
+    _gives = ("action",)
+    _takes = ("wide",)
+    invertible = True
+
+    def __init__(
+        self, num_actions_effective: int, max_actions: int, action_key: NestedKey = "action"
+    ) -> None:
+        """Let the policy choose one of more actions than the environment has; those that it has not become
+        others at random.
+
+        Args:
+            num_actions_effective: how many of the environment's actions there are; >= 1.
+            max_actions: of how many the policy chooses one; >= 1 and >= `num_actions_effective`.
+            action_key: the key of `action`.
+
+        Raises:
+            ValueError: if `num_actions_effective` is not >= 1, or `max_actions` is not >= 1 and >=
+                `num_actions_effective`.
+        """
+        super().__init__()
+        self.action_key = normal_key(action_key)
+        if not num_actions_effective >= 1:
+            raise ValueError(f"num_actions_effective must be >= 1, got {num_actions_effective}")
+        self.num_actions_effective = num_actions_effective
+        if not max_actions >= 1:
+            raise ValueError(f"max_actions must be >= 1, got {max_actions}")
+        if not max_actions >= num_actions_effective:
+            raise ValueError(f"max_actions must be >= num_actions_effective, got {max_actions}")
+        self.max_actions = max_actions
+
+    def _bind_inv(self, env: EnvBase | None) -> list[DiscreteActionProjectionInverseKeys]:
+        action = self._checked(env, [self.action_key], (torch.bool,), INPUTS)
+        wide = action
+        return [DiscreteActionProjectionInverseKeys(*keys) for keys in zip(action, wide, strict=True)]
+
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        outer_tensordict = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(outer_tensordict, key.wide):
+                continue
+            wide = self._require(outer_tensordict, key.wide)
+            draw_other = self._uniform(wide, torch.float64)
+            action = discrete_action_projection_inverse(
+                self.num_actions_effective, self._inner(key.action).shape[-1], wide, draw_other
+            )
+            self._write(tensordict, key.action, action)
+        return tensordict
+
+    def _outer_specs(self, key: DiscreteActionProjectionInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        action = self._spec(key.action, INPUTS)
+        specs[key.wide] = choices_like(action, "onehot", self.max_actions, drop=1, dtype=torch.bool)
         return specs

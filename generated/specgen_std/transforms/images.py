@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=90a7c2c76a69a120ab08d5471e6da64d4b7eef47b321ceb1c463380eceaeda02
+# specgen: sha256=db0fbf536a904886c5451303f329bee1fcaa0960f97dfc73415cfefd8f8a98fa
 """Images."""
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.functional import resize
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
-    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "GrayScale", "GrayScaleKeys", "ToTensorImage",
-    "ToTensorImageKeys",
+    "CenterCrop", "CenterCropKeys", "Crop", "CropKeys", "GrayScale", "GrayScaleKeys", "Resize", "ResizeKeys",
+    "ToTensorImage", "ToTensorImageKeys",
 ]
 
 
@@ -98,10 +99,9 @@ class CenterCropKeys(NamedTuple):
 
     image: NestedKey
     cropped: NestedKey
-    square: NestedKey
 
 
-def center_crop_map_cropped(w: int, h: int, H: int, W: int, image: Tensor) -> Tensor:
+def center_crop_map(w: int, h: int | None, H: int, W: int, image: Tensor) -> Tensor:
     """`cropped` at any moment.
 
     Args:
@@ -112,20 +112,8 @@ def center_crop_map_cropped(w: int, h: int, H: int, W: int, image: Tensor) -> Te
         image: any dtype [*batch, ..., H, W].
     """
     # transforms.CenterCrop.map
-    return image.narrow(-2, (H - h) // 2, h).narrow(-1, (W - w) // 2, w)
-
-
-def center_crop_map_square(w: int, H: int, W: int, image: Tensor) -> Tensor:
-    """`square` at any moment.
-
-    Args:
-        w: the width.
-        H: the size of `image` along axis -2.
-        W: the size of `image` along axis -1.
-        image: any dtype [*batch, ..., H, W].
-    """
-    # transforms.CenterCrop.map
-    return image.narrow(-2, (H - w) // 2, w).narrow(-1, (W - w) // 2, w)
+    rows = h if h is not None else w
+    return image.narrow(-2, (H - rows) // 2, rows).narrow(-1, (W - w) // 2, w)
 
 
 class CenterCrop(GeneratedTransform[CenterCropKeys]):
@@ -135,16 +123,13 @@ class CenterCrop(GeneratedTransform[CenterCropKeys]):
         `image`, any dtype [*batch, ..., H, W]
 
     Writes, for each of them:
-        `cropped`, of the type that is computed; only with `given(h)`
-        `square`, of the type that is computed; only with `not given(h)`
+        `cropped`, of the type that is computed
     """
 
     _reads = ("image",)
-    _follows: ClassVar[Mapping[str, Follows]] = {
-        "cropped": Follows("structural"),
-        "square": Follows("structural"),
-    }
-    _maps: ClassVar[Mapping[str, str]] = {"cropped": "image", "square": "image"}
+    _writes = ("cropped",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"cropped": Follows("structural")}
+    _maps: ClassVar[Mapping[str, str]] = {"cropped": "image"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
 
@@ -170,31 +155,14 @@ class CenterCrop(GeneratedTransform[CenterCropKeys]):
         if h is not None and not h >= 1:
             raise ValueError(f"h must be >= 1, got {h}")
         self.h = h
-        if self.h is not None:
-            self._writes = (*self._writes, "cropped")
-        if self.h is None:
-            self._writes = (*self._writes, "square")
 
     def _bind(self, env: EnvBase | None) -> list[CenterCropKeys]:
         image = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         cropped = self._named(self._out_keys, image, "out_keys")
-        square = self._named(self._out_keys, image, "out_keys")
-        return [CenterCropKeys(*keys) for keys in zip(image, cropped, square, strict=True)]
+        return [CenterCropKeys(*keys) for keys in zip(image, cropped, strict=True)]
 
-    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
-        seen = self._as_before(tensordict)
-        for key in self.keys:
-            if tolerant and self._lacks(seen, key.image):
-                continue
-            if self.h is not None:
-                image = self._require(seen, key.image)
-                cropped = center_crop_map_cropped(self.w, self.h, image.shape[-2], image.shape[-1], image)
-                self._write(tensordict, key.cropped, cropped)
-            if self.h is None:
-                image = self._require(seen, key.image)
-                square = center_crop_map_square(self.w, image.shape[-2], image.shape[-1], image)
-                self._write(tensordict, key.square, square)
-        return tensordict
+    def _apply_transform(self, image: Tensor) -> Tensor:
+        return center_crop_map(self.w, self.h, image.shape[-2], image.shape[-1], image)
 
 
 class CropKeys(NamedTuple):
@@ -202,10 +170,9 @@ class CropKeys(NamedTuple):
 
     image: NestedKey
     cropped: NestedKey
-    square: NestedKey
 
 
-def crop_map_cropped(w: int, h: int, top: int, left: int, image: Tensor) -> Tensor:
+def crop_map(w: int, h: int | None, top: int, left: int, image: Tensor) -> Tensor:
     """`cropped` at any moment.
 
     Args:
@@ -216,20 +183,7 @@ def crop_map_cropped(w: int, h: int, top: int, left: int, image: Tensor) -> Tens
         image: any dtype [*batch, ..., H, W].
     """
     # transforms.Crop.map
-    return image.narrow(-2, top, h).narrow(-1, left, w)
-
-
-def crop_map_square(w: int, top: int, left: int, image: Tensor) -> Tensor:
-    """`square` at any moment.
-
-    Args:
-        w: the width.
-        top: the first row.
-        left: the first column.
-        image: any dtype [*batch, ..., H, W].
-    """
-    # transforms.Crop.map
-    return image.narrow(-2, top, w).narrow(-1, left, w)
+    return image.narrow(-2, top, h if h is not None else w).narrow(-1, left, w)
 
 
 class Crop(GeneratedTransform[CropKeys]):
@@ -239,16 +193,13 @@ class Crop(GeneratedTransform[CropKeys]):
         `image`, any dtype [*batch, ..., H, W]
 
     Writes, for each of them:
-        `cropped`, of the type that is computed; only with `given(h)`
-        `square`, of the type that is computed; only with `not given(h)`
+        `cropped`, of the type that is computed
     """
 
     _reads = ("image",)
-    _follows: ClassVar[Mapping[str, Follows]] = {
-        "cropped": Follows("structural"),
-        "square": Follows("structural"),
-    }
-    _maps: ClassVar[Mapping[str, str]] = {"cropped": "image", "square": "image"}
+    _writes = ("cropped",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"cropped": Follows("structural")}
+    _maps: ClassVar[Mapping[str, str]] = {"cropped": "image"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
 
@@ -282,30 +233,128 @@ class Crop(GeneratedTransform[CropKeys]):
         if not left >= 0:
             raise ValueError(f"left must be >= 0, got {left}")
         self.left = left
-        if self.h is not None:
-            self._writes = (*self._writes, "cropped")
-        if self.h is None:
-            self._writes = (*self._writes, "square")
 
     def _bind(self, env: EnvBase | None) -> list[CropKeys]:
         image = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         cropped = self._named(self._out_keys, image, "out_keys")
-        square = self._named(self._out_keys, image, "out_keys")
-        return [CropKeys(*keys) for keys in zip(image, cropped, square, strict=True)]
+        return [CropKeys(*keys) for keys in zip(image, cropped, strict=True)]
+
+    def _apply_transform(self, image: Tensor) -> Tensor:
+        return crop_map(self.w, self.h, self.top, self.left, image)
+
+
+class ResizeKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    image: NestedKey
+    resized: NestedKey
+    sharp: NestedKey
+    """as `bicubic` leaves the range of floats, their spec has no bounds"""
+
+
+def resize_map_sharp(w: int, h: int | None, image: Tensor) -> Tensor:
+    """`sharp` at any moment.
+
+    Args:
+        w: the width.
+        h: the height; without it that of `w`.
+        image: numbers [*batch, ..., H, W].
+    """
+    # transforms.Resize.map
+    rows = h if h is not None else w
+    return resize(image, rows, w, "bicubic")
+
+
+def resize_map_resized(w: int, h: int | None, interpolation: str, image: Tensor) -> Tensor:
+    """`resized` at any moment.
+
+    Args:
+        w: the width.
+        h: the height; without it that of `w`.
+        interpolation: how values between pixels are found.
+        image: numbers [*batch, ..., H, W].
+    """
+    # transforms.Resize.map
+    rows = h if h is not None else w
+    return (
+        resize(image, rows, w, "nearest")
+        if interpolation == "nearest"
+        else resize(image, rows, w, "bilinear")
+    )
+
+
+class Resize(GeneratedTransform[ResizeKeys]):
+    """Bring images to a size, as torchvision does with antialiasing.
+
+    Reads, for each of `in_keys`:
+        `image`, numbers [*batch, ..., H, W]
+
+    Writes, for each of them:
+        `resized`, of the type that is computed; only with `not interpolation == bicubic`
+        `sharp`, of the type that is computed; only with `interpolation == bicubic`: as `bicubic` leaves
+            the range of floats, their spec has no bounds
+    """
+
+    _reads = ("image",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"resized": Follows("monotone"), "sharp": Follows("interval")}
+    _maps: ClassVar[Mapping[str, str]] = {"resized": "image", "sharp": "image"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W"}
+
+    def __init__(
+        self, w: int, h: int | None = None,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+    ) -> None:
+        """Bring images to a size, as torchvision does with antialiasing.
+
+        Args:
+            w: the width; >= 1.
+            h: the height; without it that of `w`; >= 1.
+            interpolation: how values between pixels are found.
+            in_keys: the keys that it works on (default: `pixels`).
+            out_keys: the keys of `resized`, one for each input (default: `in_keys`).
+
+        Raises:
+            ValueError: if `w` is not >= 1, or `h` is not >= 1, or `interpolation` is none of nearest,
+                bilinear, bicubic.
+        """
+        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        if not w >= 1:
+            raise ValueError(f"w must be >= 1, got {w}")
+        self.w = w
+        if h is not None and not h >= 1:
+            raise ValueError(f"h must be >= 1, got {h}")
+        self.h = h
+        if interpolation not in ("nearest", "bilinear", "bicubic"):
+            raise ValueError(
+                f"interpolation must be one of 'nearest', 'bilinear', 'bicubic', got {interpolation!r}"
+            )
+        self.interpolation = interpolation
+        if self.interpolation != "bicubic":
+            self._writes = (*self._writes, "resized")
+        if self.interpolation == "bicubic":
+            self._writes = (*self._writes, "sharp")
+
+    def _bind(self, env: EnvBase | None) -> list[ResizeKeys]:
+        image = self._select(env, self._in_keys, ("pixels",), NUMBER_DTYPES)
+        resized = self._named(self._out_keys, image, "out_keys")
+        sharp = self._named(self._out_keys, image, "out_keys")
+        return [ResizeKeys(*keys) for keys in zip(image, resized, sharp, strict=True)]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         seen = self._as_before(tensordict)
         for key in self.keys:
             if tolerant and self._lacks(seen, key.image):
                 continue
-            if self.h is not None:
+            if self.interpolation == "bicubic":
                 image = self._require(seen, key.image)
-                cropped = crop_map_cropped(self.w, self.h, self.top, self.left, image)
-                self._write(tensordict, key.cropped, cropped)
-            if self.h is None:
+                sharp = resize_map_sharp(self.w, self.h, image)
+                self._write(tensordict, key.sharp, sharp)
+            if self.interpolation != "bicubic":
                 image = self._require(seen, key.image)
-                square = crop_map_square(self.w, self.top, self.left, image)
-                self._write(tensordict, key.square, square)
+                resized = resize_map_resized(self.w, self.h, self.interpolation, image)
+                self._write(tensordict, key.resized, resized)
         return tensordict
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a11a123272e46b8106ac3a998e87549b4d6de6fc5495afb06385085504a77b0f
+# specgen: sha256=82773410c666af5f2ff967dd31f7a40f7310a82655511b4d40136c9afd491517
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -411,15 +411,16 @@ class LineariseRewardsKeys(NamedTuple):
     """What one repetition reads and writes."""
 
     rewards: NestedKey
-    reward: NestedKey
+    weighted: NestedKey
     total: NestedKey
+    """within the sums of the bounds"""
 
 
-def linearise_rewards_map_reward(weights: Tensor, rewards: Tensor) -> Tensor:
-    """`reward` at any moment.
+def linearise_rewards_map_weighted(weights: Tensor, rewards: Tensor) -> Tensor:
+    """`weighted` at any moment.
 
     Args:
-        weights: the weight of each; without them all count alike.
+        weights: the weight of each, or one for all; without them 1.
         rewards: floats [*batch, ..., n].
     """
     # transforms.LineariseRewards.map
@@ -443,13 +444,17 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
         `rewards`, floats [*batch, ..., n]
 
     Writes, for each of them:
-        `reward`, of the type that is computed; only with `given(weights)`
-        `total`, of the type that is computed; only with `not given(weights)`
+        `weighted`, of the type that is computed; only with `given(weights)`
+        `total`, of the type that is computed; only with `not given(weights)`: within the sums of the
+            bounds
     """
 
     _reads = ("rewards",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"reward": Follows("interval"), "total": Follows("monotone")}
-    _beside: ClassVar[Mapping[str, str]] = {"reward": "rewards", "total": "rewards"}
+    _follows: ClassVar[Mapping[str, Follows]] = {
+        "weighted": Follows("interval"),
+        "total": Follows("monotone"),
+    }
+    _beside: ClassVar[Mapping[str, str]] = {"weighted": "rewards", "total": "rewards"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
     weights: Tensor | None
@@ -462,23 +467,23 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
 
         Args:
             in_keys: the keys that it works on.
-            out_keys: the keys of `reward`, one for each input (default: `in_keys`).
-            weights: the weight of each; without them all count alike.
+            out_keys: the keys of `weighted`, one for each input (default: `in_keys`).
+            weights: the weight of each, or one for all; without them 1.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.register_buffer("weights", None if weights is None else as_float_tensor(weights, "weights"))
         if self.weights is not None:
-            self._writes = (*self._writes, "reward")
-            self._rewards = (*self._rewards, "reward")
+            self._writes = (*self._writes, "weighted")
+            self._rewards = (*self._rewards, "weighted")
         if self.weights is None:
             self._writes = (*self._writes, "total")
             self._rewards = (*self._rewards, "total")
 
     def _bind(self, env: EnvBase | None) -> list[LineariseRewardsKeys]:
         rewards = self._select(env, self._in_keys, (), FLOAT_DTYPES)
-        reward = self._named(self._out_keys, rewards, "out_keys")
+        weighted = self._named(self._out_keys, rewards, "out_keys")
         total = self._named(self._out_keys, rewards, "out_keys")
-        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, reward, total, strict=True)]
+        return [LineariseRewardsKeys(*keys) for keys in zip(rewards, weighted, total, strict=True)]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         seen = self._as_before(tensordict)
@@ -487,8 +492,8 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
                 continue
             if self.weights is not None:
                 rewards = self._require(seen, key.rewards)
-                reward = linearise_rewards_map_reward(self._cast("weights", rewards.dtype), rewards)
-                self._write(tensordict, key.reward, reward)
+                weighted = linearise_rewards_map_weighted(self._cast("weights", rewards.dtype), rewards)
+                self._write(tensordict, key.weighted, weighted)
             if self.weights is None:
                 rewards = self._require(seen, key.rewards)
                 total = linearise_rewards_map_total(rewards)

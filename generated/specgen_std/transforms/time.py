@@ -2,23 +2,31 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e21db3db8e160ce3b927045005acc9be71e91c5f98fc30436e94a1803b9d25fd
+# specgen: sha256=3696f75463b37859a9810edbef3d0ed02205bc316ccb30672a61564cb5f7e30a
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.around import RepeatTransform
-from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
+from specgen_runtime.transforms.dtypes import ANY_DTYPES, FLOAT_DTYPES
+from specgen_runtime.transforms.generated import INPUTS
+from specgen_runtime.transforms.keys import rename_leaf
+from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.transforms.reset_steps import ResetStepsTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
-__all__ = ["FrameSkipTransform", "FrameSkipTransformKeys", "NoopResetEnv"]
+__all__ = [
+    "FrameSkipTransform", "FrameSkipTransformKeys", "MultiAction", "MultiActionInverseKeys",
+    "MultiActionKeys", "NoopResetEnv",
+]
 
 
 class FrameSkipTransformKeys(NamedTuple):
@@ -133,3 +141,178 @@ class NoopResetEnv(ResetStepsTransform[tuple[NestedKey, ...]]):
         yield noop_reset_env_reset_steps(
             self.noops, self.random, self._uniform((), torch.float64, when=self.random)
         )
+
+
+class MultiActionKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    reward: NestedKey
+    rewards: NestedKey
+    """the single rewards, 0 behind the end of an episode"""
+
+
+class MultiActionInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    action: NestedKey
+    chunk: NestedKey
+    """the actions, the first one in front"""
+
+
+def multi_action_outer_chunk(steps: int, action_rank: int, action: Tensor) -> Tensor:
+    """`chunk`, of what the environment takes.
+
+    Args:
+        steps: how many actions there are.
+        action_rank: how many dimensions `action` has, without the batch's.
+        action: any dtype [*batch, ...].
+    """
+    # transforms.MultiAction.out
+    return torch.cat((action.unsqueeze(-1 - action_rank),) * steps, dim=-1 - action_rank)
+
+
+def multi_action_fold(next_reward: Tensor, acc_reward: Tensor) -> Tensor:
+    """`reward` of the repetitions so far.
+
+    Args:
+        next_reward: floats [*batch, ...], of this repetition.
+        acc_reward: floats [*batch, ...], of the repetitions before.
+    """
+    # transforms.MultiAction.around
+    return acc_reward + next_reward
+
+
+def multi_action_collect(next_reward: Tensor) -> Tensor:
+    """`rewards` of a repetition.
+
+    Args:
+        next_reward: floats [*batch, ...], of this repetition.
+    """
+    # transforms.MultiAction.around
+    return next_reward
+
+
+def multi_action_action(steps: int, action_rank: int, chunk: Tensor, nth: int) -> Tensor:
+    """`action` of a repetition, as the environment takes it.
+
+    Args:
+        steps: how many actions there are.
+        action_rank: how many dimensions `action` has, without the batch's.
+        chunk: any dtype [*batch, steps, ...].
+        nth: the number of the repetition, from 0.
+    """
+    # transforms.MultiAction.around
+    return chunk.select(-1 - action_rank, min(max(nth, 0), steps - 1))
+
+
+class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
+    """Let the policy write several actions, which the environment takes one after another; a row that is
+    done stays as it is.
+
+    Reads, for each of `in_keys`:
+        `reward`, floats [*batch, ...]
+
+    Writes, for each of them:
+        `reward`, combined over the repetitions of a step
+        `rewards`, of the same dtype; only with `stack_rewards`: the single rewards, 0 behind the end of
+            an episode
+
+    Gives the environment, for each of `in_keys_inv`:
+        `action`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `chunk`, like `tile(action[None], steps, axis=0)`: the actions, the first one in front
+    """
+
+    _reads = ("reward",)
+    _writes: tuple[str, ...] = ("reward",)
+    _gives = ("action",)
+    _takes = ("chunk",)
+    _folds = ("reward",)
+    _sums = ("reward",)
+    _beside: ClassVar[Mapping[str, str]] = {"rewards": "reward", "reward": "reward"}
+
+    def __init__(
+        self, steps: int, stack_rewards: bool = True, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None,
+    ) -> None:
+        """Let the policy write several actions, which the environment takes one after another; a row that is
+        done stays as it is.
+
+        Args:
+            steps: how many actions there are; >= 1.
+            stack_rewards: whether the single rewards are observed, besides their sum, which is the reward.
+            in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
+            out_keys: the keys of `rewards`, one for each input (default: `{}s`, after the input's key).
+            in_keys_inv: the keys that it works on (default: every action, of those with bool or uint8 or
+                int8 or int16 or int32 or int64 or float32 or float64).
+            out_keys_inv: the keys of `chunk`, one for each input (default: `in_keys_inv`).
+
+        Raises:
+            ValueError: if `steps` is not >= 1.
+        """
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
+        if not steps >= 1:
+            raise ValueError(f"steps must be >= 1, got {steps}")
+        self.steps = steps
+        self.stack_rewards = stack_rewards
+        if self.stack_rewards:
+            self._writes = (*self._writes, "rewards")
+            self._collects = (*self._collects, "rewards")
+
+    def _bind(self, env: EnvBase | None) -> list[MultiActionKeys]:
+        reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
+        rewards = self._named(self._out_keys, [rename_leaf(key, "{}s") for key in reward], "out_keys")
+        return [MultiActionKeys(*keys) for keys in zip(reward, rewards, strict=True)]
+
+    def _bind_inv(self, env: EnvBase | None) -> list[MultiActionInverseKeys]:
+        action = self._select(env, self._in_keys_inv, ("env.action",), ANY_DTYPES, INPUTS)
+        chunk = self._named(self._out_keys_inv, action, "out_keys_inv")
+        return [MultiActionInverseKeys(*keys) for keys in zip(action, chunk, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            reward = self._spec(key.reward)
+            if self.stack_rewards:
+                specs[key.rewards] = unbounded_like(reward)
+        return specs
+
+    def _outer_specs(self, key: MultiActionInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.chunk] = self._outer_spec(
+            key.action,
+            key.chunk,
+            "structural",
+            partial(multi_action_outer_chunk, self.steps, self._inner_rank(key.action)),
+        )
+        return specs
+
+    def _repetitions(self) -> int:
+        return self.steps
+
+    def _fold(
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+    ) -> None:
+        for key in self.keys:
+            next_reward = self._require(next_tensordict, key.reward)
+            acc_reward = self._require(folded, key.reward)
+            reward = multi_action_fold(next_reward, acc_reward)
+            self._write(folded, key.reward, reward)
+
+    def _collect(
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, collected: TensorDictBase, nth: int
+    ) -> None:
+        for key in self.keys:
+            next_reward = self._require(next_tensordict, key.reward)
+            rewards = multi_action_collect(next_reward)
+            self._write(collected, key.rewards, rewards)
+
+    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
+        for key in self.keys_inv:
+            chunk = self._require(tensordict, key.chunk)
+            action = multi_action_action(self.steps, self._inner_rank(key.action), chunk, nth)
+            self._write(root, key.action, action)

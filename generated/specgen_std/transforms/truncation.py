@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db584e347aa6f98c5927a2937d07acbec069871657df1a6e0227073b0d34112f
+# specgen: sha256=7c13015b36e6d270408df3569ddf27204550d9346e523d5fef6ccb8ba7d6d813
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -112,14 +112,15 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
 
         Args:
             min_horizon: the least random length; >= 1.
-            max_horizon: the largest length, and that of episodes with no random one; >= 1.
+            max_horizon: the largest length, and that of episodes with no random one; >= 1 and >=
+                `min_horizon`.
             prob: how often an episode has a random length; >= 0 and <= 1.
             step_count_key: the key of `count`, beside `done`.
             truncated_key: the name of `truncated`.
 
         Raises:
-            ValueError: if `min_horizon` is not >= 1, or `max_horizon` is not >= 1, or `prob` is not >= 0
-                and <= 1, or `truncated_key` or `step_count_key` is no name.
+            ValueError: if `min_horizon` is not >= 1, or `max_horizon` is not >= 1 and >= `min_horizon`, or
+                `prob` is not >= 0 and <= 1, or `truncated_key` or `step_count_key` is no name.
         """
         super().__init__()
         self.step_count_key = leaf_name(step_count_key, "step_count_key")
@@ -129,6 +130,8 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         self.min_horizon = min_horizon
         if not max_horizon >= 1:
             raise ValueError(f"max_horizon must be >= 1, got {max_horizon}")
+        if not max_horizon >= min_horizon:
+            raise ValueError(f"max_horizon must be >= min_horizon, got {max_horizon}")
         self.max_horizon = max_horizon
         if not prob >= 0:
             raise ValueError(f"prob must be >= 0, got {prob}")

@@ -41,9 +41,9 @@ def lint_transform(
     conditions = [output.when for output in outputs] + [drop.when for drop in drops]
     reads = reads.union(*(condition.params for condition in conditions if condition is not None))
     reads |= {buffer.init for buffer in transform.buffers.values() if isinstance(buffer.init, str)}
-    reads |= {
-        param.unless for param in transform.params.values() if isinstance(param, Param) and param.unless
-    }
+    params = [param for param in transform.params.values() if isinstance(param, Param)]
+    reads |= {name for param in params for name in (param.unless, param.at_least) if name is not None}
+    reads |= {role.dtype for role in roles if role.dtype is not None}
     sizes = [size for output in outputs for size in output.dims or () if isinstance(size, Sym)]
     reads = reads.union(*map(names_in, sizes))
     for name in transform.params:

@@ -36,7 +36,9 @@ def _infer_cast(site: Site) -> Typed | None:
     if isinstance(wanted.static, str) and wanted.static in CASTS:  # a chain knows the word
         return CASTS[wanted.static].infer(replace(site, builtin=CASTS[wanted.static], options={}))
     if dtype == "str":
-        return site.node(replace(x.type, dtype="number"), dtype=wanted)
+        choices = wanted.options.get("choices")
+        floats = isinstance(choices, tuple) and all(map(is_float, choices))
+        return site.node(replace(x.type, dtype="float" if floats else "number"), dtype=wanted)
     if wanted.type.python or not is_abstract(dtype):
         message = f"`{site.written(wanted)}` says no dtype"
         site.fail(rules.WRONG_ARGUMENTS, message, at=wanted, help=f"one of {', '.join(CONCRETE)}, or a role")

@@ -39,12 +39,12 @@ def _infer_permute(site: Site) -> Typed | None:
     (x,) = site.values
     if not _is_array(site, x, 1 if site.options["axes"] is not None else 2):
         return None
-    rank, given = x.type.rank, site.options["axes"]
+    rank, given, back = x.type.rank, site.options["axes"], site.options["inverse"]
     if x.type.open:
         return _permuted_open(site, x, given)
     axes = tuple(reversed(range(rank))) if given is None else given
     if isinstance(axes, Typed):
-        return site.node(replace(x.type, dims=(Rest(),), stretch=frozenset()), axes=axes)
+        return site.node(replace(x.type, dims=(Rest(),), stretch=frozenset()), axes=axes, inverse=back)
     assert isinstance(axes, tuple)
     wanted = list(range(rank - len(axes), rank))
     if sorted(axes) != wanted:
@@ -52,34 +52,43 @@ def _infer_permute(site: Site) -> Typed | None:
         site.fail(rules.WRONG_ARGUMENTS, message)
         return None
     whole = (*range(rank - len(axes)), *axes)
+    whole = tuple(map(whole.index, range(rank))) if back else whole
     dims = tuple(x.type.dims[axis] for axis in whole)
     return site.node(Type(x.type.dtype, dims, x.type.level), axes=whole)
 
 
 def _permuted_open(site: Site, x: Typed, given: object) -> Typed | None:
+    back = site.options["inverse"]
     if isinstance(given, Typed):
-        return site.node(replace(x.type, dims=inexact(x.type.dims), stretch=frozenset()), axes=given)
-    places = [axis.static for axis in cast("tuple[Typed, ...]", given or ())]
+        dims = inexact(x.type.dims)
+        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axes=given, inverse=back)
+    axes = cast("tuple[Typed, ...]", given or ())
+    places = [axis.static for axis in axes]
     if not places or sorted(cast("list[int]", places)) != list(range(-len(places), 0)):
         count = max(2, len(x.type.back))
         message = f"`axes` names each of the last axes of `{site.written(x)}` once, counted from the end"
         order = ", ".join(str(-axis) for axis in range(1, count + 1))
         site.fail(rules.WRONG_ARGUMENTS, message, help=f"such as ({order})")
         return None
-    back = x.type.back
-    if len(places) > len(back):
+    if back:
+        named = {axis.static: axis for axis in axes}
+        axes = tuple(named[places.index(place) - len(places)] for place in range(-len(places), 0))
+        places = [axis.static for axis in axes]
+    known = x.type.back
+    if len(places) > len(known):
         dims = inexact(x.type.dims)
     else:
         ahead = x.type.dims[: len(x.type.dims) - len(places)]
-        dims = (*ahead, *(back[cast("int", place)] for place in places))
-    return site.node(Type(x.type.dtype, dims, x.type.level), axes=given)
+        dims = (*ahead, *(known[cast("int", place)] for place in places))
+    return site.node(Type(x.type.dtype, dims, x.type.level), axes=axes)
 
 
 def _show_permute(node: Typed, printer: Printer) -> Printed:
     x, axes, rank = printer.logical(node.args[0]), node.options["axes"], node.type.rank
     if isinstance(axes, Typed):
         text = printer.text(axes)
-        return method(x, "movedim", f"tuple({text})", f"tuple(range(-len({text}), 0))")
+        places = f"tuple({text})", f"tuple(range(-len({text}), 0))"
+        return method(x, "movedim", *(reversed(places) if node.options["inverse"] else places))
     assert isinstance(axes, tuple)
     order = [axis - rank if isinstance(axis, int) else cast("int", axis.static) for axis in axes]
     moved = [(axis, place - len(order)) for place, axis in enumerate(order) if axis != place - len(order)]
@@ -91,9 +100,10 @@ def _show_permute(node: Typed, printer: Printer) -> Printed:
     return method(x, "movedim", tuple_text(map(str, sources)), tuple_text(map(str, places)))
 
 
-def _permute_reference(np: Any, x: Any, axes: Any) -> Any:
+def _permute_reference(np: Any, x: Any, axes: Any, inverse: bool = False) -> Any:
     kept = np.ndim(x) - len(axes)
-    return np.transpose(x, (*range(kept), *(axis % np.ndim(x) for axis in axes)))
+    whole = (*range(kept), *(axis % np.ndim(x) for axis in axes))
+    return np.transpose(x, np.argsort(whole) if inverse else whole)
 
 
 def _infer_flatten(site: Site) -> Typed | None:
@@ -274,11 +284,11 @@ _X = Param("x")
 DIMENSIONS: tuple[Builtin, ...] = (
     Builtin(
         name="permute",
-        signature="permute(x, axes=None)",
+        signature="permute(x, axes=None, inverse=False)",
         family="shape",
         doc="The axes of `x` in another order, the opposite one when none is said: `permute(x, (1, 2, 0))` puts the "
-        "first axis last. Fewer axes are the last ones: `permute(image, (-1, -3, -2))`.",
-        params=(_X, Param("axes", "order", None)),
+        "first axis last. Fewer axes are the last ones: `permute(image, (-1, -3, -2))`. `inverse` puts them back.",
+        params=(_X, Param("axes", "order", None), Param("inverse", "flag", False)),
         infer=_infer_permute,
         interval=ranges.same,
         torch=_show_permute,

@@ -23,6 +23,7 @@ from specgen.expr.printer import (
     Printer,
     method,
 )
+from specgen.expr.sizes import Sym, limits
 from specgen.expr.types import Static, Typed
 
 _ONE = (Param("x"),)
@@ -178,7 +179,19 @@ def infer_where(site: Site) -> Typed | None:
         return None
     kind = replace(shape, dtype=dtype)
     operands = site.spread((condition, *site.cast(branches, dtype)), shape)
-    return site.node(kind, operands, operand_dtype=dtype)
+    node = site.node(kind, operands, operand_dtype=dtype)
+    size = _size_of_either(site) if kind.python and dtype == "int64" else None
+    return node if size is None else replace(node, interval=Interval.of_size(size))
+
+
+def _size_of_either(site: Site) -> Sym | None:
+    """The size that a choice of the constructor is, where both of its branches are sizes."""
+    condition, then, otherwise = site.values
+    one, other = then.interval.known_size, otherwise.interval.known_size
+    if one is None or other is None or one == other:
+        return None
+    lows, highs = zip(limits(one), limits(other), strict=True)
+    return Sym.named(f"where({site.written(condition)}, {one}, {other})", min(lows), max(highs))
 
 
 def _show_where(node: Typed, printer: Printer) -> Printed:

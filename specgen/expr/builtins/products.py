@@ -124,11 +124,11 @@ def _infer_one_hot(site: Site) -> Typed | None:
             at=count,
         )
         return None
-    if index.type.open or index.type.python:
+    if index.type.python:
         text = site.written(index)
-        kind = "of unknown rank" if index.type.open else "a number, not a value of each environment"
-        help = f"write int64(arange({site.written(count)}) == {text})" if index.type.python else None
-        site.fail(rules.WRONG_ARGUMENTS, f"`{text}` is {kind}", at=index, help=help)
+        message = f"`{text}` is a number, not a value of each environment"
+        help = f"write int64(arange({site.written(count)}) == {text})"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=index, help=help)
         return None
     proven = in_range(site, index, size, "the classes")
     if proven is None:
@@ -139,7 +139,7 @@ def _infer_one_hot(site: Site) -> Typed | None:
 
 def _show_one_hot(node: Typed, printer: Printer) -> Printed:
     index = printer.logical(node.args[0]).text
-    return printer.call("torch.nn.functional.one_hot", index, printer.size(node.type.sizes[-1]))
+    return printer.call("torch.nn.functional.one_hot", index, printer.size(node.type.back[-1]))
 
 
 def _infer_gather(site: Site) -> Typed | None:

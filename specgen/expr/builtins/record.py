@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from specgen.expr.printer import Printed, Printer
 
 ParamKind = Literal[
-    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "sizes", "dtype", "dtype_of", "int", "flag", "like", "function",
+    "value", "axis", "new_axis", "axes", "order", "shape", "new_shape", "sizes", "dtype", "dtype_of", "int", "flag", "word", "like", "function",
 ]  # fmt: skip
 Family = Literal[
     "operator", "elementwise", "condition", "reduction", "scan", "shape", "product", "index", "constant", "cast", "fact",
@@ -30,13 +30,15 @@ REQUIRED = object()
 class Param:
     """A parameter: `value` takes an expression, the others what is known when specgen builds.
 
-    `axes` are several in any order, `order` is one of all axes; a `new_shape` may leave one size open, as -1.
+    `axes` are several in any order, `order` is one of all axes; a `new_shape` may leave one size open, as -1; a `word`
+    is one of `words`, or an enum parameter.
     """
 
     name: str
     kind: ParamKind = "value"
     default: object = REQUIRED
     variadic: bool = False
+    words: tuple[str, ...] = ()
 
 
 IntervalRule = Callable[[tuple[Interval, ...], Typed], Interval]

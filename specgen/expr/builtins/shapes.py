@@ -223,54 +223,6 @@ def _narrow_reference(np: Any, x: Any, axis: int, start: int, length: int | None
     return np.take(x, np.arange(start, stop), axis=axis)
 
 
-def _infer_crop(site: Site) -> Typed | None:
-    (x,) = site.values
-    rows, columns = (site.options[name] for name in ("rows", "columns"))
-    assert isinstance(rows, Typed)
-    assert isinstance(columns, Typed)
-    if not x.type.open and x.type.rank < 2:
-        site.fail(
-            rules.SHAPE_MISMATCH, f"`{site.written(x)}` is {x.type}: an image has rows and columns", at=x
-        )
-        return None
-    cut: list[Dim] = []
-    for first, length, axis in (("top", rows, -2), ("left", columns, -1)):
-        start = site.options[first]
-        assert isinstance(start, Typed)
-        begin, count = start.interval.known_size, length.interval.known_size
-        size = x.type.back[axis] if len(x.type.back) >= -axis else None
-        if count is None:
-            message = f"`{site.written(length)}` is no size that is known at build"
-            site.fail(rules.WRONG_ARGUMENTS, message, at=length)
-            return None
-        inside = size is None or begin is None or may_be_at_most(begin + count, size)
-        if not inside or start.interval.high < 0 or (begin is not None and limits(begin)[1] < 0):
-            message = f"elements {begin} up to {begin if begin is None else begin + count} are not in a dimension of {size}"
-            site.fail(rules.INDEX_UNPROVEN, message, at=start)
-            return None
-        cut.append(count)
-    if len(x.type.back) < 2:
-        message = f"`{site.written(x)}` is {x.type}: its rows and columns are not known"
-        site.fail(rules.SHAPE_MISMATCH, message, at=x, help="name them in the pattern: [..., H, W]")
-        return None
-    kind = Type(x.type.dtype, (*x.type.dims[:-2], *cut), x.type.level)
-    return site.node(kind, **cast("dict[str, Any]", site.options))
-
-
-def _show_crop(node: Typed, printer: Printer) -> Printed:
-    printed = printer.logical(node.args[0])
-    for first, length, axis in (("top", "rows", "-2"), ("left", "columns", "-1")):
-        start, count = node.options[first], node.options[length]
-        assert isinstance(start, Typed)
-        assert isinstance(count, Typed)
-        printed = method(printed, "narrow", axis, printer.text(start), printer.text(count))
-    return printed
-
-
-def _crop_reference(np: Any, x: Any, top: int, left: int, rows: int, columns: int) -> Any:
-    return x[..., top : top + rows, left : left + columns]
-
-
 def _infer_size(site: Site) -> Typed | None:
     (x,) = site.values
     axis = cast("Axis", site.options["axis"])
@@ -340,17 +292,6 @@ SHAPES: tuple[Builtin, ...] = (
         interval=ranges.same,
         torch=_show_narrow,
         reference=_narrow_reference,
-    ),
-    Builtin(
-        name="crop",
-        signature="crop(x, top, left, rows, columns)",
-        family="shape",
-        doc="So many rows and columns of an image, its last two axes, from the row `top` and the column `left` on.",
-        params=(_X, *(Param(name, "int") for name in ("top", "left", "rows", "columns"))),
-        infer=_infer_crop,
-        interval=ranges.same,
-        torch=_show_crop,
-        reference=_crop_reference,
     ),
     Builtin(
         name="size",

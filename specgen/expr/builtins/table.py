@@ -13,6 +13,7 @@ from specgen.expr.builtins.dimensions import DIMENSIONS
 from specgen.expr.builtins.discrete_draws import DISCRETE_DRAWS
 from specgen.expr.builtins.draws import DRAWS
 from specgen.expr.builtins.functions import FUNCTIONS
+from specgen.expr.builtins.images import IMAGES
 from specgen.expr.builtins.indexing import INDEX
 from specgen.expr.builtins.integrators import CALL, INTEGRATORS
 from specgen.expr.builtins.layouts import LAYOUTS
@@ -33,6 +34,7 @@ TABLE: Final[dict[str, Builtin]] = {
         *STATISTICS,
         *SCANS,
         *SHAPES,
+        *IMAGES,
         *LAYOUTS,
         *DIMENSIONS,
         INDEX,
