@@ -71,11 +71,6 @@ class Binder:
         check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
         inverse = InverseBinder(instance, arguments, self.state, self.keys, span, self.sink)
         inverse_rows = inverse.rows(before)
-        if inverse_rows and self.state.env.gymnasium is not None:
-            message = f"`{transform.name}` changes what `{self.state.env.name}` is given, which chains over Gymnasium can't do yet"
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(span, message, help="use its class in a TransformedEnv")
-            )
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
             for row in rows:

@@ -91,6 +91,11 @@ def advance_call(interface: EnvInterface) -> CallPlan:
     return _call(interface.advance, interface)
 
 
+def inverse_call(interface: EnvInterface) -> CallPlan | None:
+    """The call of the function that says what Gymnasium is given; None where that is what the policy wrote."""
+    return None if interface.inverse is None else _call(interface.inverse, interface)
+
+
 def _call(
     call: Call | None, interface: EnvInterface, record: str = "root", witness: str = NOT_DONE
 ) -> CallPlan:
