@@ -144,8 +144,6 @@ class _Planner:
         """The chain as an environment: what the class planner reads of it."""
         base = self.env.env
         kept = {key for key, entry in self.chain.entries.items() if entry.role == "state"}
-        rows = [row for instance in self.chain.instances for row in instance.inverse_rows]
-        changed = {entry.dotted for row in rows for entry in row.inputs.values()}
         return replace(
             base,
             state=tuple(entry for entry in base.state if entry.dotted in kept),
@@ -155,11 +153,7 @@ class _Planner:
             consts=tuple(tables(self.chain.instances)),
             observation=(),
             action=self.chain.actions,
-            masks={
-                action: mask
-                for action, mask in base.masks.items()
-                if mask in self.chain.entries and action not in changed
-            },
+            masks=self.chain.masks,
         )
 
     # fields ----------------------------------------------------------------------------------------

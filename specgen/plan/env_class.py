@@ -50,7 +50,7 @@ def environment_plan(
             consts_plan(attribute, holder.env) for attribute, holder in holders if holder.env.consts
         ),
         groups={group.name: list(group.agents) for group in own.env.groups},
-        masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in own.env.masks.items()),
+        masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in interface.env.masks.items()),
         specs=specs_plan(interface),
         root=f"{interface.name}Root",
         next=f"{interface.name}Next",

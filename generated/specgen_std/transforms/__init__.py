@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26a5aa1c9c3de5b9282e66d620a6c719d95a2509ddbeec54fa7ac570e3b47019
+# specgen: sha256=7239ad73c90cbe2432248abf7844aae8d42f3774d1f7727e8bdaf5a5511ead45
 """The generated transforms."""
 
 from .actions import (
-    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys, FlattenAction,
-    FlattenActionInverseKeys,
+    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionMask, ActionMaskKeys, ActionScaling,
+    ActionScalingInverseKeys, FlattenAction, FlattenActionInverseKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .episodes import EndOfLifeTransform, EndOfLifeTransformKeys
@@ -43,15 +43,16 @@ from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
-    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
-    "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
-    "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys", "Crop",
-    "CropKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform",
-    "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction",
-    "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
-    "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
-    "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionMask", "ActionMaskKeys", "ActionScaling",
+    "ActionScalingInverseKeys", "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys",
+    "CatTensors", "CatTensorsKeys", "CenterCrop", "CenterCropKeys", "ClipTransform",
+    "ClipTransformInverseKeys", "ClipTransformKeys", "Crop", "CropKeys", "DoubleToFloat",
+    "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
+    "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction", "FlattenActionInverseKeys",
+    "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
+    "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys",
+    "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm", "ObservationNormKeys",
+    "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
     "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
     "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform",
     "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c099ba6e2ad6b13d9e2d94a69bce26d99fe86060b2a3cae677412f31c1329d06
+# specgen: sha256=84d6a663a8f52f30285781e36ae65d4012c392bc3387550dd91769ac9a16550a
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specgen_runtime.transforms.outer import choices_like
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = [
-    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
-    "FlattenAction", "FlattenActionInverseKeys",
+    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionMask", "ActionMaskKeys", "ActionScaling",
+    "ActionScalingInverseKeys", "FlattenAction", "FlattenActionInverseKeys",
 ]
 
 
@@ -430,3 +430,41 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
                 action, "multi_onehot", self.num_intervals, drop=1, dtype=torch.bool
             )
         return specs
+
+
+class ActionMaskKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    mask: NestedKey
+    """true where a class is allowed"""
+    action: NestedKey
+    """a choice among classes"""
+
+
+class ActionMask(GeneratedTransform[ActionMaskKeys]):
+    """Let random actions keep to a mask that is observed; actions that a policy writes are as they are.
+
+    Reads:
+        `mask`, bool [*batch, ...]: true where a class is allowed
+
+    Random actions keep to `mask`, which says what of `action` is allowed.
+    """
+
+    _refuses_offline = True
+    _masks = (("action", "mask"),)
+
+    def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
+        """Let random actions keep to a mask that is observed; actions that a policy writes are as they are.
+
+        Args:
+            action_key: the key of `action`.
+            mask_key: the key of `mask`.
+        """
+        super().__init__()
+        self.mask_key = normal_key(mask_key)
+        self.action_key = normal_key(action_key)
+
+    def _bind(self, env: EnvBase | None) -> list[ActionMaskKeys]:
+        mask = self._checked(env, [self.mask_key], (torch.bool,))
+        action = self._checked(env, [self.action_key] * len(mask), ANY_DTYPES, INPUTS)
+        return [ActionMaskKeys(*keys) for keys in zip(mask, action, strict=True)]
