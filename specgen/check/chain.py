@@ -139,6 +139,7 @@ def check_chain(
             tuple(instances),
             dict(state.entries),
             tuple(state.actions.values()),
+            dict(state.masks),
         )
     )
 

@@ -9,6 +9,7 @@ from specgen.check.chain_args import Arguments
 from specgen.check.chain_around import can_step, folded_entries
 from specgen.check.chain_inverse import InverseBinder
 from specgen.check.chain_keys import KeyFinder
+from specgen.check.chain_masks import end_masks, own_masks
 from specgen.check.chain_model import Instance, Row
 from specgen.check.chain_policy import check_policy_states
 from specgen.check.chain_position import Position
@@ -71,11 +72,6 @@ class Binder:
         check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
         inverse = InverseBinder(instance, arguments, self.state, self.keys, span, self.sink)
         inverse_rows = inverse.rows(before)
-        if inverse_rows and self.state.env.gymnasium is not None:
-            message = f"`{transform.name}` changes what `{self.state.env.name}` is given, which chains over Gymnasium can't do yet"
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(span, message, help="use its class in a TransformedEnv")
-            )
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
             for row in rows:
@@ -104,6 +100,8 @@ class Binder:
                 if sound or entry.dotted not in self.state.entries:
                     self.state.entries[entry.dotted] = entry
                     self.state.dropped.pop(entry.dotted, None)
+        masks = own_masks(transform, rows, inverse_rows, arguments, self.keys, self.sink)
+        sound = self._faults() == before
         self.state.take_actions(inverse_rows)
         gone = tuple(
             dict.fromkeys(
@@ -120,6 +118,9 @@ class Binder:
                 return None
             del self.state.entries[key]
             self.state.dropped[key] = f"`{transform.name}`, transform {position + 1} of this chain"
+        if sound:
+            end_masks(transform, inverse_rows, gone, masks, self.state, span, self.sink)
+            self.state.masks |= {action: mask for action, mask in masks.items() if mask not in gone}
         return (
             replace(instance, rows=tuple(rows), inverse_rows=tuple(inverse_rows), dropped=gone)
             if sound

@@ -114,6 +114,7 @@ class CheckedChain:
     Attributes:
         entries: every entry as the chain's user sees it.
         actions: the actions as the policy writes them.
+        masks: those of them that have a mask, each with the key of that.
     """
 
     name: str
@@ -123,3 +124,4 @@ class CheckedChain:
     instances: tuple[Instance, ...]
     entries: Mapping[str, Entry]
     actions: tuple[Entry, ...]
+    masks: Mapping[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ class Position:
         entries: what the environment returns, by dotted key.
         actions: what it is given.
         dropped: the keys that are gone, each with the transform that dropped it.
+        masks: the actions that have a mask, each with the key of that.
     """
 
     def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
@@ -35,6 +36,7 @@ class Position:
                 spec = SpecType("unbounded", "bool", env.done_dims[prefix])
                 self.entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
         self.actions = {entry.dotted: entry for entry in env.action}
+        self.masks = dict(env.masks)
 
     def take_actions(self, rows: Iterable[Row]) -> None:
         """Let what the policy writes stand in the place of what an inverse gives."""

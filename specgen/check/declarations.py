@@ -7,7 +7,7 @@ import keyword
 from collections.abc import Iterator
 
 from specgen.check.model import snake
-from specgen.check.names import MADE_FUNCTIONS, refusal, refused
+from specgen.check.names import INVERSE, MADE_FUNCTIONS, refusal, refused
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
@@ -85,7 +85,7 @@ def _check_functions(file: SchemaFile, sink: Sink) -> None:
         f"{snake(name)}_{function}": (f"generated `{function}` of `{name}`", file.key_span(section, name))
         for section, names in (("envs", file.module.envs), ("chains", file.module.chains))
         for name in names
-        for function in MADE_FUNCTIONS
+        for function in (*MADE_FUNCTIONS, *((INVERSE,) if section == "chains" else ()))
     }
 
     def take(made: str, what: str, kind: str, span: Span) -> None:

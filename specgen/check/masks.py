@@ -9,6 +9,8 @@ from specgen.check.model import Entry
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
+from specgen.expr import SpecType
+from specgen.expr.sizes import Dims
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 
@@ -43,26 +45,39 @@ def check_masks(
                 )
             )
             continue
-        spec, found = actions[target].spec, masks[mask].type
-        if spec.kind not in _DISCRETE:
-            sink.add(
-                done_rules.MASK_SHAPE.at(
-                    file.key_span(*here),
-                    f"action `{target}` is {spec}: only choices among classes have a mask",
-                    help="declare it as categorical, onehot, multi_categorical or multi_onehot",
-                )
-            )
-            continue
-        wanted = (*spec.sizes, spec.classes or sum(spec.counts))
-        if found.dtype != "bool" or found.dims != wanted:
+        spec = actions[target].spec
+        wanted = mask_dims(spec)
+        fault = mask_fault(actions[target], masks[mask])
+        if wanted is None:
+            help = "declare it as categorical, onehot, multi_categorical or multi_onehot"
+            sink.add(done_rules.MASK_SHAPE.at(file.key_span(*here), str(fault), help=help))
+        elif fault is not None:
             group = groups.around(mask)
             both = group is not None and group is groups.around(target)
             sink.add(
                 done_rules.MASK_SHAPE.at(
                     file.span(*here),
-                    f"mask `{mask}` is {found}, action `{target}` needs bool{list(wanted)}",
+                    fault,
                     help=f"for one agent, as it is declared under `{group.name}`: bool{list(wanted[1:])}"
                     if both and group is not None
                     else None,
                 )
             )
+
+
+def mask_dims(action: SpecType) -> Dims | None:
+    """The dimensions of a mask of an action: a truth value for each class; None for what is no choice among classes."""
+    if action.kind not in _DISCRETE:
+        return None
+    return (*action.sizes, action.classes or sum(action.counts))
+
+
+def mask_fault(action: Entry, mask: Entry) -> str | None:
+    """Why one entry is no mask of another; None where it is."""
+    wanted = mask_dims(action.spec)
+    if wanted is None:
+        return f"action `{action.dotted}` is {action.spec}: only choices among classes have a mask"
+    found = mask.type
+    if found.dtype == "bool" and found.dims == wanted:
+        return None
+    return f"mask `{mask.dotted}` is {found}, action `{action.dotted}` needs bool{list(wanted)}"

@@ -156,11 +156,14 @@ def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
 MADE_FUNCTIONS = ("constants", "reset", "advance", "reward", "observe")
 """What is generated for an environment or a chain beside its class, each under its name and one of these."""
 
+INVERSE = "inverse"
+"""What is generated for a chain over Gymnasium besides: from what the policy writes to what Gymnasium is given."""
+
 
 def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
     """What else nothing of the environment `name` can be called, and why."""
     made = (
-        *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, *functions)),
+        *(f"{snake(name)}_{function}" for function in (*MADE_FUNCTIONS, INVERSE, *functions)),
         *(
             f"{name}{record}"
             for record in (

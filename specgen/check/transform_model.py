@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from specgen.check.conditions import Condition
@@ -272,6 +272,7 @@ class CheckedTransform:
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
         drops: the roles that are not shown behind it.
+        masks: actions, as the policy writes them, each with the role that says what of it is allowed.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
         outer: the expressions whose type what the policy writes has, one for each such output.
@@ -298,6 +299,7 @@ class CheckedTransform:
     symbols: Mapping[str, Symbol]
     around: Around | None = None
     drops: tuple[Drop, ...] = ()
+    masks: Mapping[str, str] = field(default_factory=dict)
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
     update: tuple[Statement, ...] = ()
@@ -345,8 +347,14 @@ class CheckedTransform:
 
     @property
     def backward(self) -> tuple[Role, ...]:
-        """The roles that are what the environment is given."""
-        return tuple(role for role in self.roles if role.inverse)
+        """The roles that are what the environment is given in place of what the policy wrote."""
+        passed = self.passed
+        return tuple(role for role in self.roles if role.inverse and role not in passed)
+
+    @property
+    def passed(self) -> tuple[Role, ...]:
+        """The roles that are what the environment is given, as the policy wrote it: they only have a mask."""
+        return tuple(role for role in self.roles if role.inverse and role.name in self.masks)
 
     @property
     def mapped(self) -> frozenset[str]:

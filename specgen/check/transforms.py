@@ -22,6 +22,7 @@ from specgen.check.transform_buffers import (
 from specgen.check.transform_draws import check_draws
 from specgen.check.transform_flow import check_flow, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
+from specgen.check.transform_masks import check_transform_masks
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
 from specgen.check.transform_networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transform_offline import check_recursion
@@ -49,8 +50,6 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 __all__ = ["CheckedTransform", "check_transform"]
-
-_RESERVED = ("moves", "masks")
 
 _UNDRAWN = "a map gives the same for the same moment, offline too: draw under `reset` or `step`"
 
@@ -97,6 +96,7 @@ class _Checker:
             self.file, self.path, self.transform, by_name, {p.name: p for p in params}, self.names, self.sink
         )
         outputs, drops = written.check(), written.drops()
+        masks = check_transform_masks(self.file, self.path, self.transform, roles, outputs, self.sink)
         given = [binding.symbol for binding in fixed.values() if binding.symbol is not None]
         self.symbols = {symbol.path.removeprefix(f"transforms.{self.name}."): symbol for symbol in given}
         self.buffers = check_buffers(
@@ -154,7 +154,8 @@ class _Checker:
         self._optional_params(params, (*roles, *outputs), everything)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections and python is None:
-            check_flow(self.file, self.path, roles, outputs, sections, self.sink)
+            assigned = [role for role in roles if role.name not in masks]
+            check_flow(self.file, self.path, assigned, outputs, sections, self.sink)
         named = [network.name for network in self.networks.checked]
         signature = check_signature(
             self.file, self.path, self.transform, params, roles, outputs, named, self.sink
@@ -188,6 +189,7 @@ class _Checker:
             symbols=self.symbols,
             around=around,
             drops=drops,
+            masks=masks,
             recursion=recursion,
             buffers=self.buffers.checked,
             update=sections["update"].statements,
@@ -210,14 +212,9 @@ class _Checker:
         return found
 
     def _refuse_unavailable(self) -> None:
-        for field in _RESERVED:
-            if getattr(self.transform, field):
-                self.sink.add(
-                    rules.NOT_AVAILABLE.at(
-                        self.file.key_span(*self.path, field),
-                        f"`{field}` of a transform is not available yet",
-                    )
-                )
+        if self.transform.moves:
+            message = "`moves` of a transform is not available yet"
+            self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*self.path, "moves"), message))
 
     # ----------------------------------------------------------------- phases
 

@@ -83,6 +83,10 @@ class _Planner:
             "What a step computes for the step after it",
         )
         items += [reset.plan, advance.plan]
+        inverse = None
+        if parts.inverse is not None:
+            inverse = self._planned(parts.inverse, "What Gymnasium is given, of what the policy wrote.")
+            items.insert(-1, inverse.plan)
         reward = self._derived(parts.reward, "reward", rewards.values(), items)
         if self._shows_what_env_does():
             observe = env.observe and called_by_chains(env.observe)
@@ -96,6 +100,7 @@ class _Planner:
             advance=advance.call,
             reward=reward,
             observe=observe,
+            inverse=None if inverse is None else inverse.call,
             observations=self.programs.derived,
             rewards=tuple(rewards.values()),
             params=env.params,
@@ -106,15 +111,25 @@ class _Planner:
                 if field.visible and not field.flag and self._is_extra(one)
             },
         )
+        drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
         liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
-        methods = plan_lift(self.component, parts.advance) if liftable else ()
+        # numbers for actions are drawn step by step
+        methods = plan_lift(self.component, parts.advance) if liftable and not drawn else ()
         if liftable:
             methods += plan_row(self.programs.entries_after_step())
-        given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
-        observed = tuple(given[: len(env.env.observation)])
-        items.append(chain_class(interface, chain, env, methods, observed))
+        items.append(chain_class(interface, chain, env, methods, self._returned(parts)))
         items += data_plan(interface)
         return items
+
+    def _returned(self, parts: Parts) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What the functions call Gymnasium's observations, of a reset and of a step: `_` for what they do not read."""
+
+        def names(program: Program | None) -> tuple[str, ...]:
+            given = () if program is None else (one.symbol for one in program.inputs if one.kind == "given")
+            found = {symbol.key: symbol.name for symbol in given}
+            return tuple(found.get(entry.key, "_") for entry in self.env.env.observation)
+
+        return names(parts.reset), names(parts.advance)
 
     def _shows_what_env_does(self) -> bool:
         """Whether the environment's own function gives the observations: no transform shows another value."""
@@ -129,8 +144,6 @@ class _Planner:
         """The chain as an environment: what the class planner reads of it."""
         base = self.env.env
         kept = {key for key, entry in self.chain.entries.items() if entry.role == "state"}
-        rows = [row for instance in self.chain.instances for row in instance.inverse_rows]
-        changed = {entry.dotted for row in rows for entry in row.inputs.values()}
         return replace(
             base,
             state=tuple(entry for entry in base.state if entry.dotted in kept),
@@ -140,11 +153,7 @@ class _Planner:
             consts=tuple(tables(self.chain.instances)),
             observation=(),
             action=self.chain.actions,
-            masks={
-                action: mask
-                for action, mask in base.masks.items()
-                if mask in self.chain.entries and action not in changed
-            },
+            masks=self.chain.masks,
         )
 
     # fields ----------------------------------------------------------------------------------------

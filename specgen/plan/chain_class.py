@@ -8,7 +8,7 @@ from specgen.check.chain_model import CheckedChain
 from specgen.code import named
 from specgen.plan.chain_learned import learned_record, plan_learners
 from specgen.plan.chain_lift import LIFT, plan_firsts
-from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, reset_call
+from specgen.plan.env_class import NOT_DONE, advance_call, environment_plan, inverse_call, reset_call
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.gym_env import gym_plan
 from specgen.plan.interface import EnvInterface
@@ -23,7 +23,7 @@ def chain_class(
     chain: CheckedChain,
     env: EnvInterface,
     methods: tuple[FunctionPlan, ...],
-    observed: tuple[str, ...],
+    observed: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> EnvironmentPlan:
     """The environment class of a chain, around a native, Gymnasium-backed or Python-backed environment.
 
@@ -32,7 +32,7 @@ def chain_class(
         chain: its declaration.
         env: of the environment behind it.
         methods: those that compute many steps at once, and a step of NumPy's.
-        observed: what the step function calls Gymnasium's observations.
+        observed: what the reset and the step function call Gymnasium's observations.
     """
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     witness = NOT_DONE
@@ -41,15 +41,12 @@ def chain_class(
     parent = "environment"
     if env.env.gymnasium is not None:
         parent = "gym_environment"
-        # a field with a spec that nobody rewrites is the observation itself; carries of that key come behind it
-        names = tuple(
-            next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation
-        )
         lifts = any(one.name == LIFT for one in methods)
-        gym = gym_plan(env.env, names, observed, lifts=lifts)
+        gym = gym_plan(env.env, *observed, lifts=lifts)
+        gym = replace(gym, inverse=inverse_call(interface))
         witness = "not_done"
         if lifts:
-            firsts = plan_firsts(interface, names[0], reset_call(interface, witness))
+            firsts = plan_firsts(interface, observed[0][0], reset_call(interface, witness))
     elif env.env.python is not None:
         parent = "python_environment"
         python = python_plan(env.env, "env_consts")

@@ -50,7 +50,7 @@ def environment_plan(
             consts_plan(attribute, holder.env) for attribute, holder in holders if holder.env.consts
         ),
         groups={group.name: list(group.agents) for group in own.env.groups},
-        masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in own.env.masks.items()),
+        masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in interface.env.masks.items()),
         specs=specs_plan(interface),
         root=f"{interface.name}Root",
         next=f"{interface.name}Next",
@@ -89,6 +89,11 @@ def reset_call(interface: EnvInterface, witness: str = NOT_DONE) -> CallPlan:
 def advance_call(interface: EnvInterface) -> CallPlan:
     """The call of the step function."""
     return _call(interface.advance, interface)
+
+
+def inverse_call(interface: EnvInterface) -> CallPlan | None:
+    """The call of the function that says what Gymnasium is given; None where that is what the policy wrote."""
+    return None if interface.inverse is None else _call(interface.inverse, interface)
 
 
 def _call(

@@ -104,6 +104,7 @@ class GymPlan:
         observed: the names of what a reset returns: one observation, or one for each key of a Dict space.
         stepped: the names of what a step returns of them.
         lifts: whether rollouts make tensors once for all steps.
+        inverse: what it is given, of what the policy writes; None where it is given that.
     """
 
     id: str
@@ -112,6 +113,7 @@ class GymPlan:
     observed: tuple[str, ...]
     stepped: tuple[str, ...]
     lifts: bool = False
+    inverse: CallPlan | None = None
 
 
 @dataclass(frozen=True)

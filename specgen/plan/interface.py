@@ -107,6 +107,7 @@ class EnvInterface:
         advance: its step function.
         reward: the function of rewards that no step needs.
         observe: the function of observations.
+        inverse: the function from what the policy writes to what Gymnasium is given.
         observations: what is observed, state apart.
         rewards: its rewards.
         params: the parameters of its constructor.
@@ -123,6 +124,7 @@ class EnvInterface:
     advance: Call | None = None
     reward: Call | None = None
     observe: Call | None = None
+    inverse: Call | None = None
     observations: tuple[Entry, ...] = ()
     rewards: tuple[Entry, ...] = ()
     params: tuple[Parameter, ...] = ()

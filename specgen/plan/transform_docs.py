@@ -25,6 +25,8 @@ def transform_doc(transform: CheckedTransform) -> tuple[str, ...]:
         outputs = transform.written(inverse=inverse)
         if roles or outputs:
             lines += ["", *_direction(transform, roles, outputs, inverse)]
+    for action, mask in transform.masks.items():
+        lines += ["", *wrapped(f"Random actions keep to `{mask}`, which says what of `{action}` is allowed.")]
     return tuple(lines)
 
 

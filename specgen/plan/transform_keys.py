@@ -28,7 +28,8 @@ class KeyPlanner:
         self.transform = transform
         self.inverse = inverse
         self.suffix = "_inv" if inverse else ""
-        self.roles = transform.backward if inverse else transform.forward
+        # what only has a mask stands beside it
+        self.roles = transform.backward if inverse else (*transform.forward, *transform.passed)
         self.outputs = transform.written(inverse=inverse)
         self.driver = transform.driver(inverse=inverse)
         # Outputs that share a name exclude each other (SG338): one key is enough for them.

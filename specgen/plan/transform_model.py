@@ -273,6 +273,7 @@ class TransformPlan:
         recursion: what is computed of recorded data, and nowhere else.
         learns: what it learns.
         refuses_offline: whether recorded data are refused.
+        masks: pairs of fields of its records: an action, and what is allowed of it.
     """
 
     name: str
@@ -302,6 +303,7 @@ class TransformPlan:
     around: AroundPlan | None = None
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
+    masks: tuple[tuple[str, str], ...] = ()
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
     python: PythonClassPlan | None = None

@@ -130,6 +130,7 @@ class _Planner:
             inverse=self.inverse,
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
+            masks=tuple(transform.masks.items()),
             learns=plan_learning(transform, self.update),
             around=self.around,
             networks=plan_networks(transform),

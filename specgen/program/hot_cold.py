@@ -33,6 +33,8 @@ class Parts:
         observe: The observations, from the state; None where there are none, or where another program gives them.
         promoted: The names of the rewards that `advance` returns.
         raw: What `advance` returns besides for `reward` alone: rewards as the wrapped environment gave them.
+        inverse: What the wrapped environment is given, of what the policy writes; None where that is the same, or where
+            `advance` steps.
         constants: What is computed of constant tables alone, once; the others are given it. None for nothing.
     """
 
@@ -42,12 +44,13 @@ class Parts:
     observe: Program | None
     promoted: tuple[Output, ...]
     raw: tuple[Output, ...]
+    inverse: Program | None = None
     constants: Program | None = None
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """All of them that there are."""
-        found = (self.reset, self.advance, self.reward, self.observe)
+        found = (self.reset, self.advance, self.reward, self.observe, self.inverse)
         return tuple(program for program in found if program is not None)
 
 
@@ -90,6 +93,7 @@ def split(component: Component) -> Parts:
     reward = _reward(recorded, cold, after, raw) if cold else None
     reset = component.phases.get("reset")
     observe = component.phases.get("observe")
+    inverse = component.phases.get("inverse")
     return Parts(
         None if reset is None else _drawing_all(_learning(reset, reset.outputs), reset),
         replace(advance, name=f"{name}_advance"),
@@ -97,6 +101,7 @@ def split(component: Component) -> Parts:
         None if observe is None or not observe.outputs else _observe(observe),
         tuple(promoted),
         tuple(raw.values()),
+        None if inverse is None else _inverse(inverse),
     )
 
 
@@ -106,6 +111,11 @@ def _observe(whole: Program) -> Program:
     if not any(one.symbol.type.level == "batch" for one in part.inputs):
         part = cut(witnessed(copies(whole)), whole.outputs)
     return _finished(part)
+
+
+def _inverse(whole: Program) -> Program:
+    """What the wrapped environment is given; an action tells the rows."""
+    return _drawing_all(_finished(cut(witnessed(copies(whole)), whole.outputs)), whole)
 
 
 def _learning(program: Program, outputs: Iterable[Output]) -> Program:

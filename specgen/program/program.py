@@ -223,8 +223,8 @@ class Component:
 
     Attributes:
         name: The name of the declaration.
-        phases: `reset`, `step`, `observe` of environments and chains; `reset`, `step`, `map`, `inverse` of
-            transforms; `terms` of losses.
+        phases: `reset`, `step`, `observe` of environments and chains, `inverse` of chains that somebody else steps;
+            `reset`, `step`, `map`, `inverse` of transforms; `terms` of losses.
         cells: What goes from one step to the next.
     """
 

@@ -130,7 +130,8 @@ class Transform(DeclaredClass):
         python: the class that says what happens instead of statements, `package.module:Class`.
         phases: its methods.
         reads_env: whether it is made with the environment that the transform stands around.
-        moves, masks: reserved.
+        masks: which role says what of an action is allowed.
+        moves: reserved.
     """
 
     params: dict[str, ParamField] = Field(default_factory=dict)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
-from specgen_runtime.transforms import ActionMask, Compose, ModuleTransform, TransformedEnv
-from specgen_std.transforms import RewardSum, StepCounter
+from specgen_runtime.transforms import Compose, ModuleTransform, TransformedEnv
+from specgen_std.transforms import ActionMask, InitTracker, RewardSum, StepCounter
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule
 
@@ -91,14 +91,15 @@ def test_a_later_change_of_the_action_ends_it() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(
-        KeyError, match="'action_mask' is no observation of the environment, which has 'free', 'count'"
-    ):
+    with pytest.raises(KeyError, match="reads 'action_mask', but the environment has only count, done, free"):
         _ = TransformedEnv(Cells(), ActionMask()).observation_spec
-    with pytest.raises(KeyError, match="'move' is no action of the environment, which has 'action'"):
+    with pytest.raises(KeyError, match="reads 'move', but the environment has only action"):
         _ = TransformedEnv(Cells(), ActionMask("move", "free")).observation_spec
-    with pytest.raises(ValueError, match=r"'count' is \[1\], and a mask of 'action' is \[5\]"):
+    with pytest.raises(TypeError, match="needs bool, but 'count' is float32"):
         _ = TransformedEnv(Cells(), ActionMask(mask_key="count")).observation_spec
+    begun = Compose(InitTracker(), ActionMask(mask_key="is_init"))
+    with pytest.raises(ValueError, match=r"'is_init' is \[1\], and a mask of 'action' is \[5\]"):
+        _ = TransformedEnv(Cells(), begun).action_spec
 
     class Continuous(Cells):
         def __init__(self) -> None:
@@ -106,6 +107,6 @@ def test_refusals() -> None:
             self.action_spec = Bounded(-1.0, 1.0, (2,))
 
     with pytest.raises(TypeError, match="'action' is no action of classes"):
-        _ = TransformedEnv(Continuous(), ActionMask(mask_key="free")).observation_spec
-    with pytest.raises(RuntimeError, match="recorded ones are there already"):
+        _ = TransformedEnv(Continuous(), ActionMask(mask_key="free")).action_spec
+    with pytest.raises(NotImplementedError, match="in environments only"):
         ActionMask()(TensorDict())

@@ -61,7 +61,6 @@ EVERY: dict[str, Callable[[], Transform]] = {
 }
 # Base classes, transforms of recorded data, and those that need a Ray cluster: they have tests of their own.
 OTHERS = {
-    "ActionMask",
     "BurnInTransform",
     "FlattenTensorDict",
     "GeneratedTransform",

@@ -2,12 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e910e71da154e7ad7d39599fb9acb60ccb5210de588a78807cceacdedcaa9982
+# specgen: sha256=26045baa19ba89213000d12f9bfbeb1c4e8660e4810ce1581c2ea56dc72321d6
 """The generated transforms."""
 
 from .actions import (
-    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionScaling, ActionScalingInverseKeys,
-    DiscreteActionProjection, DiscreteActionProjectionInverseKeys, FlattenAction, FlattenActionInverseKeys,
+    ActionDiscretizer, ActionDiscretizerInverseKeys, ActionMask, ActionMaskKeys, ActionScaling,
+    ActionScalingInverseKeys, DiscreteActionProjection, DiscreteActionProjectionInverseKeys, FlattenAction,
+    FlattenActionInverseKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .dtype_cast import DTypeCastTransform, DTypeCastTransformInverseKeys, DTypeCastTransformKeys
@@ -48,25 +49,26 @@ from .truncation import RandomTruncationTransform, RandomTruncationTransformKeys
 from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
-    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
-    "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys", "CatTensors", "CatTensorsKeys",
-    "CenterCrop", "CenterCropKeys", "ClipTransform", "ClipTransformInverseKeys", "ClipTransformKeys", "Crop",
-    "CropKeys", "DTypeCastTransform", "DTypeCastTransformInverseKeys", "DTypeCastTransformKeys",
-    "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "DoubleToFloat",
-    "DoubleToFloatInverseKeys", "DoubleToFloatKeys", "EndOfLifeTransform", "EndOfLifeTransformKeys",
-    "ExcludeTransform", "ExcludeTransformKeys", "FlattenAction", "FlattenActionInverseKeys",
-    "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
-    "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys",
-    "LineariseRewards", "LineariseRewardsKeys", "MultiAction", "MultiActionInverseKeys", "MultiActionKeys",
-    "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform",
-    "PermuteTransformInverseKeys", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
-    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
-    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
-    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
-    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys",
-    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionMask", "ActionMaskKeys", "ActionScaling",
+    "ActionScalingInverseKeys", "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys",
+    "CatTensors", "CatTensorsKeys", "CenterCrop", "CenterCropKeys", "ClipTransform",
+    "ClipTransformInverseKeys", "ClipTransformKeys", "Crop", "CropKeys", "DTypeCastTransform",
+    "DTypeCastTransformInverseKeys", "DTypeCastTransformKeys", "DiscreteActionProjection",
+    "DiscreteActionProjectionInverseKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys",
+    "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys",
+    "FlattenAction", "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys",
+    "FrameSkipTransform", "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale",
+    "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys",
+    "MultiAction", "MultiActionInverseKeys", "MultiActionKeys", "NoopResetEnv", "ObservationNorm",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys", "PermuteTransformKeys",
+    "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys",
+    "RecurrentState", "RecurrentStateKeys", "RenameTransform", "RenameTransformInverseKeys",
+    "RenameTransformKeys", "Resize", "ResizeKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
+    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
+    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys",
+    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack",
+    "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter",
+    "TrajCounterKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
+    "VecNorm", "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6b153612f58ddac613dcbc2677cdac37ab82dea58a90cd1717acf12a9b000cce
+# specgen: sha256=de5406c405b50ca6ee414b6b7f67f43c2d1a6b000188fbc339fefd4d6285ead1
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from specgen_runtime.transforms.outer import choices_like
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = [
-    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionScaling", "ActionScalingInverseKeys",
-    "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys", "FlattenAction",
-    "FlattenActionInverseKeys",
+    "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionMask", "ActionMaskKeys", "ActionScaling",
+    "ActionScalingInverseKeys", "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys",
+    "FlattenAction", "FlattenActionInverseKeys",
 ]
 
 
@@ -524,3 +524,41 @@ class DiscreteActionProjection(
         action = self._spec(key.action, INPUTS)
         specs[key.wide] = choices_like(action, "onehot", self.max_actions, drop=1, dtype=torch.bool)
         return specs
+
+
+class ActionMaskKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    mask: NestedKey
+    """true where a class is allowed"""
+    action: NestedKey
+    """a choice among classes"""
+
+
+class ActionMask(GeneratedTransform[ActionMaskKeys]):
+    """Let random actions keep to a mask that is observed; actions that a policy writes are as they are.
+
+    Reads:
+        `mask`, bool [*batch, ...]: true where a class is allowed
+
+    Random actions keep to `mask`, which says what of `action` is allowed.
+    """
+
+    _refuses_offline = True
+    _masks = (("action", "mask"),)
+
+    def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
+        """Let random actions keep to a mask that is observed; actions that a policy writes are as they are.
+
+        Args:
+            action_key: the key of `action`.
+            mask_key: the key of `mask`.
+        """
+        super().__init__()
+        self.mask_key = normal_key(mask_key)
+        self.action_key = normal_key(action_key)
+
+    def _bind(self, env: EnvBase | None) -> list[ActionMaskKeys]:
+        mask = self._checked(env, [self.mask_key], (torch.bool,))
+        action = self._checked(env, [self.action_key] * len(mask), ANY_DTYPES, INPUTS)
+        return [ActionMaskKeys(*keys) for keys in zip(mask, action, strict=True)]

@@ -1,7 +1,6 @@
 """Transforms of environments: they change observations, rewards, done flags, actions and their specs."""
 
 from specgen_runtime.transforms.action_chunks import ActionChunkTransform
-from specgen_runtime.transforms.action_mask import ActionMask
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
 from specgen_runtime.transforms.compose import Compose
@@ -25,7 +24,6 @@ from specgen_runtime.transforms.unary import Hash, UnaryTransform
 
 __all__ = [
     "ActionChunkTransform",
-    "ActionMask",
     "BatchSizeTransform",
     "BurnInTransform",
     "Compose",

@@ -8,6 +8,7 @@ from tensordict import TensorDict
 
 from specgen_runtime.envs.overrides import overrides_rand_action
 from specgen_runtime.envs.random_actions import draw_masked_actions
+from specgen_runtime.transforms.action_masks import mask_shape
 from specgen_runtime.transforms.compose import leaves
 from specgen_runtime.typing import NestedKey
 
@@ -23,20 +24,23 @@ Masks: TypeAlias = tuple[tuple[NestedKey, NestedKey], ...]
 def base_action_masks(env: TransformedEnv) -> Masks:
     """The action masks of the base environment and of transforms, as far as they are those of the outer actions.
 
-    Those of the base environment hold unless transforms changed the actions, those of a transform unless later ones did;
-    a mask that was left out counts no more.
+    A mask holds until a later transform changes the action, leaves the mask out or gives it another shape.
     """
-    own: Masks = getattr(env.base_env, "_action_masks", ())
+    base: Any = env.base_env
     chain = leaves(env.transform)
-    found = list(own) if own and _keeps_actions(env) else []
-    for index, entry in enumerate(chain):
-        changed = (
-            {key for later in chain[index + 1 :] for key in later.in_keys_inv}
-            if entry.action_masks
-            else set()
-        )
-        found += [pair for pair in entry.action_masks if pair[0] not in changed]
-    return tuple(pair for pair in found if pair[1] in env.observation_keys)
+    changed: set[NestedKey] = set()
+    found: list[tuple[NestedKey, NestedKey]] = []
+    for transform in reversed(chain):
+        found[:0] = [pair for pair in transform.action_masks if pair[0] not in changed]
+        changed.update(transform.in_keys_inv)
+    own: Masks = getattr(base, "_action_masks", ())
+    if own:
+        inner, outer = base.full_action_spec, env.full_action_spec
+        kept = [action for action in env.action_keys if action not in changed]
+        found[:0] = [pair for pair in own if pair[0] in kept and inner.get(pair[0], None) == outer[pair[0]]]
+    shapes = {key: env.full_observation_spec[key].shape for key in env.observation_keys} if found else {}
+    fitting = [pair for pair in found if shapes.get(pair[1]) == mask_shape(env.full_action_spec[pair[0]])]
+    return tuple(dict(fitting).items())
 
 
 def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDict | None:

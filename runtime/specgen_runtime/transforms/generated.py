@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
+from specgen_runtime.transforms.action_masks import refuse_mask
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.follows import following_specs, refuse_shapes
@@ -39,11 +40,13 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     transform reads.
 
     Attributes:
+        _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
         _refuses_offline: whether it works in environments only.
         _policy: the outputs that the policy writes under ``"next"``.
         _networks: the networks that it calls, by their keywords.
     """
 
+    _masks: tuple[tuple[str, str], ...] = ()
     _refuses_offline: bool = False
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
@@ -70,6 +73,13 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         if value is None:
             value = cast("Tensor", getattr(self, name))  # a user has put something else in its place
         return value if value.dtype is dtype else value.to(dtype)
+
+    @property
+    def action_masks(self) -> tuple[tuple[NestedKey, NestedKey], ...]:
+        """Actions as the policy writes them, each with the observation that tells its allowed values."""
+        rows: list[Any] = [*self.keys[:1], *self.keys_inv[:1]] if self._masks else []
+        keys = {name: key for row in rows for name, key in row._asdict().items()}
+        return tuple((keys[action], keys[mask]) for action, mask in self._masks)
 
     # ----------------------------------------------------------------- specs
 
@@ -158,6 +168,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Transform mapped actions."""
         self._map_specs_inv(action_spec)
+        if self.parent is not None:
+            for action, mask in self.action_masks:
+                refuse_mask(type(self).__name__, action, action_spec[action], mask, self._spec(mask))
         return action_spec
 
     def _spec_of(self, key: NestedKey, place: NestedKey) -> TensorSpec:

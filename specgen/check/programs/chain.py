@@ -7,6 +7,7 @@ from dataclasses import replace
 from specgen.check.chain_model import CheckedChain
 from specgen.check.chain_writes import PRIVATE
 from specgen.check.model import snake
+from specgen.check.names import INVERSE
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_around import apply_around, stand_still
 from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
@@ -56,12 +57,15 @@ class ChainPrograms:
         self.observes_unchanged = all(now[entry.dotted] in self._state.observed for entry in self.derived)
 
     def _read_or_shown(self) -> tuple[ChainCell, ...]:
-        """The fields without those that a transform wrote, a later one hides, and nothing reads."""
+        """The fields without those that nothing shows or reads; a declared environment's state stays whole."""
         phases = self.component().phases
         programs = (phases["step"], phases["observe"])
         read = {one.symbol for program in programs for one in cut(program, program.outputs).inputs}
+        declared = self.env.component is not None
         return tuple(
-            one for one in self.cells if one.position is None or not one.cell.private or one.cell.now in read
+            one
+            for one in self.cells
+            if not one.cell.private or one.cell.now in read or (declared and one.position is None)
         )
 
     def component(self) -> Component:
@@ -77,7 +81,7 @@ class ChainPrograms:
         raw = (
             []
             if self.env.component
-            else [one.cell.init for one in self.cells if one.position is None and one.entry.role != "done"]
+            else [one.cell.init for one in self._written if one.position is None and one.entry.role != "done"]
         )
         given = [Input(symbol, "given") for symbol in raw if symbol is not None]
         after = self._state.views["next"]
@@ -98,6 +102,13 @@ class ChainPrograms:
             "step": self._program(step, (*fixed, *inputs, *actions), [*nexts, *rewards], "Next"),
             "observe": replace(self._program(now, (*fixed, *inputs), shown, ""), record=several),
         }
+        if self._state.inverse is not None:
+            sent = [
+                Output(entry.name, self._state.sent[entry.dotted], "value", entry.key)
+                for entry in self.chain.env.value.action
+            ]
+            whole = self._program(self._state.inverse, (*fixed, *actions), sent, "")
+            programs[INVERSE] = replace(whole, record=None)
         return Component(self.chain.name, programs, tuple(cells))
 
     def entries_after_step(self) -> Program | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.model import Entry, dotted, identifier
+from specgen.check.names import INVERSE
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState
 from specgen.check.programs.chain_transforms import environment_actions
@@ -51,8 +52,11 @@ def begin_with_environment(state: ChainState, env: Component) -> None:
 
 
 def begin_with_gymnasium(state: ChainState) -> None:
-    """Begin with what Gymnasium returned."""
+    """Begin with what Gymnasium returned of the action that inverses gave it."""
     env = state.chain.env.value
+    if any(instance.inverse_rows for instance in state.chain.instances):
+        state.inverse = Body(f"{state.path}.{INVERSE}")
+        state.sent = environment_actions(state, state.inverse)
     for entry in env.observation:
         now = _of_gymnasium(state, entry, "cells", entry.name, "now")
         first = _of_gymnasium(state, entry, "gymnasium.reset", entry.name, "now")

@@ -71,6 +71,8 @@ class ChainState:
         learned: the statistics of transforms, as inputs, by name; those that are read.
         statistics: the value of each buffer so far, by the transform's position, the entry, the moment and its name.
         recorded: values that follow from statistics as they were: nobody can compute them again.
+        inverse: what turns what the policy wrote into what Gymnasium is given; None where it is given just that.
+        sent: what it gives Gymnasium, by dotted name.
         acted: how many statements of the step turn what the policy wrote into the environment's actions.
         skips: the rows in which the chain so far stands still.
     """
@@ -97,6 +99,8 @@ class ChainState:
         self.learned: dict[str, Input] = {}
         self.statistics: dict[tuple[int, Key, Moment, str], Symbol] = {}
         self.recorded: set[Symbol] = set()
+        self.inverse: Body | None = None
+        self.sent: Mapping[str, Symbol] = {}
         self.acted = 0
         self.skips: list[Symbol] = []
 

@@ -176,3 +176,22 @@ transforms: [RewardSum]
     severity="warning",
     without="The transform is constructed and skipped; what it was meant to convert, scale or count stays as it is.",
 )
+
+MASK_LOST = Rule(
+    "SG358",
+    "mask that random actions keep to no longer",
+    """\
+An environment, or a transform, says which observation masks an action, and random actions keep to it. Behind a transform
+that computes this action of another one, drops the mask or gives it another shape, nothing says what is allowed.
+
+```yaml
+chains:
+  Bare: {env: GridWorld, transforms: [{ExcludeTransform: {in_keys: [agents.action_mask]}}]}
+```
+
+Keep the mask, or let a transform with `masks` behind this one say what is allowed of the new action. Where any action will
+do, `allow: [SG358]`.
+""",
+    severity="warning",
+    without="Random rollouts of illegal actions, which the environment punishes or ignores.",
+)

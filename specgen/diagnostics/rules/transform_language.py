@@ -169,6 +169,30 @@ params: {N: {type: int, min: 1, static: true}}
     without="somebody changes the attribute, and shapes no longer are those of the spec.",
 )
 
+MASK_ENDS = Rule(
+    "SG337",
+    "mask of an action that nobody chooses",
+    """\
+A mask says what of an action is allowed, and random actions keep to it. It is about the action as it is chosen: where a
+transform computes that action of another one, the mask says nothing of what is chosen, and where the mask is dropped
+nobody sees it.
+
+```yaml
+in:
+  mask: {key: action_mask, type: "bool[3]"}
+  u: {key: action, type: "int64[]", inverse: true}
+out: {v: {each: u, type: categorical(3)}}
+inverse: {u: 2 - v}
+masks: {u: mask}
+```
+
+```yaml
+masks: {v: mask}
+```
+""",
+    without="random actions that the environment does not allow, or that it never takes.",
+)
+
 OUTPUTS_OVERLAP = Rule(
     "SG338",
     "two outputs of one key",

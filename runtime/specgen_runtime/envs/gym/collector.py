@@ -204,7 +204,10 @@ class LiftedGymBlocks(RecordBlocks):
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, ...)`; see `BlockCollector.take`."""
-        self._recorder.take(self.env._decode_all(actions[0]), self._begin)
+        env = self.env
+        self._recorder.take(
+            env._decode_all(env._gym_action(actions) if env._gym_inverts else actions[0]), self._begin
+        )
         self.steps, self.over = self._recorder.steps, self._recorder.over
 
     def records(self) -> tuple[Any, Any]:

@@ -89,6 +89,9 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     _gym_lifts: ClassVar[bool] = False
     """Whether there are `_gym_stop` and `_gym_lift`: rollouts then make tensors once for all steps."""
 
+    _gym_inverts: ClassVar[bool] = False
+    """Whether Gymnasium is given what `_gym_action` makes of what the policy writes."""
+
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         super().__init__(device=device)
         self._gym_kwargs = {**self._gym_options, **gym_kwargs}
@@ -180,6 +183,16 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         observation, reward, terminated, truncated = self._gym_step(actions[0])
         done = terminated | truncated
         return self._next_record(*_listed(observation), done, terminated, truncated, reward)
+
+    def _gym_action(self, actions: tuple[Tensor, ...]) -> Tensor:
+        """Gymnasium's action as a tensor of its declared spec, for any leading dimensions if it draws nothing.
+
+        Called where `_gym_inverts` is set.
+
+        Args:
+            actions: what the policy wrote, in the order of `action_keys`.
+        """
+        return actions[0]
 
     # what `_fresh` and `_advance` call
 

@@ -163,6 +163,8 @@ class GymRowSteps:
             place = action.item()
             if 0 <= place < len(self._actions):
                 return self._actions[int(place)]
+        if self._env._gym_inverts:
+            return self._given(action)
         return self._env._decode(action)
 
     def _given(self, action: Tensor) -> Any:
@@ -175,8 +177,9 @@ class GymRowSteps:
             place = action.item()
             if 0 <= place < len(self._actions):
                 return self._actions[int(place)]
-        check_action_values(self._env._env_layout, self._env._action_leaves, (action,))
-        return self._env._decode(action)
+        env = self._env
+        check_action_values(env._env_layout, env._action_leaves, (action,))
+        return env._decode(env._gym_action((action,)) if env._gym_inverts else action)
 
     def first(self) -> dict[str, Array]:
         """Start an episode: the entries of its root."""
@@ -203,7 +206,7 @@ class GymRowSteps:
 
 
 def _actions_of_classes(env: GeneratedGymEnv[Any, Any], spec: Any) -> list[Any]:
-    """Gymnasium's action of each class, where an action is one of a few classes."""
-    if type(spec) is not Categorical or spec.shape != () or spec.n > _FEW:
+    """Gymnasium's action of each class, where an action is one of a few classes, as Gymnasium has it."""
+    if env._gym_inverts or type(spec) is not Categorical or spec.shape != () or spec.n > _FEW:
         return []
     return [env._decode(torch.tensor(place, dtype=spec.dtype)) for place in range(spec.n)]
