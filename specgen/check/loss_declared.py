@@ -20,8 +20,9 @@ from specgen.expr import Binding, Interval, Symbol, Type, full
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
 
-ESTIMATORS = ("td0",)
-_ESTIMATORS_LATER = ("td1", "td_lambda", "gae", "vtrace")
+ESTIMATORS = ("td0", "td1", "td_lambda")
+"""What `value_estimate` can be: targets from the value of the next state."""
+_ESTIMATORS_LATER = ("gae", "vtrace")
 _SIGNALS = {
     "reward": Type("float32", (), col=True),
     "done": Type("bool", (), col=True),
@@ -42,7 +43,7 @@ class Declared:
         params: the constructor keywords.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
-        estimator: the default value estimator.
+        estimators: the value estimators that users may choose, the default first; none where there is none.
     """
 
     file: SchemaFile
@@ -54,7 +55,7 @@ class Declared:
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
-    estimator: str | None = None
+    estimators: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Check them all."""
@@ -78,7 +79,7 @@ class Declared:
                     self.file.key_span(*place),
                 )
                 self.scope[role.name] = Binding(role.type, role.interval, what="key", symbol=symbol)
-        self.estimator = self._estimator()
+        self.estimators = self._estimators()
 
     def _refuse_unavailable(self) -> None:
         for section in ("learnable", "samples", "mask"):
@@ -227,31 +228,38 @@ class Declared:
             help = f"write the role whose key it is: `{defaults[name]}`"
         self.sink.add(rules.UNKNOWN_ROLE.at(span, f"`{name}` is no key of `{self.path[-1]}`", help=help))
 
-    def _estimator(self) -> str | None:
+    def _estimators(self) -> tuple[str, ...]:
         given = self.loss.value_estimator
         if given is None:
-            return None
-        name = given.default if isinstance(given, Estimator) else given
-        place = (*self.path, "value_estimator", *(("default",) if isinstance(given, Estimator) else ()))
-        if name in _ESTIMATORS_LATER:
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    self.file.span(*place), f"the value estimator `{name}` is not available yet"
-                )
-            )
-        elif name not in ESTIMATORS:
-            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
-            self.sink.add(
-                rules.UNKNOWN_ESTIMATOR.at(
-                    self.file.span(*place), f"unknown value estimator `{name}`", help=help
-                )
-            )
-        if isinstance(given, Estimator) and given.value is not None and given.value not in self.loss.let:
+            return ()
+        here = (*self.path, "value_estimator")
+        if not isinstance(given, Estimator):
+            self._known_estimator(given, *here)
+            return tuple(dict.fromkeys((given, *ESTIMATORS)))
+        self._known_estimator(given.default, *here, "default")
+        supported = ESTIMATORS if given.supports is None else given.supports
+        for index, name in enumerate(given.supports or ()):
+            self._known_estimator(name, *here, "supports", index)
+        if given.default not in supported and given.supports is not None:
+            message = f"the default `{given.default}` is not among those that are supported"
+            help = f"write `supports: [{', '.join((given.default, *supported))}]`"
+            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
+        if given.value is not None and given.value not in self.loss.let:
             self.sink.add(
                 expression_rules.UNDEFINED.at(
-                    self.file.span(*self.path, "value_estimator", "value"),
+                    self.file.span(*here, "value"),
                     f"`{given.value}` is no value under `let`",
                     help=suggestion(given.value, self.loss.let),
                 )
             )
-        return name
+        return tuple(dict.fromkeys((given.default, *supported)))
+
+    def _known_estimator(self, name: str, *place: str | int) -> None:
+        """Report a name that is no estimator's."""
+        span = self.file.span(*place)
+        if name in _ESTIMATORS_LATER:
+            message = f"the value estimator `{name}` is not available yet in declared losses"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+        elif name not in ESTIMATORS:
+            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
+            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(span, f"unknown value estimator `{name}`", help=help))

@@ -152,7 +152,7 @@ class CheckedLoss:
         forward: what the networks compute, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
-        estimator: the default value estimator.
+        estimators: the value estimators that users may choose, the default first.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -169,6 +169,6 @@ class CheckedLoss:
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
-    estimator: str | None = None
+    estimators: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)

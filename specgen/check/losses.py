@@ -91,7 +91,7 @@ class _Checker:
         self.functions = {
             name: builtin
             for name, builtin in LOSS_BUILTINS.items()
-            if name != "value_estimate" or self.declared.estimator is not None
+            if name != "value_estimate" or self.declared.estimators
         }
         self.readable = {role.name: role.type for role in self.declared.roles}
         self.readable |= {one.output: one.type for one in networks if self.readable.get(one.output) is None}
@@ -150,7 +150,7 @@ class _Checker:
             metrics=metrics,
             writes=writes,
             each=frozenset(name for name, metric in self.loss.metrics.items() if isinstance(metric, Metric)),
-            estimator=self.declared.estimator,
+            estimators=self.declared.estimators,
             types=self.types,
             symbols=self._symbols(),
         )

@@ -174,7 +174,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
     yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
     yield from ("dataclass", "nn", "overload", "Literal")
-    if plan.estimator is not None:
+    if plan.estimators:
         yield "ValueEstimators"
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")

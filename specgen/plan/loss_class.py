@@ -26,7 +26,7 @@ from specgen.plan.per_env import param_annotation
 from specgen.plan.refusals import refusals
 from specgen.program.torch_text import print_expression
 
-_ESTIMATORS = {"td0": "TD0"}
+_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
 
 
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
@@ -39,7 +39,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),
         roles=tuple((role.name, role.key) for role in loss.roles),
-        estimator=None if loss.estimator is None else _ESTIMATORS[loss.estimator],
+        estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         networks=tuple(
             NetworkPlan(

@@ -53,7 +53,7 @@ class LossPlan:
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
         roles: the names that `set_keys` takes, with their keys.
-        estimator: the value estimator that it uses.
+        estimators: the value estimators that users may choose, the default first.
         out_keys: the names of its terms and metrics.
         networks: its networks.
         params: its parameters.
@@ -72,7 +72,7 @@ class LossPlan:
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]
     roles: tuple[tuple[str, Key], ...]
-    estimator: str | None
+    estimators: tuple[str, ...]
     out_keys: list[str]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]

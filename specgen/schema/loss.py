@@ -60,11 +60,13 @@ class Estimator(Declaration):
     """The value estimator that the loss uses unless told otherwise.
 
     Attributes:
-        default: its name: `td0`.
+        default: its name: `td0`, `td1` or `td_lambda`.
+        supports: the names of those that users may choose; all of them without it.
         value: the value of the next state that it bootstraps from, a name under `let`.
     """
 
     default: str
+    supports: list[str] | None = None
     value: str | None = None
 
 

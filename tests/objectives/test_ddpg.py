@@ -114,6 +114,27 @@ def test_equals_torchrl(configuration: dict[str, Any], shape: tuple[int, ...], s
 
 
 @pytest.mark.peers
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("TD0", {"gamma": 0.9}),
+        ("TD1", {"gamma": 0.9}),
+        ("TDLambda", {"gamma": 0.9, "lmbda": 0.8}),
+    ],
+)
+def test_value_estimators(name: str, given: dict[str, float]) -> None:
+    objectives = pytest.importorskip("torchrl.objectives")
+    mine, theirs = pair({})
+    mine.make_value_estimator(name, **given)
+    theirs.make_value_estimator(getattr(objectives.ValueEstimators, name), **given)
+    data, other = batch(4, 9), batch(4, 9)
+    data["next", "done"][:, -1] = other["next", "done"][:, -1] = True
+    got, wanted = mine(data), theirs(other)
+    for entry in ("target_value", "loss_value", "loss_actor"):
+        torch.testing.assert_close(got[entry], wanted[entry], msg=entry)
+
+
+@pytest.mark.peers
 def test_outputs() -> None:
     mine, theirs = pair({})
     ours, reference = set(mine(batch(3)).keys()), set(theirs(batch(3)).keys())

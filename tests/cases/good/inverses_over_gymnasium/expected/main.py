@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ba34a59dd8f980f70ba348faf518de9e61f2603368da73f99bf79f70907fa705
+# specgen: sha256=f6b54bdaed218095298943f5fb9df2ef8ad33396b99e68b5511b674964c57a0a
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -133,17 +133,15 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _fresh(self) -> ScaledRoot:
-        observation = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return scaled_reset(not_done, observation)
-
     def _gym_action(self, actions: tuple[Tensor, ...]) -> Tensor:
         return scaled_inverse(self.consts, actions[0])
 
     def _advance(self, root: ScaledRoot, actions: tuple[Tensor, ...]) -> ScaledNext:
         next_observation, reward, terminated, truncated = self._gym_step(self._gym_action(actions))
         return scaled_advance(next_observation, reward, terminated, truncated)
+
+    def _gym_firsts(self, not_done: Tensor, observation: Tensor) -> ScaledRoot:
+        return scaled_reset(not_done, observation)
 
     def _gym_lift(
         self, firsts: ScaledRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,
@@ -384,17 +382,15 @@ class Unseen(GeneratedGymEnv["UnseenData", "UnseenSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    def _fresh(self) -> UnseenRoot:
-        _ = self._gym_reset()
-        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return unseen_reset(not_done)
-
     def _gym_action(self, actions: tuple[Tensor, ...]) -> Tensor:
         return unseen_inverse(self.consts, actions[0])
 
     def _advance(self, root: UnseenRoot, actions: tuple[Tensor, ...]) -> UnseenNext:
         _, reward, terminated, truncated = self._gym_step(self._gym_action(actions))
         return unseen_advance(reward, terminated, truncated)
+
+    def _gym_firsts(self, not_done: Tensor, _: Tensor) -> UnseenRoot:
+        return unseen_reset(not_done)
 
     def _gym_lift(
         self, firsts: UnseenRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,

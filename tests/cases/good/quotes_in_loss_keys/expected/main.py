@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=82929f32a6cd76d49e4c1645775908a4def9e0ad52b5d3270111988f494ba0dc
+# specgen: sha256=1c8fb8f6e16c8a0186f5aed84ca5f71c3d043c98669072491b162d226c8eefcf
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def plain(guessed: Tensor, reward: Tensor, *, gamma: float) -> PlainTerms:
     """The terms of `Plain`, one value per sample.
 
     Args:
-        guessed: float32 [*batch, 1], from `value`.
+        guessed: float32 [*batch], from `value`.
         reward: float32 [*batch, 1].
         gamma: A \\ and \"\"\".
     """
     # losses.Plain.terms
-    loss = ((guessed - reward) ** 2 * gamma).squeeze(-1)
+    loss = (guessed - reward.squeeze(-1)) ** 2 * gamma
     # losses.Plain.writes
     with torch.no_grad():
-        priority = torch.abs(guessed)
+        priority = torch.abs(guessed).unsqueeze(-1)
     return PlainTerms(loss=loss, priority=priority)
 
 
@@ -115,7 +115,7 @@ class Plain(LossModule):
         next_tensordict = self._next(tensordict)
         value = self.functional_network("value")
         # losses.Plain.let
-        guessed = value.live(tensordict, keys.guess)
+        guessed = value.live(tensordict, keys.guess).squeeze(-1)
         terms = plain(guessed, self._read(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
         return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
