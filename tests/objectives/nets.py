@@ -8,8 +8,13 @@ import torch
 from specgen_runtime.objectives import LossModule, ValueEstimators
 from specgen_runtime.typing import NestedKey
 from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase
-from torch import nn
+from tensordict.nn import (
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
+    TensorDictModule,
+    TensorDictModuleBase,
+)
+from torch import Tensor, nn
 
 N_OBS, N_ACT = 4, 3
 
@@ -41,6 +46,57 @@ def batch(*shape: int, seed: int = 1) -> TensorDict:
             },
         },
         shape,
+    )
+
+
+def policy(dtype: torch.dtype = torch.float32) -> ProbabilisticTensorDictSequential:
+    """A categorical policy that is all but certain of what `steps` holds: TorchRL scores the likeliest action."""
+    torch.manual_seed(3)
+    module = TensorDictModule(nn.Linear(N_OBS, 3, dtype=dtype), in_keys=["observation"], out_keys=["logits"])
+    return ProbabilisticTensorDictSequential(
+        module,
+        ProbabilisticTensorDictModule(
+            in_keys=["logits"],
+            out_keys=["action"],
+            distribution_class=torch.distributions.Categorical,
+            return_log_prob=True,
+        ),
+    )
+
+
+def steps(
+    *batch: int, dtype: torch.dtype = torch.float32, contiguous: bool = False, time: int | None = -1
+) -> TensorDict:
+    """Steps of several trajectories in a row; the action is the likeliest one of `policy`."""
+    generator = torch.Generator().manual_seed(len(batch))
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    observation, after = normal(*batch, N_OBS), normal(*batch, N_OBS)
+    terminated = torch.rand(*batch, 1, generator=generator) < 0.1
+    truncated = torch.rand(*batch, 1, generator=generator) < 0.1
+    if contiguous:
+        after[..., :-1, :] = torch.where(truncated[..., :-1, :], after[..., :-1, :], observation[..., 1:, :])
+    names = [None] * len(batch)
+    if time is not None:
+        names[time] = "time"  # type: ignore[call-overload]
+    return TensorDict(
+        {
+            "observation": observation,
+            "action": policy(dtype)[0](TensorDict({"observation": observation}))["logits"].argmax(-1),
+            "action_log_prob": -1 + 0.3 * normal(*batch),
+            "task": torch.randint(3, batch, generator=generator),
+            "next": {
+                "observation": after,
+                "reward": normal(*batch, 1),
+                "done": terminated | truncated,
+                "terminated": terminated,
+                "truncated": truncated & ~terminated,
+            },
+        },
+        batch,
+        names=names,
     )
 
 

@@ -9,10 +9,8 @@ import pytest
 import torch
 from specgen_runtime.objectives import value as ours
 from tensordict import TensorDict
-from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
-from torch import Tensor, nn
 
-from tests.objectives.nets import N_OBS, critic
+from tests.objectives.nets import critic, policy, steps
 
 peer = pytest.importorskip("torchrl.objectives.value")
 pytestmark = pytest.mark.peers
@@ -21,57 +19,6 @@ NAMES = ["TD0Estimator", "TD1Estimator", "TDLambdaEstimator", "GAE", "VTrace"]
 WITH_TIME = NAMES[1:]
 DTYPES = {torch.float32: 2e-5, torch.float64: 1e-10}
 Estimator = Callable[..., TensorDict]
-
-
-def policy(dtype: torch.dtype = torch.float32) -> ProbabilisticTensorDictSequential:
-    """A categorical policy that is all but certain of what `steps` holds: TorchRL scores the likeliest action."""
-    torch.manual_seed(3)
-    module = TensorDictModule(nn.Linear(N_OBS, 3, dtype=dtype), in_keys=["observation"], out_keys=["logits"])
-    return ProbabilisticTensorDictSequential(
-        module,
-        ProbabilisticTensorDictModule(
-            in_keys=["logits"],
-            out_keys=["action"],
-            distribution_class=torch.distributions.Categorical,
-            return_log_prob=True,
-        ),
-    )
-
-
-def steps(
-    *batch: int, dtype: torch.dtype = torch.float32, contiguous: bool = False, time: int | None = -1
-) -> TensorDict:
-    """Steps of several trajectories in a row; the action is the likeliest one of `policy`."""
-    generator = torch.Generator().manual_seed(len(batch))
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-
-    observation, after = normal(*batch, N_OBS), normal(*batch, N_OBS)
-    terminated = torch.rand(*batch, 1, generator=generator) < 0.1
-    truncated = torch.rand(*batch, 1, generator=generator) < 0.1
-    if contiguous:
-        after[..., :-1, :] = torch.where(truncated[..., :-1, :], after[..., :-1, :], observation[..., 1:, :])
-    names = [None] * len(batch)
-    if time is not None:
-        names[time] = "time"  # type: ignore[call-overload]
-    return TensorDict(
-        {
-            "observation": observation,
-            "action": policy(dtype)[0](TensorDict({"observation": observation}))["logits"].argmax(-1),
-            "action_log_prob": -1 + 0.3 * normal(*batch),
-            "task": torch.randint(3, batch, generator=generator),
-            "next": {
-                "observation": after,
-                "reward": normal(*batch, 1),
-                "done": terminated | truncated,
-                "terminated": terminated,
-                "truncated": truncated & ~terminated,
-            },
-        },
-        batch,
-        names=names,
-    )
 
 
 def pair(name: str, dtype: torch.dtype = torch.float32, **options: Any) -> tuple[Estimator, Estimator]:

@@ -21,9 +21,8 @@ from specgen_runtime.objectives import (
 )
 from tensordict import TensorDict
 
-from tests.objectives.nets import critic
+from tests.objectives.nets import critic, policy, steps
 from tests.objectives.test_dqn import CONFIGURATIONS, batch, pair
-from tests.objectives.test_estimators_against_torchrl import policy, steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*arget.*updater.*", "ignore:.*No target network updater.*")
 
