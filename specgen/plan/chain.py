@@ -112,7 +112,7 @@ class _Planner:
             methods += plan_row(self.programs.entries_after_step())
         given = [one.symbol.name for one in parts.advance.inputs if one.kind == "given"]
         observed = tuple(given[: len(env.env.observation)])
-        items.append(chain_class(interface, chain, env, methods, observed))
+        items.append(chain_class(interface, chain, env, methods, self.programs.observed, observed))
         items += data_plan(interface)
         return items
 

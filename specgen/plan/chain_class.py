@@ -23,6 +23,7 @@ def chain_class(
     chain: CheckedChain,
     env: EnvInterface,
     methods: tuple[FunctionPlan, ...],
+    reset: tuple[str, ...],
     observed: tuple[str, ...],
 ) -> EnvironmentPlan:
     """The environment class of a chain, around a native, Gymnasium-backed or Python-backed environment.
@@ -32,7 +33,8 @@ def chain_class(
         chain: its declaration.
         env: of the environment behind it.
         methods: those that compute many steps at once, and a step of NumPy's.
-        observed: what the step function calls Gymnasium's observations.
+        reset: what the reset function calls Gymnasium's observations.
+        observed: what the step function calls them.
     """
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     witness = NOT_DONE
@@ -41,15 +43,11 @@ def chain_class(
     parent = "environment"
     if env.env.gymnasium is not None:
         parent = "gym_environment"
-        # a field with a spec that nobody rewrites is the observation itself; carries of that key come behind it
-        names = tuple(
-            next(f.name for f in interface.root if f.dotted == e.dotted) for e in env.env.observation
-        )
         lifts = any(one.name == LIFT for one in methods)
-        gym = gym_plan(env.env, names, observed, lifts=lifts)
+        gym = gym_plan(env.env, reset, observed, lifts=lifts)
         witness = "not_done"
         if lifts:
-            firsts = plan_firsts(interface, names[0], reset_call(interface, witness))
+            firsts = plan_firsts(interface, reset[0], reset_call(interface, witness))
     elif env.env.python is not None:
         parent = "python_environment"
         python = python_plan(env.env, "env_consts")

@@ -56,13 +56,21 @@ class ChainPrograms:
         self.observes_unchanged = all(now[entry.dotted] in self._state.observed for entry in self.derived)
 
     def _read_or_shown(self) -> tuple[ChainCell, ...]:
-        """The fields without those that a transform wrote, a later one hides, and nothing reads."""
+        """The fields without those that are shown to nobody, and nothing reads: an environment keeps its own state."""
         phases = self.component().phases
         programs = (phases["step"], phases["observe"])
         read = {one.symbol for program in programs for one in cut(program, program.outputs).inputs}
+        keeps = self.env.component is not None
         return tuple(
-            one for one in self.cells if one.position is None or not one.cell.private or one.cell.now in read
+            one
+            for one in self.cells
+            if (keeps and one.position is None) or not one.cell.private or one.cell.now in read
         )
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """What the observations of a reset of Gymnasium's are called in Python."""
+        return tuple(one.cell.name for one in self._written if _is_observed(one))
 
     def component(self) -> Component:
         """The chain as a component."""
@@ -74,11 +82,7 @@ class ChainPrograms:
         fixed = self._state.fixed
         reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
         # Gymnasium's reset is not the function's to call, so the function is given what it returned.
-        raw = (
-            []
-            if self.env.component
-            else [one.cell.init for one in self.cells if one.position is None and one.entry.role != "done"]
-        )
+        raw = [] if self.env.component else [one.cell.init for one in self._written if _is_observed(one)]
         given = [Input(symbol, "given") for symbol in raw if symbol is not None]
         after = self._state.views["next"]
         rewards = [
@@ -125,6 +129,11 @@ class ChainPrograms:
             tuple(outputs),
             f"{self.chain.name}{record}",
         )
+
+
+def _is_observed(one: ChainCell) -> bool:
+    """Whether a field is what the environment behind a chain gives."""
+    return one.position is None and one.entry.role != "done"
 
 
 def _closed(state: ChainState) -> tuple[ChainCell, ...]:
