@@ -39,7 +39,7 @@ def rows(budget: Budget) -> Iterator[Row]:
             peer_name="written by hand",
             limit=1,
         )
-        alone = Work(_GivenActions(name), STEPS)
+        alone = Work(GivenActions(name), STEPS)
         yield paired(f"Gymnasium {name} alone, step", alone, Work(_Steps(theirs), STEPS), budget)
         yield paired(
             f"Gymnasium {name} alone, rollout({STEPS})", alone, Work(_Rollouts(theirs, False), STEPS), budget
@@ -145,7 +145,7 @@ class _RawLoop:
                 env.reset()
 
 
-class _GivenActions:
+class GivenActions:
     """Gymnasium alone: actions that are there already, and nothing kept."""
 
     def __init__(self, name: str) -> None:

@@ -65,14 +65,16 @@ class FunctionTexts:
         uses: The names of the module that were printed, such as `torch`, `math`, functions and records.
         shape_names: The variables that hold batch shapes, by the tensor that they are of.
         shape_reads: How often each tensor's batch shape was read.
+        reuse: Whether large values are computed in the memory of what nobody reads again.
         spent: The variables that the statement reads once and for the last time, of tensors that nothing else shares.
 
     """
 
-    def __init__(self, shape_names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, shape_names: Mapping[str, str] | None = None, *, reuse: bool = False) -> None:
         self.uses: set[str] = set()
         self.shape_names = shape_names or {}
         self.shape_reads: Counter[str] = Counter()
+        self.reuse = reuse
         self.spent: set[str] = set()
 
     def batch_shape(self, tensor: str, stored: int) -> str:
@@ -175,7 +177,7 @@ class Printer:
         """
         kind = node.type
         own = is_made(part) or (part.op == "name" and part.text in self.texts.spent)
-        return own and part.type == kind and kind.level == "batch" and _is_large(kind)
+        return self.texts.reuse and own and part.type == kind and kind.level == "batch" and _is_large(kind)
 
     def behind(self, printed: Printed, count: int) -> Printed:
         """`count` new axes at the end."""

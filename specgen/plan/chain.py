@@ -197,9 +197,9 @@ class _Planner:
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)
-        return plan_function(
-            program, summary, annotations, passed=self._of_records if of_records else self._passed
-        )
+        passed = self._of_records if of_records else self._passed
+        # Gymnasium's environments are stepped one by one, and never mapped.
+        return plan_function(program, summary, annotations, passed=passed, reuse=env.gymnasium is not None)
 
     def _passed(self, one: Input) -> Passed | None:
         """What a function is passed that makes the records: what was returned is at hand."""

@@ -45,6 +45,8 @@ def plan_function(
     describe: Callable[[Input], str] | None = None,
     returns: Sequence[str] = (),
     passed: Callable[[Input], Passed | None] = lambda one: None,
+    *,
+    reuse: bool = False,
 ) -> Planned:
     """Print a program, and document it.
 
@@ -55,8 +57,9 @@ def plan_function(
         describe: the documentation of an argument; without it arguments are not documented.
         returns: the documentation of what it returns, where its record does not say it.
         passed: what an argument is passed in the `Call`; None for what its input says by itself.
+        reuse: see `print_function`.
     """
-    printed = print_function(program, annotations)
+    printed = print_function(program, annotations, reuse=reuse)
     doc = [summary]
     if describe is not None:
         doc += ["", "Args:", *_argument_docs(printed, describe)]

@@ -81,21 +81,24 @@ class PrintedFunction:
 
 
 @verified()
-def print_function(program: Program, annotations: Mapping[str, Code] | None = None) -> PrintedFunction:
+def print_function(
+    program: Program, annotations: Mapping[str, Code] | None = None, *, reuse: bool = False
+) -> PrintedFunction:
     """A program as a readable torch function, for any leading batch dimensions.
 
     Args:
         program: what is printed. Parameters of losses (programs with terms) become keywords.
         annotations: types of arguments that are no tensors, by name.
+        reuse: whether large values are computed in memory that nobody reads again, which `torch.vmap` may refuse.
     """
-    printer = _Printer(program, annotations or {}, FunctionTexts())
+    printer = _Printer(program, annotations or {}, FunctionTexts(reuse=reuse))
     function = printer.function()
     several = [tensor for tensor, count in printer.texts.shape_reads.items() if count > 1]
     given = {argument.name for argument in function.args}
     if len(several) != 1 or several[0] not in given or "batch" in printer.taken:
         return function
     # Printed again, with a name for the one batch shape that several statements read.
-    printer = _Printer(program, annotations or {}, FunctionTexts({several[0]: "batch"}))
+    printer = _Printer(program, annotations or {}, FunctionTexts({several[0]: "batch"}, reuse=reuse))
     function = printer.function()
     return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
 
@@ -129,10 +132,11 @@ class _Printer:
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
-        made = {one.target for one in program.body if isinstance(one, Assign) and _makes(one.value)}
         readers = Counter(symbol for one in program.body for symbol in reads(one))
-        self.only_reader = {
-            symbol: one for symbol, one in self.last_reader.items() if symbol in made and readers[symbol] == 1
+        self.made = {
+            one.target
+            for one in program.body
+            if isinstance(one, Assign) and readers[one.target] == 1 and _makes(one.value)
         }
         self.returned = Counter(output.symbol for output in program.outputs)
         self.in_return = {
@@ -252,11 +256,8 @@ class _Printer:
     def _spent(self, statement: Assign) -> set[str]:
         """The variables whose memory a statement can take: it reads them once, and nothing else does."""
         counts = Counter(symbols_read(statement.value))
-        return {
-            self.names[symbol]
-            for symbol, count in counts.items()
-            if count == 1 and self.only_reader.get(symbol) is statement and symbol not in self.kept
-        }
+        owned = (one for one, count in counts.items() if count == 1 and one in self.made - self.kept)
+        return {self.names[one] for one in owned if self.last_reader[one] is statement}
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee

@@ -68,7 +68,7 @@ class Screen(gymnasium.Env[Any, Any]):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    gymnasium.register(NAME, entry_point=Screen, disable_env_checker=True)
+    gymnasium.register(NAME, Screen, disable_env_checker=True)  # type: ignore[arg-type]
     files = generate({"screens.yaml": SCHEMA}, "screens_package", gymnasium={NAME: record(NAME, {})})
     assert ".add_(" in files["screens.py"]
     with imported(files, "screens_package", tmp_path_factory.mktemp("screens")):

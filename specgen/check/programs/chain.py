@@ -78,11 +78,7 @@ class ChainPrograms:
         fixed = self._state.fixed
         reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
         # Gymnasium's reset is not the function's to call, so the function is given what it returned.
-        raw = (
-            []
-            if self.env.component
-            else [one.cell.init for one in self._written if one.position is None and one.entry.role != "done"]
-        )
+        raw = [] if self.env.component else [one.cell.init for one in self._written if _is_observed(one)]
         given = [Input(symbol, "given") for symbol in raw if symbol is not None]
         after = self._state.views["next"]
         rewards = [
@@ -136,6 +132,11 @@ class ChainPrograms:
             tuple(outputs),
             f"{self.chain.name}{record}",
         )
+
+
+def _is_observed(one: ChainCell) -> bool:
+    """Whether a field is what the environment behind a chain gives."""
+    return one.position is None and one.entry.role != "done"
 
 
 def _closed(state: ChainState) -> tuple[ChainCell, ...]:

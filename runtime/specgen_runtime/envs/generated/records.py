@@ -110,7 +110,7 @@ def _shifted(first: Tensor, starts: Array, following: Tensor, dim: int) -> Tenso
         array[1:] = source[:-1]
         array[starts] = firsts
     else:
-        before = (slice(None),) * dim
+        before: tuple[Any, ...] = (slice(None),) * dim
         array[*before, 1:] = source[*before, :-1]
         array[*before, starts] = firsts
     return torch.from_numpy(array)
