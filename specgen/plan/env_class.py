@@ -51,6 +51,7 @@ def environment_plan(
         ),
         groups={group.name: list(group.agents) for group in own.env.groups},
         masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in own.env.masks.items()),
+        columns=_columns(interface),
         specs=specs_plan(interface),
         root=f"{interface.name}Root",
         next=f"{interface.name}Next",
@@ -61,6 +62,12 @@ def environment_plan(
         root_entries=_root_entries(interface),
         next_entries=_next_entries(interface),
     )
+
+
+def _columns(interface: EnvInterface) -> tuple[Key, ...]:
+    """The observations with a trailing 1 that is no dimension of theirs."""
+    shown = [f for f in interface.root if f.visible and not f.flag]
+    return tuple(dict.fromkeys(each.key for each in (*shown, *interface.observations) if each.type.col))
 
 
 def _constants(own: EnvInterface, *, in_chain: bool) -> tuple[Code, CallPlan] | None:

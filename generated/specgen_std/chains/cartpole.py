@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7931b35f28bc4d4cc2f1d6e1f3e77d0028777eca04a7f5813f605ff0924e6639
+# specgen: sha256=4de342e53fb4d708a658e9fc9e4a4a8ec1f19c34fd82c8b044e3b2347bc5f3cc
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
 
     params: CartPoleParams
     _root_record = CartPoleTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, gravity: float = 9.8, masscart: float = 1.0, masspole: float = 0.1, length: float = 0.5,
@@ -339,6 +340,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         "episode_reward",
     )
     _env_class = CartPoleGym
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's CartPole-v1 with normalised observations and scaled rewards; `episode_reward` is the

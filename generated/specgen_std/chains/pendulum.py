@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e74cd9ba7cbd803ba20b0869554997cc3dffad6862e203bffb171f910d2d159b
+# specgen: sha256=0e0919c6337202046d905f99ea37e70a7b31d2ad31a5050161d5c95bc847a8cb
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 
     params: PendulumParams
     _root_record = PendulumTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05,
@@ -281,6 +282,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     consts: PendulumGymTrainConsts
     _root_record = PendulumGymTrainRoot
     _env_class = PendulumGym
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.

@@ -181,6 +181,10 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             ]
         return self._known_drops
 
+    def _moved_keys(self) -> set[NestedKey]:
+        """The entries that go and whose keys are given to others, as where names are swapped."""
+        return {*self._fields(self._drops)}.intersection(self.out_keys) if self._drops else set()
+
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
         for row in self.keys if rows is None else rows:

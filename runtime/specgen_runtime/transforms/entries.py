@@ -77,9 +77,12 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         env = self.parent
         rewards = self._given_rewards if env is None else env.full_reward_spec
         known = leaf_keys(rewards) if mapped and rewards is not None else ()
+        moved = self._moved_keys()
         for row in self.keys:
             found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
-            found += [key for name in self._writes if (key := getattr(row, name)) in known]
+            found += [
+                key for name in self._writes if (key := getattr(row, name)) in known and key not in moved
+            ]
         return list(dict.fromkeys(found))
 
     @property
