@@ -70,6 +70,10 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     def _read_keys(self) -> list[NestedKey]:
         return self._fields(self._inputs())
 
+    def _moved_keys(self) -> set[NestedKey]:
+        """The entries that go and whose keys are given to others, as where names are swapped."""
+        return {*self._fields(self._drops)}.intersection(self.out_keys) if self._drops else set()
+
     def _new_rewards(self) -> list[NestedKey]:
         """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
         found = self._fields(self._rewards)

@@ -321,7 +321,10 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """`tensordict` without rewards that this transform makes: a reset gives none."""
         if self._rewards or self._drops:
             moved = self._moved_keys()
-            for key in (*self._fields(self._rewards), *moved.intersection(self._new_rewards() if moved else ())):
+            for key in (
+                *self._fields(self._rewards),
+                *moved.intersection(self._new_rewards() if moved else ()),
+            ):
                 remove(tensordict, key)
         return tensordict
 
