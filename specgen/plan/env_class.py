@@ -51,6 +51,7 @@ def environment_plan(
         ),
         groups={group.name: list(group.agents) for group in own.env.groups},
         masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in interface.env.masks.items()),
+        columns=_columns(interface),
         specs=specs_plan(interface),
         root=f"{interface.name}Root",
         next=f"{interface.name}Next",
@@ -61,6 +62,13 @@ def environment_plan(
         root_entries=_root_entries(interface),
         next_entries=_next_entries(interface),
     )
+
+
+def _columns(interface: EnvInterface) -> tuple[Key, ...]:
+    """The observations with a trailing 1 that is no dimension of theirs."""
+    keys = [field.key for field in interface.root if field.visible and not field.flag and field.type.col]
+    keys += [one.key for one in interface.observations if one.type.col]
+    return tuple(dict.fromkeys(keys))
 
 
 def _constants(own: EnvInterface, *, in_chain: bool) -> tuple[Code, CallPlan] | None:

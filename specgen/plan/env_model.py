@@ -174,6 +174,7 @@ class EnvironmentPlan:
         consts: its constant tables; a chain keeps those of its environment too.
         groups: the agents of each group.
         masks: the keys of actions, and of the observations that mask them.
+        columns: the observations that are stored with a trailing 1 which is no dimension of theirs.
         specs: its specs.
         root: its Root record.
         next: its Next record.
@@ -203,6 +204,7 @@ class EnvironmentPlan:
     consts: tuple[ConstsPlan, ...]
     groups: Mapping[str, list[str]]
     masks: tuple[tuple[Key, Key], ...]
+    columns: tuple[Key, ...]
     specs: SpecsPlan
     root: str
     next: str

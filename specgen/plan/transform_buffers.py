@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from specgen.check.model import identifier
 from specgen.check.programs.transform_update import update_program
 from specgen.check.transform_model import PHASES, CheckedBuffer, CheckedTransform
@@ -13,57 +15,110 @@ from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
 from specgen.plan.transform_functions import PhaseFunction, network_annotation, network_doc
 from specgen.plan.transform_model import LearnsPlan
-from specgen.program.program import Input
+from specgen.program.hoist import hoist
+from specgen.program.program import Input, Program
 
 
-def update_function(transform: CheckedTransform) -> PhaseFunction | None:
-    """The function of what is learned; None for a transform that learns nothing."""
-    program = update_program(transform)
-    if program is None:
+@dataclass(frozen=True)
+class UpdateFunctions:
+    """The functions of what is learned.
+
+    Attributes:
+        update: computes the new values.
+        constants: computes what it takes first: what parameters and the number of rows alone decide; None for nothing.
+    """
+
+    update: PhaseFunction
+    constants: PhaseFunction | None
+
+
+def update_functions(transform: CheckedTransform) -> UpdateFunctions | None:
+    """The functions of what is learned; None for a transform that learns nothing."""
+    made = update_program(transform)
+    if made is None:
         return None
+    once, program = _without_constants(made.program)
+    listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
+    update = _function(transform, program, f"{listed} with what the rows that are new tell.", made.writes)
+    if once is None:
+        return UpdateFunctions(update, None)
+    names = tuple(output.name for output in once.outputs)
+    decided = " and ".join(f"`{name}`" for name in names)
+    summary = f"{decided}: what parameters and the number of rows alone decide."
+    return UpdateFunctions(update, _function(transform, once, summary, names))
+
+
+def _without_constants(program: Program) -> tuple[Program | None, Program]:
+    """What the number of rows and parameters alone decide, as a program for an update that is given it."""
+    if any(one.kind == "param" and not one.symbol.type.python for one in program.inputs):
+        return None, program
+    fixed = tuple(replace(one, kind="const") if one.symbol.key == (NEW_ROWS,) else one for one in program.inputs)
+    kinds = ("param", "const")
+    once, (rest,) = hoist(f"{program.name}_constants", "", [replace(program, inputs=fixed)], kinds)
+    if once is None or all(one.kind != "const" for one in once.inputs):
+        return None, program
+    inputs = tuple(replace(one, group="") for one in rest.inputs)
+    return replace(once, record=None), replace(rest, inputs=inputs)
+
+
+def _function(
+    transform: CheckedTransform, program: Program, summary: str, writes: tuple[str, ...]
+) -> PhaseFunction:
     roles = {role.name: role for role in transform.roles}
     docs = {buffer.name: buffer.doc or "what was learned so far" for buffer in transform.buffers}
+    params = {param.name: param.doc or "constructor keyword" for param in transform.params}
 
     def describe(given: Input) -> str:
         name = data_name(given)
         if given.kind == "param":
-            return f"{transform.param(name).doc or 'constructor keyword'}."
+            return f"{params[name]}."
         if given.kind == "network":
             return f"{network_doc(transform, name)}."
         if given.kind == "buffer":
             return f"{docs[name]}."
         if name == NEW_ROWS:
             return "the rows that count."
+        if name not in roles:
+            return "what the number of rows decides."
         pattern = roles[name].pattern
         dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
         return f"{dtype if is_abstract(pattern) else pattern} [*batch, ...]."
 
-    listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
-    summary = f"{listed} with what the rows that are new tell."
     annotations = {network.name: network_annotation(network) for network in transform.networks}
     annotations[NEW_ROWS] = using("NewRows", "NewRows")
-    planned = plan_function(program.program, summary, annotations, describe)
+    planned = plan_function(program, summary, annotations, describe)
     reads = tuple(data_name(given) for given in planned.args if given is not None)
-    return PhaseFunction(planned.plan, reads, program.writes)
+    return PhaseFunction(planned.plan, reads, writes)
 
 
-def plan_learning(transform: CheckedTransform, function: PhaseFunction | None) -> LearnsPlan | None:
-    """What the class says of its buffers, which `function` updates."""
-    if function is None:
+def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None) -> LearnsPlan | None:
+    """What the class says of its buffers, which `functions` update."""
+    if functions is None:
         return None
+    function, constants = functions.update, functions.constants
     roles = [role.name for role in transform.forward]
     reads = tuple(identifier(name) for name in function.reads if name in roles)
     # What an update reads of a moment stands together, in the order of `reads`.
     args = dict.fromkeys(
-        "*values" if name in roles else _argument(transform, name) for name in function.reads
+        "*values" if name in roles else _argument(transform, name)
+        for name in function.reads
+        if constants is None or name not in constants.writes
     )
+    given = () if constants is None else (_once(constants),)
     return LearnsPlan(
         tuple(_declared(buffer) for buffer in transform.buffers),
         transform.learns,
         reads,
-        CallPlan(function.name, tuple(args)),
+        CallPlan(function.name, (*given, *args)),
         len(function.writes) == 1,
     )
+
+
+def _once(constants: PhaseFunction) -> str:
+    """The arguments that an update takes first, computed when there is another number of rows."""
+    params = [f"self.{name}" for name in constants.reads if name != NEW_ROWS]
+    star = "*" if len(constants.writes) > 1 else ""
+    return f"{star}new_rows.once({', '.join([constants.name, *params])})"
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:

@@ -14,7 +14,7 @@ from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.refusals import refusals
 from specgen.plan.transform_around import plan_around
-from specgen.plan.transform_buffers import initial_params, plan_learning, update_function
+from specgen.plan.transform_buffers import initial_params, plan_learning, update_functions
 from specgen.plan.transform_columns import joins_only, plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_draws import draw_lines, phase_draws
@@ -65,7 +65,7 @@ class _Planner:
         params = {param.name: f"self.{param.name}" for param in transform.params}
         self.inverse = None if self.backward is None else plan_inverse(transform, self.backward.row, params)
         self.recursion = recursion_functions(transform)
-        self.update = update_function(transform)
+        self.update = update_functions(transform)
         self.initial = initial_params(transform)
         self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
@@ -80,7 +80,9 @@ class _Planner:
         items += [function.plan for functions in self.functions.values() for function in functions]
         items += () if self.inverse is None else self.inverse.functions
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
-        items += [] if self.update is None else [self.update.plan]
+        if self.update is not None:
+            constants = self.update.constants
+            items += [one.plan for one in (constants, self.update.update) if one is not None]
         items += python_items(self.transform)
         return [*items, self._class()]
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
+from specgen_std.chains import PendulumTrain
 from specgen_std.envs import Pendulum
 from specgen_std.transforms import (
     CatFrames,
@@ -50,6 +51,22 @@ def test_the_trailing_1_comes_back(batch: tuple[int, ...]) -> None:
     assert data["vector"][..., 4, :, 0].flatten()[:3].tolist() == [3, 4, 5]
     assert data["observation_vector"].shape == (*shape, 5)
     assert torch.equal(data["observation_vector"][..., 3:4], data["step_count"].float())
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_fused_chain_says_which_of_its_observations_have_one(batch: tuple[int, ...]) -> None:
+    fused = PendulumTrain(batch_size=batch)
+    dynamic = TransformedEnv(Pendulum(batch_size=batch), Compose(StepCounter(), RewardSum()))
+    behind = Compose(
+        TimeMaxPool(["step_count"], ["latest"], T=2),
+        UnsqueezeTransform(-1, ["episode_reward"], ["vector"]),
+    )
+    envs = [TransformedEnv(env, behind.clone()) for env in (fused, dynamic)]
+    for env in envs:
+        check_env_specs(env)
+    first, second = (env.full_observation_spec for env in envs)
+    assert (first["latest"], first["vector"]) == (second["latest"], second["vector"])
+    assert envs[0].rollout(5)["next", "latest"].flatten()[-1] == 5
 
 
 @pytest.mark.parametrize("batch", BATCHES)

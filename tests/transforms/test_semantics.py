@@ -13,6 +13,7 @@ from specgen_std.transforms import (
     DoubleToFloat,
     InitTracker,
     ObservationNorm,
+    RenameTransform,
     RewardScaling,
     RewardSum,
     StepCounter,
@@ -36,6 +37,20 @@ def test_specs_fit_the_data(batch: tuple[int, ...]) -> None:
     env = TransformedEnv(Walk(*batch, bounded=True), chain)
     check_env_specs(env)
     assert env.rollout(6, break_when_any_done=False).batch_size == (*batch, 6)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_an_observation_and_a_reward_swap_names(batch: tuple[int, ...]) -> None:
+    base = Walk(*batch)
+    env = TransformedEnv(base, RenameTransform(["position", "reward"], ["reward", "position"]))
+    assert "reward" not in env.full_reward_spec.keys()  # noqa: SIM118
+    assert env.full_reward_spec["position"] == base.full_reward_spec["reward"]
+    assert "position" not in env.full_observation_spec.keys()  # noqa: SIM118
+    assert env.full_observation_spec["reward"] == base.full_observation_spec["position"]
+    check_env_specs(env)
+    root = env.reset()
+    assert "reward" in root
+    assert "position" not in root
 
 
 @pytest.mark.parametrize("batch", BATCHES)

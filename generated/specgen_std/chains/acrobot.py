@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=485f27ee0ce959fc752eb0d29b33f5f1438233dc5ca99fae7feb6c413b529ee2
+# specgen: sha256=c419a897f697ec17eda69ace63504bed19db92f613382f10eb52fc0be1f93fb3
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
 
     params: AcrobotParams
     _root_record = AcrobotTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, dt: float = 0.2, link_length_1: float = 1.0, link_mass_1: float = 1.0,

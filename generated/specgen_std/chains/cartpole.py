@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4fae037534def6d9aff4983d053c74aafe8b28fb8b8525340aca12196a5185cc
+# specgen: sha256=372f1a221c311dfd86520ccffe854cf13d2eb2cff0ef7a004defd8647a9137cd
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
 
     params: CartPoleParams
     _root_record = CartPoleTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, gravity: float = 9.8, masscart: float = 1.0, masspole: float = 0.1, length: float = 0.5,
@@ -339,6 +340,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         "episode_reward",
     )
     _env_class = CartPoleGym
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's CartPole-v1 with normalised observations and scaled rewards; `episode_reward` is the

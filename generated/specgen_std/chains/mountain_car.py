@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d2cf31630c9cff0be4b61de920983c90493dbb46c5654f405538b3dd3fca7ba2
+# specgen: sha256=9cd1512bb6eb3e4050ede3a986df0afbacba96771c2714fe42869d6676cfb0ca
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
 
     params: MountainCarParams
     _root_record = MountainCarTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
@@ -276,6 +277,7 @@ class MountainCarContinuousTrain(
 
     params: MountainCarContinuousParams
     _root_record = MountainCarContinuousTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1347961b5f9c12e71abbefa50da40321ad284a3a9c3a740c7e62b848a4548fa1
+# specgen: sha256=8de45c2904f24ff713096d36a2fdeeb5c40eedee5a9b95257d3281be3d24fa6e
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 
     params: PendulumParams
     _root_record = PendulumTrainRoot
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05,
@@ -281,6 +282,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     consts: PendulumGymTrainConsts
     _root_record = PendulumGymTrainRoot
     _env_class = PendulumGym
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
         """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.

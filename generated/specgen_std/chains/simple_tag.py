@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b8ce96bfbcc88a6f63e10f9cbf922528dcc76cdbf46338f760eb7b83d17ec852
+# specgen: sha256=52dd6972009768f09c43f8a69899c3d54b33a0b272c60c14f1d0d29d8e1635dd
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -215,6 +215,9 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
     }
+    _columns = frozenset(
+        ["is_init", "step_count", ("adversary", "episode_reward"), ("agent", "episode_reward")]
+    )
 
     def __init__(
         self, *, dt: float = 0.1, damping: float = 0.25, contact_force: float = 100.0,

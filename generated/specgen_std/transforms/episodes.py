@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2ef94097540f7604adab8a0d7989272dccd024520f53fab91aecb8d42e42c486
+# specgen: sha256=6c3bdaf1b867a9e0bfe30550d842974ef41a20884253499ce6fa33fc7c9a67c6
 """Lives, ends and numbers of episodes."""
 
 from __future__ import annotations
@@ -153,15 +153,25 @@ def traj_counter_step(traj_count: Tensor) -> Tensor:
     return traj_count
 
 
-def traj_counter_update(begun: Tensor, new_rows: NewRows) -> Tensor:
-    """`begun` with what the rows that are new tell.
+def traj_counter_update_constants(new_rows: NewRows) -> Tensor:
+    """`next_begun_constant`: what parameters and the number of rows alone decide.
 
     Args:
-        begun: how many episodes have begun.
         new_rows: the rows that count.
     """
     # transforms.TrajCounter.update
-    return begun + batch_count(new_rows).to(torch.int64)
+    return batch_count(new_rows).to(torch.int64)
+
+
+def traj_counter_update(next_begun_constant: Tensor, begun: Tensor) -> Tensor:
+    """`begun` with what the rows that are new tell.
+
+    Args:
+        next_begun_constant: what the number of rows decides.
+        begun: how many episodes have begun.
+    """
+    # transforms.TrajCounter.update
+    return begun + next_begun_constant
 
 
 class TrajCounter(LearningTransform[TrajCounterKeys]):
@@ -232,4 +242,4 @@ class TrajCounter(LearningTransform[TrajCounterKeys]):
         return (BufferSpec("begun", "done", torch.int64, False, 0),)
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return (traj_counter_update(held["begun"], new_rows),)
+        return (traj_counter_update(new_rows.once(traj_counter_update_constants), held["begun"]),)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=eef96030479f74721ebe1dcb1d2a09c234c99186a21cd5e77657957f548e28c5
+# specgen: sha256=790203e09ac46faf06f27f0f438817689bc264c7a451b3a05675f6cd1a57a5a5
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -42,13 +42,27 @@ def vec_norm_map(eps: float, loc: Tensor, var: Tensor, x: Tensor) -> Tensor:
     return ((x.to(torch.float64) - loc) / torch.clamp(torch.sqrt(var), min=eps)).to(torch.float32)
 
 
+def vec_norm_update_constants(decay: float, new_rows: NewRows) -> tuple[Tensor, Tensor]:
+    """`keep` and `weight`: what parameters and the number of rows alone decide.
+
+    Args:
+        decay: the weight of all that was seen before the last value.
+        new_rows: the rows that count.
+    """
+    # transforms.VecNorm.update
+    count = batch_count(new_rows)
+    keep = decay**count
+    weight = count if decay == 1 else (1 - keep) / (1 - decay)
+    return keep, weight
+
+
 def vec_norm_update(
-    decay: float, count: Tensor, loc: Tensor, var: Tensor, new_rows: NewRows, x: Tensor
+    keep: Tensor, weight: Tensor, count: Tensor, loc: Tensor, var: Tensor, new_rows: NewRows, x: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`count` and `loc` and `var` with what the rows that are new tell.
 
     Args:
-        decay: the weight of all that was seen before the last value.
+        keep, weight: what the number of rows decides.
         count: the sum of all weights.
         loc: the weighted mean.
         var: the weighted mean of squared distances from it.
@@ -56,9 +70,6 @@ def vec_norm_update(
         x: numbers [*batch, ...].
     """
     # transforms.VecNorm.update
-    count_2 = batch_count(new_rows)
-    keep = decay**count_2
-    weight = count_2 if decay == 1 else (1 - keep) / (1 - decay)
     kept = keep * count
     next_count = kept + weight
     share = weight / next_count
@@ -144,4 +155,7 @@ class VecNorm(LearningTransform[VecNormKeys]):
         )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return vec_norm_update(self.decay, held["count"], held["loc"], held["var"], new_rows, *values)
+        return vec_norm_update(
+            *new_rows.once(vec_norm_update_constants, self.decay), held["count"], held["loc"], held["var"],
+            new_rows, *values,
+        )

@@ -16,6 +16,7 @@ from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import (
     as_tuple,
     done_sets,
+    group_spec,
     hidden_key,
     is_private,
     leaf_keys,
@@ -37,13 +38,6 @@ InverseRow = TypeVar("InverseRow", bound=tuple[Any, ...], default=tuple[NestedKe
 
 OUTPUTS = ("observation", "reward", "done")
 INPUTS = ("action", "state")
-_GROUPS = {
-    "observation": "full_observation_spec",
-    "reward": "full_reward_spec",
-    "done": "full_done_spec",
-    "action": "full_action_spec",
-    "state": "full_state_spec",
-}
 
 
 class BoundTransform(Transform, Generic[Row, InverseRow]):
@@ -314,7 +308,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
                 f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
                 "pass its keys, or put it in a TransformedEnv"
             )
-        return done_sets(env) if group == "done" else leaf_keys(_group(env, group), dtypes)
+        return done_sets(env) if group == "done" else leaf_keys(group_spec(env, group), dtypes)
 
     def _spec(self, key: NestedKey, groups: Sequence[str] = OUTPUTS) -> TensorSpec:
         """The spec of an entry before this transform.
@@ -326,10 +320,10 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         if (env := self.parent) is None:
             return self._recorded_spec(key)
         for group in groups:
-            spec = _group(env, group)
+            spec = group_spec(env, group)
             if key in leaf_keys(spec):
                 return spec[key]
-        known = sorted(str(each) for group in groups for each in leaf_keys(_group(env, group)))
+        known = sorted(str(each) for group in groups for each in leaf_keys(group_spec(env, group)))
         raise KeyError(
             f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
         )
@@ -404,8 +398,3 @@ _FOUND_LATER = (
     *("_bound", "_bound_inv", "_data", "_declared_cache", "_added_cache", "_column_cache"),
     *("_known_pairs", "_known_drops", "_overwrites"),
 )
-
-
-def _group(env: EnvBase, group: str) -> Composite:
-    spec: Composite = getattr(env, _GROUPS[group])
-    return spec

@@ -72,6 +72,10 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     def _read_keys(self) -> list[NestedKey]:
         return self._fields(self._inputs())
 
+    def _moved_keys(self) -> set[NestedKey]:
+        """The entries that go and whose keys are given to others, as where names are swapped."""
+        return {*self._fields(self._drops)}.intersection(self.out_keys) if self._drops else set()
+
     def _new_rewards(self) -> list[NestedKey]:
         """The rewards among what this transform writes: those declared so, and what a map makes of a reward."""
         found = self._fields(self._rewards)
@@ -79,9 +83,12 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         env = self.parent
         rewards = self._given_rewards if env is None else env.full_reward_spec
         known = leaf_keys(rewards) if mapped and rewards is not None else ()
+        moved = self._moved_keys()
         for row in self.keys:
             found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
-            found += [key for name in self._writes if (key := getattr(row, name)) in known]
+            found += [
+                key for name in self._writes if (key := getattr(row, name)) in known and key not in moved
+            ]
         return list(dict.fromkeys(found))
 
     @property

@@ -122,6 +122,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                     f"{type(self).__name__} adds {key!r}, which is there already; give one another key"
                 )
             observation_spec[key] = spec.clone()
+        for key in self._moved_keys().intersection(rewards):
+            remove(observation_spec, key)
         for key, place in (*self._private.items(), *self._private_inputs.items()):
             observation_spec[place] = self._spec_of(key, place).clone()
         return self._without_dropped(observation_spec)
@@ -129,7 +131,10 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     @from_given_specs
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         """Replace and add the rewards that this transform writes, drop what goes."""
-        for key in self._reward_keys():
+        rewards = self._reward_keys()
+        for key in self._moved_keys().difference(rewards):
+            remove(reward_spec, key)
+        for key in rewards:
             reward_spec[key] = self._added[key].clone()
         return self._without_dropped(reward_spec)
 
@@ -155,6 +160,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         """Transform mapped states; add what is carried from step to step."""
         self._map_specs_inv(state_spec)
+        if moved := self._moved_keys():
+            for key in moved.intersection(self._reward_keys()):
+                remove(state_spec, key)
         carried = self._fields(self._carries)
         present = leaf_keys(state_spec)
         for key, spec in self._added.items():
@@ -336,8 +344,12 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
 
     def _without_rewards(self, tensordict: TensorDictBase) -> TensorDictBase:
         """`tensordict` without rewards that this transform makes: a reset gives none."""
-        if self._rewards:
-            for key in self._fields(self._rewards):
+        if self._rewards or self._drops:
+            moved = self._moved_keys()
+            for key in (
+                *self._fields(self._rewards),
+                *moved.intersection(self._new_rewards() if moved else ()),
+            ):
                 remove(tensordict, key)
         return tensordict
 

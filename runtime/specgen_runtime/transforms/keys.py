@@ -99,6 +99,11 @@ def subspec(spec: Composite, name: str) -> Composite:
     return cast("Composite", spec.get(name, None) or spec.empty())
 
 
+def group_spec(env: EnvBase, group: str) -> Composite:
+    """The specs of an environment's ``"observation"``, ``"reward"``, ``"done"``, ``"action"`` or ``"state"`` entries."""
+    return cast("Composite", getattr(env, f"full_{group}_spec"))
+
+
 def remove(nested: Composite | TensorDictBase, key: NestedKey) -> None:
     """Delete an entry, if it is there, with the nests that it leaves empty; in place."""
     parts = as_tuple(key)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import leaf_name
+
+T = TypeVar("T")
 
 __all__ = ["NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum", "reset_mask"]
 
@@ -28,12 +31,25 @@ class NewRows:
     mask: Tensor | None = None
     device: torch.device | None = None
     _number: Tensor | None = field(default=None, init=False, repr=False, compare=False)
+    _known: tuple[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, moment: TensorDictBase, mask: Tensor | None) -> NewRows:
         """The rows of a moment that a mask selects, which may have more dimensions: a row is new where any part is."""
         size = moment.batch_size
         return cls(size, None if mask is None else mask.reshape(*size, -1).any(-1), moment.device)
+
+    def once(self, function: Callable[..., T], *params: Any) -> T:
+        """`function(*params, self)`, which reads how many rows are new, and no data.
+
+        Where all are, it is called when it is asked for with other parameters only.
+        """
+        if self.mask is not None:
+            return function(*params, self)
+        if self._known is None or self._known[0] != (function, params):
+            self._known = (function, params), function(*params, self)
+        known: T = self._known[1]
+        return known
 
     @property
     def count(self) -> int | Tensor:
@@ -110,9 +126,7 @@ def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: boo
     Returns:
         float64 ``[*dims]`` without the axes.
     """
-    total = batch_sum(x, new_rows)
-    if new_rows.mask is None and new_rows.size.numel() == 1:
-        mean = total
-    else:
-        mean = total / batch_count(new_rows)
+    mean = batch_sum(x, new_rows)
+    if new_rows.mask is not None or new_rows.size.numel() != 1:
+        mean = mean / batch_count(new_rows)
     return mean.mean(tuple(axis), keepdim=keep) if axis else mean

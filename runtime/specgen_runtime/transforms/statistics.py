@@ -199,13 +199,14 @@ class LearningTransform(GeneratedTransform[Row]):
                 return before
             values = self._updated(held if common is None else {**held, **common}, new, *seen)
             learned = None if new.mask is None else new.mask.any()
+            data = {id(one) for one in seen}
             for (spec, name), value in zip(buffers, values, strict=True):
                 if common is None or spec.each is not None:
                     old = held[spec.name]
                     if learned is not None:
                         value = torch.where(learned, value, old)
-                    if any(value is one for one in seen):
-                        value = value.clone()  # data may be written to later
+                    if id(value) in data:
+                        value = value.clone()  # it may be written to later
                     if value.dtype is not old.dtype or value.shape != old.shape:
                         value = value.to(old.dtype).expand(old.shape)
                     statistics.put(name, value.detach())

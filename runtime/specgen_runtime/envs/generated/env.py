@@ -103,6 +103,9 @@ class GeneratedEnv(EnvBase[D, S]):
     _action_masks: ClassVar[tuple[tuple[NestedKey, NestedKey], ...]] = ()
     """Actions whose allowed values an observation tells, with the key of that observation."""
 
+    _columns: ClassVar[frozenset[NestedKey]] = frozenset()
+    """Observations that are stored with a trailing 1 which is no dimension of theirs: made of rewards and done flags."""
+
     group_map: ClassVar[dict[str, list[str]]] = {}
     """The groups of agents, by name: the agents of each, in the order of the first dimension of its entries."""
 

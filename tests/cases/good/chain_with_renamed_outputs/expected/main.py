@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6c6445eefa32730ee08bfdeb72a6f146874ba2f8961685cff1dccad861645e8e
+# specgen: sha256=d7cbe31ed26067068352f3913d436d8f654e2c89459ed495bca7257ff7d40963
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -262,6 +262,7 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
         ("stats", "episode_scaled"),
         "age",
     )
+    _columns = frozenset(["episode_reward", ("stats", "episode_scaled"), "age"])
 
     def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
         """`Point` with transforms.
