@@ -271,9 +271,15 @@ class _Planner:
             else tuple(policy_states(self.transform.outputs)),
             tuple(name for name in self.transform.recalls if name in self.roles),
             end,
-            learns=None if self.update is None else "_reset_rows" if phase == "reset" else "_stepped_rows",
+            learns=self._learned_rows(phase),
             drawn=tuple(drawn),
         )
+
+    def _learned_rows(self, phase: Phase) -> str | None:
+        """The method that tells the rows of which a phase learns; None where it learns nothing."""
+        if self.update is None or not (phase == "reset" or self.transform.learns_of_steps):
+            return None
+        return "_reset_rows" if phase == "reset" else "_stepped_rows"
 
     def _blocks(
         self, phase: Phase, target: str, source: str, drawn: Iterable[str] = ()

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=546ee03268504b38a68397c8132c37fdc94cf01047f66f293d0006d1885c0072
+# specgen: sha256=4f6e223f9a4fe0270f7071f022c0e91d79228fcf3b758b35d6033edf05f93654
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -178,7 +178,6 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
             )
             self._write(next_tensordict, key.horizon, next_horizon)
             self._write(next_tensordict, key.truncated, next_truncated)
-        self._learn_of(next_tensordict, self._stepped_rows(tensordict))
         return next_tensordict
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
