@@ -17,6 +17,7 @@ from specgen.check.chain_types import cast_bounds, typed_row
 from specgen.check.chain_writes import hidden_entry, written_entry
 from specgen.check.model import Entry, dotted
 from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_types import taken_by
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -142,6 +143,7 @@ class Binder:
         transform = instance.transform
         before = self._faults()
         inputs = self._repetitions(transform, arguments)
+        self._check_alike(transform, inputs, arguments)
         out_keys = arguments.lists.get("out_keys")
         if self._faults() > before:
             self.keys.unwritten |= {dotted(key) for key in out_keys or ()}
@@ -196,6 +198,26 @@ class Binder:
                 written[output.name] = made
             rows.append(Row(row, written, sizes=sizes))
         return rows
+
+    def _check_alike(
+        self, transform: CheckedTransform, inputs: list[dict[str, Entry]], arguments: Arguments
+    ) -> None:
+        """Report keys of different dimensions that are read together, element by element."""
+        for role in (role for role in transform.forward if role.form == "all"):
+            if taken_by(transform, role) <= {"concat"}:
+                continue
+            for row in inputs:
+                entries = [entry for name, entry in row.items() if name.partition(".")[0] == role.name]
+                other = next((one for one in entries if one.type.dims != entries[0].type.dims), None)
+                if other is not None:
+                    message = (
+                        f"`{transform.name}` reads keys of one shape together: `{entries[0].dotted}` is "
+                        f"{entries[0].spec}, `{other.dotted}` is {other.spec}"
+                    )
+                    help = "name keys of one shape in `in_keys`"
+                    self.sink.add(
+                        language_rules.SIZES_DIFFER.at(arguments.span("in_keys"), message, help=help)
+                    )
 
     def _replaced(self, output: Output) -> set[str]:
         """The keys that an output may take although they are there: a new reward takes the place of another."""

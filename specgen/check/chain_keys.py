@@ -20,7 +20,8 @@ from specgen.expr.symbols import Key
 class _Missing:
     """A key that a transform reads and that is not there at its position, where `known` ones are.
 
-    It `follows` where a transform before it would have written the key, and can't for a mistake of its own.
+    It `follows` where a transform before it would have written the key, and can't for a mistake of its own; `choose`
+    says how to name another one, where this one was nobody's choice.
     """
 
     transform: CheckedTransform
@@ -29,6 +30,7 @@ class _Missing:
     known: tuple[str, ...]
     follows: bool
     dropped: str | None
+    choose: str | None
 
 
 @dataclass
@@ -113,6 +115,7 @@ class KeyFinder:
                         tuple(known),
                         selector in self.unwritten,
                         self.state.dropped.get(selector),
+                        f"say which: `{argument}: […]`" if chosen is None and argument else None,
                     )
                 )
             elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
@@ -172,6 +175,7 @@ class KeyFinder:
                 notes = [Note(f"`{writer[0]}` comes later", writer[1])]
             elif not nested:
                 notes = [f"the keys here are {', '.join(sorted(one.known))}"]
+                help_ = help_ or one.choose
             message = f"no key `{one.key}` for `{one.transform.name}`{where}"
             self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
 

@@ -361,6 +361,16 @@ class CheckedTransform:
         """The outputs of `map`."""
         return frozenset(statement.target for statement in self.map)
 
+    @property
+    def learns_of_steps(self) -> bool:
+        """Whether a step teaches what the reset before it did not: some update reads more than parameters."""
+        if self.learns == "at_reset":
+            return False
+        params = {param.name for param in self.params}
+        nodes = (node for statement in self.update for node in statement.typed.nodes())
+        counts = any(node.builtin is not None and node.builtin.family == "batch" for node in nodes)
+        return counts or any(statement.reads - params for statement in self.update)
+
     def needs_keys(self, role: Role) -> bool:
         """Whether users have to pass the keys of a role; an inverse is left out beside `in_keys`."""
         beside = role.inverse and any(other.listed for other in self.forward)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
 from specgen.check.transform_images import image_of, joined
-from specgen.check.transform_model import Output, Phase, Role
+from specgen.check.transform_model import CheckedTransform, Output, Phase, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transform_language as rules
 from specgen.expr import Interval, SpecType, Symbol, Type, Typed, free_names, parse, patterns
@@ -182,3 +182,25 @@ def _with_image(output: Output, sections: Mapping[Phase, SectionResult]) -> Outp
         name = found[0][0].typed.symbol
         source = None if name is None else name.name
     return replace(output, image=image, values=values, source=source)
+
+
+def joins_only(transform: CheckedTransform, role: Role) -> bool:
+    """Whether a role of several keys stands in `concat` only, where single numbers are vectors of one."""
+    return taken_by(transform, role) == {"concat"}
+
+
+def taken_by(transform: CheckedTransform, role: Role) -> set[str]:
+    """The functions that take all keys of a role of several."""
+    statements = [one for phase in ("reset", "step", "map") for one in getattr(transform, phase)]
+    names = {
+        node.op
+        for one in statements
+        for node in one.typed.nodes()
+        for arg in node.args
+        if any(part.several and _stands_for(part, role) for part in (arg, *arg.args))
+    }
+    return names - {"spread", "cast"}
+
+
+def _stands_for(several: Typed, role: Role) -> bool:
+    return several.symbol is not None and several.symbol.name in (role.name, f"next_{role.name}")

@@ -107,20 +107,3 @@ def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
             yield output.name, output.each
     for role in transform.folded:
         yield role.name, role.name
-
-
-def joins_only(transform: CheckedTransform, role: Role) -> bool:
-    """Whether a role of several keys stands in `concat` only, where single numbers are vectors of one."""
-    statements = [one for phase in ("reset", "step", "map") for one in getattr(transform, phase)]
-    names = {
-        node.op
-        for one in statements
-        for node in one.typed.nodes()
-        for arg in node.args
-        if any(part.several and _stands_for(part, role) for part in (arg, *arg.args))
-    }
-    return names - {"spread", "cast"} == {"concat"}
-
-
-def _stands_for(several: Typed, role: Role) -> bool:
-    return several.symbol is not None and several.symbol.name in (role.name, f"next_{role.name}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from specgen.check.conditions import Condition
 from specgen.check.transform_model import CheckedTransform, Output, Role
 from specgen.code import Code, named, using
 from specgen.expr.dtypes import is_abstract
@@ -33,8 +34,10 @@ class KeyPlanner:
         self.outputs = transform.written(inverse=inverse)
         self.driver = transform.driver(inverse=inverse)
         # Outputs that share a name exclude each other (SG338): one key is enough for them.
-        named = dict.fromkeys(_name(output) for output in self.outputs if self._chosen(output))
-        self._free = list(named)
+        self._free: dict[_Name, list[Condition | None]] = {}
+        for output in self.outputs:
+            if self._chosen(output):
+                self._free.setdefault(_name(output), []).append(output.when)
 
     @property
     def row(self) -> str:
@@ -141,8 +144,26 @@ class KeyPlanner:
         what = f"out_keys{self.suffix}"
         part = ""
         if len(self._free) > 1:
-            part = f", ({self._free.index(_name(output))}, {len(self._free)})"
-        return using(f"self._named(self._{what}, {made}, {literal(what)}{part})", *made.uses)
+            names = list(self._free)
+            index = names.index(_name(output))
+            part = f", ({self._count(names[:index])}, {self._count(names)})"
+        text = f"self._named(self._{what}, {made}, {literal(what)}{part})"
+        if len(self._free) > 1 and (when := self._exists(_name(output))) is not None:
+            text = f"{text} if {when} else {made}"
+        return using(text, *made.uses)
+
+    def _exists(self, name: _Name) -> str | None:
+        """When there is an output of this name; None for always."""
+        conditions = ["" if one is None else one.python for one in self._free[name]]
+        if len(conditions) > 1:
+            conditions = [f"({one})" if " " in one else one for one in conditions]
+        return None if not all(conditions) else " or ".join(conditions)
+
+    def _count(self, names: Sequence[_Name]) -> str:
+        """How many of some names there are outputs of."""
+        conditions = [self._exists(name) for name in names]
+        sometimes = [f"({one})" if " " in one else one for one in conditions if one is not None]
+        return " + ".join([str(conditions.count(None)), *sometimes])
 
     def _chosen(self, output: Output) -> bool:
         """Whether users choose its keys with `out_keys`."""
@@ -198,7 +219,10 @@ class KeyPlanner:
             yield keyword, made
 
 
-def _name(output: Output) -> tuple[str | None, bool, str]:
+_Name = tuple[str | None, bool, str]
+
+
+def _name(output: Output) -> _Name:
     """What an output is called, and beside what."""
     return output.each, output.same, output.key
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.model import Checked, Parameter
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.check.transform_types import joins_only
 from specgen.code import using, value_code
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.literals import literal
@@ -15,7 +16,7 @@ from specgen.plan.per_env import param_annotation
 from specgen.plan.refusals import refusals
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_functions
-from specgen.plan.transform_columns import joins_only, plan_columns
+from specgen.plan.transform_columns import plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_draws import draw_lines, phase_draws
 from specgen.plan.transform_fields import always_fields, conditional_fields
@@ -284,7 +285,7 @@ class _Planner:
 
     def _rows_learned_of(self, phase: Phase) -> str | None:
         """The method that says of which rows a phase learns; None where it learns nothing."""
-        if self.update is None or (phase == "step" and self.transform.learns == "at_reset"):
+        if self.update is None or not (phase == "reset" or self.transform.learns_of_steps):
             return None
         return "_reset_rows" if phase == "reset" else "_stepped_rows"
 

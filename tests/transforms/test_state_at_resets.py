@@ -28,7 +28,7 @@ class Keeping(EnvBase[Any, Any]):
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         x = torch.zeros(3, 2, dtype=torch.float64)
-        if tensordict is not None and "_reset" in tensordict.keys():
+        if tensordict is not None and "_reset" in tensordict:
             self.kept = tensordict["x"].clone()
             x = torch.where(tensordict["_reset"], x, tensordict["x"])
         return TensorDict({"x": x, "done": torch.zeros(3, 1, dtype=torch.bool)}, [3])

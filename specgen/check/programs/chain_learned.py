@@ -27,7 +27,8 @@ def update_statistics(state: ChainState, instance: Instance, row: Row, moment: M
     view = state.views[moment]
     seen = [view.get(row.inputs[role.name].dotted) for role in transform.forward if role.name in reads]
     learned = [symbol for symbol in seen if symbol is not None]
-    if transform.learns == "when_called" or len(learned) < len(seen):
+    known = moment == "next" and not transform.learns_of_steps
+    if transform.learns == "when_called" or known or len(learned) < len(seen):
         _call(state, instance, row, moment, "now", [])
     else:
         _call(state, instance, row, moment, "update", learned)

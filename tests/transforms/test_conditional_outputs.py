@@ -1,0 +1,50 @@
+"""Outputs that exist under a condition only: the keys that users pass are for those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.envs import Pendulum
+
+from tests.support import generate, imported
+
+SCHEMA = """\
+specgen: 1
+transforms:
+  Some:
+    params: {p: {type: bool, default: false, static: true}, q: {type: float, optional: true}}
+    in: {x: {each: [observation], type: "float32[...]"}}
+    out:
+      y: {each: x, name: "y_{}"}
+      z: {each: x, name: "z_{}", when: p}
+      w: {each: x, name: "w_{}", when: given(q)}
+      v: {each: x, name: "w_{}", when: not given(q) and p}
+    map: {y: 2 * x, z: 3 * x, w: q * x, v: 5 * x}
+"""
+
+
+@pytest.fixture(scope="module")
+def some(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    with imported(generate({"some.yaml": SCHEMA}, "some"), "some", tmp_path_factory.mktemp("some")) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("given", "factors"),
+    [({}, [2]), ({"q": 7.0}, [2, 7]), ({"p": True}, [2, 3, 5]), ({"p": True, "q": 7.0}, [2, 3, 7])],
+)
+def test_out_keys_are_for_what_exists(some: ModuleType, given: dict[str, Any], factors: list[float]) -> None:
+    names = [f"k{place}" for place in range(2 * len(factors))]
+    env = TransformedEnv(Pendulum(), some.Some(["observation", "th"], names, **given))
+    data = env.reset()
+    for place, name in enumerate(names):
+        source = data["observation" if place < len(factors) else "th"]
+        assert data[name].equal(factors[place % len(factors)] * source)
+    assert set(data.keys()) & {"y_th", "z_th", "w_th"} == set()
+    for wrong in (names[:-1], [*names, "more"]):
+        with pytest.raises(ValueError, match=f"needs {len(names)} out_keys, "):
+            TransformedEnv(Pendulum(), some.Some(["observation", "th"], wrong, **given)).reset()
