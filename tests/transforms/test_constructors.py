@@ -8,6 +8,7 @@ from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import (
     ClipTransform,
+    InitTracker,
     LineariseRewards,
     RewardSum,
     SelectTransform,
@@ -65,3 +66,24 @@ def test_rewards_of_equal_weight(weights: list[float] | None) -> None:
     rewards = torch.rand(4, 3)
     total = LineariseRewards(["r"], ["reward"], weights)(TensorDict({"r": rewards}, [4]))["reward"]
     assert torch.equal(total, rewards.sum(-1, keepdim=True))
+
+
+def test_keys_of_outputs_that_users_name() -> None:
+    env = TransformedEnv(Team(2), Compose(StepCounter(5, step_count_key="count"), InitTracker("fresh")))
+    counter, tracker = env.transform
+    assert counter.step_count_keys == ["count"]
+    assert counter.truncated_keys == ["truncated"]
+    assert tracker.init_keys == ["fresh"]
+    assert TransformedEnv(Team(2), StepCounter()).transform.truncated_keys == []
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_moments_outside_of_environments(batch: tuple[int, ...]) -> None:
+    flags = {"done": torch.zeros(*batch, 1, dtype=torch.bool)}
+    root = TensorDict(flags, batch)
+    counter = Compose(StepCounter(2))
+    root = counter._reset(root, root.copy())
+    for moment in (1, 2):
+        root = counter._step(root, TensorDict(flags, batch))
+        assert torch.equal(root["step_count"], torch.full((*batch, 1), moment))
+        assert bool(root["truncated"].all()) is (moment == 2)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d0256e0a3d6b53ede2d465d66a1a6374b590f1b747d4b59294861ed1c431fc46
+# specgen: sha256=0c2e79e1acbdadaae6383544d1a0a12b9d69868d4c484e297d895486370a2351
 """Lives and ends of episodes."""
 
 from __future__ import annotations
@@ -94,6 +94,11 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
         lives = self._checked(env, [self.lives_key] * len(done), (torch.int64,))
         eol = [sibling(key, self.eol_key) for key in done]
         return [EndOfLifeTransformKeys(*keys) for keys in zip(done, lives, eol, strict=True)]
+
+    @property
+    def eol_keys(self) -> list[NestedKey]:
+        """The keys of `eol`."""
+        return self._keys_of("eol")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}

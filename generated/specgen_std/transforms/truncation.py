@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=546ee03268504b38a68397c8132c37fdc94cf01047f66f293d0006d1885c0072
+# specgen: sha256=0bbea935183a96890d7beeabcfe6080a45648d8644b0552ebfbe8f28a5dc633f
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -143,6 +143,11 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         return [
             RandomTruncationTransformKeys(*keys) for keys in zip(done, count, horizon, truncated, strict=True)
         ]
+
+    @property
+    def truncated_keys(self) -> list[NestedKey]:
+        """The keys of `truncated`."""
+        return self._keys_of("truncated")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
