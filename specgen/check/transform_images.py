@@ -16,6 +16,7 @@ _STRUCTURAL = frozenset(
         "tile",
         "narrow",
         "permute",
+        "unpermute",
         "transpose",
         "flatten",
         "unflatten",

@@ -62,6 +62,12 @@ def _permuted(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> s
     return f"permute(stack({', '.join(parts)}), ({', '.join(map(str, axes))}))[{', '.join(items)}]"
 
 
+def _unpermuted(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    turned = dims[::-1]
+    inner, axes = (turned, "(-1, -2)") if turned in DIMS else (dims, "(-2, -1)")
+    return f"unpermute({g.expression(kind, inner, depth, exact)}, {axes})"
+
+
 def _flatten(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     shape = g.rng.choice([shape for shape in DIMS if shape and math.prod(shape) == dims[0]])
     last = g.rng.choice([-1, len(shape) - 1])
@@ -162,6 +168,7 @@ ARRAY_MAKERS: dict[str, Maker] = {
     "softmax": Maker("fd", _along("softmax"), ranked),
     "reshape": Maker("fdiub", _reshape),
     "permute": Maker("fdiub", _permuted, lambda dims: len(dims) == 2),
+    "unpermute": Maker("fdiub", _unpermuted, lambda dims: len(dims) == 2),
     "flatten": Maker("fdiub", _flatten, lambda dims: len(dims) == 1),
     "unflatten": Maker("fdiub", _unflatten, ranked),
     "dims": Maker("fdiub", _unflatten, ranked),

@@ -100,6 +100,7 @@ PENDULUM_TEXTS = {
     "reshape(A, (2, -1))": "A.flatten(-2, -1).unflatten(-1, (2, 6))",
     "reshape(v, (1, 3))": "v.unflatten(-1, (1, 3))",
     "permute(A)": "A.transpose(-2, -1)",
+    "unpermute(A, (-1, -2))": "A.movedim((-2, -1), (-1, -2))",
     "permute(outer(v, v)[:, :, None], (2, 0, 1))": (
         "(v.unsqueeze(-1) * v.unsqueeze(-2)).unsqueeze(-1).movedim((-1, -3, -2), (-3, -2, -1))"
     ),

@@ -121,6 +121,9 @@ MISTAKES = {
         "SG805 17-19 `-1` is no positive whole number known at build, as a dimension is"
     ],
     "permute(v)": ["SG807 9-10 `v` is float32[3]: `permute` has nothing to arrange"],
+    "unpermute(A, (0, 0))": [
+        "SG805 1-21 `axes` names each of the last axes of `A` once, counted from the end"
+    ],
     "permute(A, (0, 0))": ["SG805 1-19 `axes` names each of the 2 axes of `A` once, in their new order"],
     "flip(3)": ["SG807 6-7 `3` is one number: `flip` has nothing to arrange"],
     "outer(A, v)": ["SG807 1-12 `outer` is for two vectors: `A` is float32[3, 4] and `v` is float32[3]"],

@@ -175,6 +175,7 @@ WITH_AN_AXIS = [
     "unflatten(flatten(x[None], first, last), last, dims(x[None], first, last)) + x[None]",
     "unflatten(flatten(x[None], -2, -1), -1, dims(x[None], -2, -1))",
     "permute(x, over)",
+    "unpermute(x, over)",
     "permute(x[..., None], (-1, -2))",
     "mean(x, axis=over, keep=true)",
 ]
@@ -194,6 +195,7 @@ IMAGES = [
     "tile(x, 2, axis=-2)",
     "sum(x, axis=(-1, -2))",
     "permute(x, (-1, -3, -2))",
+    "unpermute(x, (-1, -3, -2))",
     "crop(x, (H - 2) // 2, (W - 3) // 2, 2, 3)",
     "crop(x, 1, 0, H - 1, W)",
     "permute(x, (-1, -2))",

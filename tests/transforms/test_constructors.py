@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import (
+    CatFrames,
     ClipTransform,
+    ExcludeTransform,
     InitTracker,
     LineariseRewards,
     RewardSum,
     SelectTransform,
     SqueezeTransform,
     StepCounter,
+    TargetReturn,
+    TimeMaxPool,
     UnsqueezeTransform,
 )
 from tensordict import TensorDict
@@ -87,3 +93,23 @@ def test_moments_outside_of_environments(batch: tuple[int, ...]) -> None:
         root = counter._step(root, TensorDict(flags, batch))
         assert torch.equal(root["step_count"], torch.full((*batch, 1), moment))
         assert bool(root["truncated"].all()) is (moment == 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "keywords"),
+    [
+        (TargetReturn, {"target_return": 1.0, "reset_key": "_reset"}),
+        (RewardSum, {"reset_keys": ["_reset"]}),
+        (CatFrames, {"N": 2, "dim": -1, "reset_key": "_reset"}),
+        (TimeMaxPool, {"in_keys": ["x"], "reset_key": "_reset"}),
+        (SelectTransform, {"keep_dones": False}),
+    ],
+)
+def test_no_mask_is_named(make: type, keywords: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument '(reset_key|keep_dones)"):
+        make(**keywords)
+
+
+def test_done_flags_stay() -> None:
+    with pytest.raises(ValueError, match="can't drop 'done'"):
+        TransformedEnv(Walk(2), ExcludeTransform("done")).rollout(2)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26a5aa1c9c3de5b9282e66d620a6c719d95a2509ddbeec54fa7ac570e3b47019
+# specgen: sha256=e6250a338b3ce3966a2e12728568999238e16644ec47ea531e9ce91ec361643d
 """The generated transforms."""
 
 from .actions import (
@@ -33,9 +33,9 @@ from .rewards import (
     TargetReturnKeys,
 )
 from .shapes import (
-    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformKeys, SqueezeTransform,
-    SqueezeTransformInverseKeys, SqueezeTransformKeys, UnsqueezeTransform, UnsqueezeTransformInverseKeys,
-    UnsqueezeTransformKeys,
+    FlattenObservation, FlattenObservationKeys, PermuteTransform, PermuteTransformInverseKeys,
+    PermuteTransformKeys, SqueezeTransform, SqueezeTransformInverseKeys, SqueezeTransformKeys,
+    UnsqueezeTransform, UnsqueezeTransformInverseKeys, UnsqueezeTransformKeys,
 )
 from .step_counter import StepCounter, StepCounterKeys
 from .time import FrameSkipTransform, FrameSkipTransformKeys, NoopResetEnv
@@ -51,14 +51,14 @@ __all__ = [
     "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform",
     "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker",
     "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Reward2GoTransform",
-    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
-    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
-    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys",
-    "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys", "PermuteTransformKeys",
+    "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys",
+    "RecurrentState", "RecurrentStateKeys", "RenameTransform", "RenameTransformInverseKeys",
+    "RenameTransformKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping",
+    "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys",
+    "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys",
+    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack",
+    "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

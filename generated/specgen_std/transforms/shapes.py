@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=efc4e258fa0d1a503d8c228b045645c4f4be15afbead9db9fad8739336108bf0
+# specgen: sha256=6a9fd7fd93dfe2e5859e2d40c3b051e9b0e9733946ecdc6a2f192afa98ed247e
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from specgen_runtime.typing import NestedKey, TensorDictBase
 from torch import Tensor
 
 __all__ = [
-    "FlattenObservation", "FlattenObservationKeys", "PermuteTransform", "PermuteTransformKeys",
-    "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
+    "FlattenObservation", "FlattenObservationKeys", "PermuteTransform", "PermuteTransformInverseKeys",
+    "PermuteTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
 ]
 
 
@@ -399,6 +399,13 @@ class PermuteTransformKeys(NamedTuple):
     permuted: NestedKey
 
 
+class PermuteTransformInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+
+
 def permute_transform_map(dims: tuple[int, ...], entry: Tensor) -> Tensor:
     """`permuted` at any moment.
 
@@ -410,7 +417,29 @@ def permute_transform_map(dims: tuple[int, ...], entry: Tensor) -> Tensor:
     return entry.movedim(tuple(dims), tuple(range(-len(dims), 0)))
 
 
-class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
+def permute_transform_outer_written(dims: tuple[int, ...], taken: Tensor) -> Tensor:
+    """`written`, of what the environment takes.
+
+    Args:
+        dims: the axes in their new order, counted from the end.
+        taken: any dtype [*batch, ...].
+    """
+    # transforms.PermuteTransform.out
+    return taken.movedim(tuple(dims), tuple(range(-len(dims), 0)))
+
+
+def permute_transform_inverse(dims: tuple[int, ...], written: Tensor) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        dims: the axes in their new order, counted from the end.
+        written: any dtype [*batch, ...].
+    """
+    # transforms.PermuteTransform.inverse
+    return written.movedim(tuple(range(-len(dims), 0)), tuple(dims))
+
+
+class PermuteTransform(GeneratedTransform[PermuteTransformKeys, PermuteTransformInverseKeys]):
     """Put the last axes into another order.
 
     Reads, for each of `in_keys`:
@@ -418,28 +447,43 @@ class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
 
     Writes, for each of them:
         `permuted`, of the type that is computed
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `written`, like `permute(taken, dims)`
     """
 
     _reads = ("entry",)
     _writes = ("permuted",)
+    _gives = ("taken",)
+    _takes = ("written",)
     _follows: ClassVar[Mapping[str, Follows]] = {"permuted": Follows("structural")}
     _maps: ClassVar[Mapping[str, str]] = {"permuted": "entry"}
     _logical = True
+    invertible = True
 
     def __init__(
-        self, dims: Sequence[int], in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None
+        self, dims: Sequence[int], in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         """Put the last axes into another order.
 
         Args:
             dims: the axes in their new order, counted from the end; <= -1.
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: none, where `in_keys_inv` is given).
             out_keys: the keys of `permuted`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
 
         Raises:
             ValueError: if `dims` is not <= -1.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
         if not all(one <= -1 for one in as_ints(dims, "dims")):
             raise ValueError(f"dims must be <= -1, got {dims}")
         self.dims = as_ints(dims, "dims")
@@ -449,5 +493,20 @@ class PermuteTransform(GeneratedTransform[PermuteTransformKeys]):
         permuted = self._named(self._out_keys, entry, "out_keys")
         return [PermuteTransformKeys(*keys) for keys in zip(entry, permuted, strict=True)]
 
+    def _bind_inv(self, env: EnvBase | None) -> list[PermuteTransformInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [PermuteTransformInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
+
     def _apply_transform(self, entry: Tensor) -> Tensor:
         return permute_transform_map(self.dims, entry)
+
+    def _inv_apply_transform(self, written: Tensor) -> Tensor:
+        return permute_transform_inverse(self.dims, written)
+
+    def _outer_specs(self, key: PermuteTransformInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.written] = self._outer_spec(
+            key.taken, key.written, "structural", partial(permute_transform_outer_written, self.dims)
+        )
+        return specs

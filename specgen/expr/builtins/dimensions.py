@@ -35,6 +35,49 @@ def _is_array(site: Site, x: Typed, least: int = 0) -> bool:
     return False
 
 
+def _inverse_order(axes: list[int]) -> tuple[int, ...]:
+    """The axes, counted from the end, that bring those of `axes` back where they were."""
+    return tuple(axes.index(place) - len(axes) for place in range(-len(axes), 0))
+
+
+def _infer_unpermute(site: Site) -> Typed | None:
+    (x,) = site.values
+    axes = site.options["axes"]
+    if not _is_array(site, x, 1):
+        return None
+    if isinstance(axes, Typed):
+        dims = (Rest(),) if not x.type.open else inexact(x.type.dims)
+        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axes=axes)
+    rank = 0 if x.type.open else x.type.rank
+    given = cast("tuple[Typed | int, ...]", axes)
+    places = cast("list[int]", [a - rank if isinstance(a, int) else a.static for a in given])
+    if sorted(places) != list(range(-len(places), 0)):
+        message = f"`axes` names each of the last axes of `{site.written(x)}` once, counted from the end"
+        site.fail(rules.WRONG_ARGUMENTS, message)
+        return None
+    back, ahead = x.type.back, x.type.dims[: len(x.type.dims) - len(places)]
+    known = len(places) <= len(back)
+    dims = (*ahead, *(back[p] for p in _inverse_order(places))) if known else inexact(x.type.dims)
+    return site.node(Type(x.type.dtype, dims, x.type.level), axes=tuple(places))
+
+
+def _show_unpermute(node: Typed, printer: Printer) -> Printed:
+    x, axes = printer.logical(node.args[0]), node.options["axes"]
+    if isinstance(axes, Typed):
+        text = printer.text(axes)
+        return method(x, "movedim", f"tuple(range(-len({text}), 0))", f"tuple({text})")
+    places = cast("tuple[int, ...]", axes)
+    moved = [(place - len(places), axis) for place, axis in enumerate(places) if axis != place - len(places)]
+    if not moved:
+        return x
+    sources, targets = zip(*moved, strict=True)
+    return method(x, "movedim", tuple_text(map(str, sources)), tuple_text(map(str, targets)))
+
+
+def _unpermute_reference(np: Any, x: Any, axes: Any) -> Any:
+    return _permute_reference(np, x, _inverse_order([int(axis) for axis in axes]))
+
+
 def _infer_permute(site: Site) -> Typed | None:
     (x,) = site.values
     if not _is_array(site, x, 1 if site.options["axes"] is not None else 2):
@@ -283,6 +326,18 @@ DIMENSIONS: tuple[Builtin, ...] = (
         interval=ranges.same,
         torch=_show_permute,
         reference=_permute_reference,
+    ),
+    Builtin(
+        name="unpermute",
+        signature="unpermute(x, axes)",
+        family="shape",
+        doc="What `permute(x, axes)` is made of: the axes back in their places. `axes` are the last ones, counted from "
+        "the end.",
+        params=(_X, Param("axes", "order")),
+        infer=_infer_unpermute,
+        interval=ranges.same,
+        torch=_show_unpermute,
+        reference=_unpermute_reference,
     ),
     Builtin(
         name="flatten",
