@@ -106,7 +106,7 @@ def test_moments_outside_of_environments(batch: tuple[int, ...]) -> None:
     ],
 )
 def test_no_mask_is_named(make: type, keywords: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument '(reset_key|keep_dones)"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument '(reset_key|keep_dones)"):
         make(**keywords)
 
 
