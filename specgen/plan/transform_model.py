@@ -262,6 +262,7 @@ class TransformPlan:
         networks: those that it calls.
         python: the user's class that says what happens.
         bindings: how keys are found, forwards and backwards.
+        chosen_names: properties that list the keys of an output whose name users choose, each with the output.
         added_specs: the specs of what is written.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
@@ -293,6 +294,7 @@ class TransformPlan:
     names: tuple[tuple[str, Text], ...]
     params: tuple[TransformParamPlan, ...]
     bindings: tuple[BindingPlan, ...]
+    chosen_names: tuple[tuple[str, str], ...]
     added_specs: AddedSpecsPlan | None
     derives_done: str | None
     reset: PhasePlan | None

@@ -35,6 +35,7 @@ from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_python import python_class, python_items
 from specgen.plan.transform_text import (
+    KEY_LISTS,
     argument_texts,
     base_keys,
     by_condition,
@@ -124,6 +125,7 @@ class _Planner:
             names=tuple(pair for directed in self._directions() for pair in directed.stored()),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(directed.binding() for directed in self._directions()),
+            chosen_names=tuple(_chosen_names(transform)),
             added_specs=added,
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,
@@ -387,3 +389,12 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
+
+
+def _chosen_names(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
+    """The outputs of each key whose name a keyword says: `step_count_key` gives the property `step_count_keys`."""
+    taken = {*transform.signature, *KEY_LISTS, "carry_keys", "dropped_keys"}
+    for output in transform.outputs:
+        name = f"{output.keyword}s"
+        if output.each is not None and not output.inverse and name.endswith("_keys") and name not in taken:
+            yield name, output.name

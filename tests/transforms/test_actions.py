@@ -25,6 +25,7 @@ from specgen_std.transforms import (
     ActionScaling,
     ClipTransform,
     FlattenAction,
+    PermuteTransform,
     RenameTransform,
     SignTransform,
 )
@@ -215,6 +216,24 @@ def test_kinds_survive_a_reshape(batch: tuple[int, ...]) -> None:
         check_env_specs(env)
     with pytest.raises(ValueError, match="tears apart or joins the classes of a one-hot"):
         TransformedEnv(Echo(*batch, action=OneHot(4, shape=(3, 4))), FlattenAction()).action_spec  # noqa: B018
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("dims", [(-1, -2), (-1, -3, -2), (-2, -3, -1)])
+def test_axes_in_another_order(batch: tuple[int, ...], dims: tuple[int, ...]) -> None:
+    high = torch.arange(1.0, 25.0).reshape(2, 3, 4)
+    permuted = PermuteTransform(dims, in_keys_inv=["action"])
+    env = TransformedEnv(Echo(*batch, action=Bounded(-high, high)), permuted)
+    check_env_specs(env)
+    order = [*range(3 - len(dims)), *(dim % 3 for dim in dims)]
+    assert torch.equal(
+        env.action_spec.space.high, high.permute(order).expand(*batch, *high.permute(order).shape)
+    )
+    data = env.rollout(2)
+    within = [*range(data.ndim), *(data.ndim + axis for axis in order)]
+    assert torch.equal(data["next", "seen_action"].permute(within), data["action"])
+    recorded = PermuteTransform(dims, in_keys_inv=["action"]).inv(data.select("action"))
+    assert torch.equal(recorded["action"], data["next", "seen_action"])
 
 
 def test_names_change_places() -> None:

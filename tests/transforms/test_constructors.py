@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import (
+    CatFrames,
     ClipTransform,
+    ExcludeTransform,
+    InitTracker,
     LineariseRewards,
     RewardSum,
     SelectTransform,
     SqueezeTransform,
     StepCounter,
+    TargetReturn,
+    TimeMaxPool,
     UnsqueezeTransform,
 )
 from tensordict import TensorDict
@@ -65,3 +72,44 @@ def test_rewards_of_equal_weight(weights: list[float] | None) -> None:
     rewards = torch.rand(4, 3)
     total = LineariseRewards(["r"], ["reward"], weights)(TensorDict({"r": rewards}, [4]))["reward"]
     assert torch.equal(total, rewards.sum(-1, keepdim=True))
+
+
+def test_keys_of_outputs_that_users_name() -> None:
+    env = TransformedEnv(Team(2), Compose(StepCounter(5, step_count_key="count"), InitTracker("fresh")))
+    counter, tracker = env.transform
+    assert counter.step_count_keys == ["count"]
+    assert counter.truncated_keys == ["truncated"]
+    assert tracker.init_keys == ["fresh"]
+    assert TransformedEnv(Team(2), StepCounter()).transform.truncated_keys == []
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_moments_outside_of_environments(batch: tuple[int, ...]) -> None:
+    flags = {"done": torch.zeros(*batch, 1, dtype=torch.bool)}
+    root = TensorDict(flags, batch)
+    counter = Compose(StepCounter(2))
+    root = counter._reset(root, root.copy())
+    for moment in (1, 2):
+        root = counter._step(root, TensorDict(flags, batch))
+        assert torch.equal(root["step_count"], torch.full((*batch, 1), moment))
+        assert bool(root["truncated"].all()) is (moment == 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "keywords"),
+    [
+        (TargetReturn, {"target_return": 1.0, "reset_key": "_reset"}),
+        (RewardSum, {"reset_keys": ["_reset"]}),
+        (CatFrames, {"N": 2, "dim": -1, "reset_key": "_reset"}),
+        (TimeMaxPool, {"in_keys": ["x"], "reset_key": "_reset"}),
+        (SelectTransform, {"keep_dones": False}),
+    ],
+)
+def test_no_mask_is_named(make: type, keywords: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument '(reset_key|keep_dones)"):
+        make(**keywords)
+
+
+def test_done_flags_stay() -> None:
+    with pytest.raises(ValueError, match="can't drop 'done'"):
+        TransformedEnv(Walk(2), ExcludeTransform("done")).rollout(2)

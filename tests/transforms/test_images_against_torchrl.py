@@ -140,3 +140,9 @@ def test_offline_as_in_an_environment(name: str) -> None:
     for key in expected.keys(True, True):
         if "_carry" not in key:
             assert torch.equal(data.get(key), expected.get(key)), key
+
+
+@pytest.mark.parametrize("make", [ours.Crop, ours.CenterCrop])
+def test_crops_stay_within_the_image(make: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match=r"can't be applied to 'pixels' of the shape \[3, 16, 16\]"):
+        make(w=20)(TensorDict({"pixels": torch.zeros(3, 16, 16)}, []))

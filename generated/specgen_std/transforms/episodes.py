@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6c3bdaf1b867a9e0bfe30550d842974ef41a20884253499ce6fa33fc7c9a67c6
+# specgen: sha256=166e2199dc529bdb20b92dff13aa33f90db8e4706eea2d4472b3af81a6ab7acc
 """Lives, ends and numbers of episodes."""
 
 from __future__ import annotations
@@ -96,6 +96,11 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
         lives = self._checked(env, [self.lives_key] * len(done), (torch.int64,))
         eol = [sibling(key, self.eol_key) for key in done]
         return [EndOfLifeTransformKeys(*keys) for keys in zip(done, lives, eol, strict=True)]
+
+    @property
+    def eol_keys(self) -> list[NestedKey]:
+        """The keys of `eol`."""
+        return self._keys_of("eol")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f12036dfde166d97558aa0205d6630565c2e1b04b762223f2662de6fbde22786
+# specgen: sha256=7b5285a2ccb316d1a58e20b2718770e5cb43bcf5b5d7aaba4c695d58d0f7fd26
 """Mark the first step of each episode."""
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ class InitTracker(GeneratedTransform[InitTrackerKeys]):
         done = self._select(env, None, ("env.done",), (torch.bool,))
         is_init = [sibling(key, self.init_key) for key in done]
         return [InitTrackerKeys(*keys) for keys in zip(done, is_init, strict=True)]
+
+    @property
+    def init_keys(self) -> list[NestedKey]:
+        """The keys of `is_init`."""
+        return self._keys_of("is_init")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}

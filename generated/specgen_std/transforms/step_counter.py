@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=04d9ee33a96b8415993d6b95635f547dd70ce92a9278f2c74ad6788e5b1f373f
+# specgen: sha256=5088398883e20ad606fba00b200dec62844272475f1d5feebe68658b0e2a8f13
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations
@@ -114,6 +114,16 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
         step_count = [sibling(key, self.step_count_key) for key in done]
         truncated = [sibling(key, self.truncated_key) for key in done]
         return [StepCounterKeys(*keys) for keys in zip(done, step_count, truncated, strict=True)]
+
+    @property
+    def step_count_keys(self) -> list[NestedKey]:
+        """The keys of `step_count`."""
+        return self._keys_of("step_count")
+
+    @property
+    def truncated_keys(self) -> list[NestedKey]:
+        """The keys of `truncated`."""
+        return self._keys_of("truncated")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7c13015b36e6d270408df3569ddf27204550d9346e523d5fef6ccb8ba7d6d813
+# specgen: sha256=ca9c2bd33244a0e970893e5103626525d3b39318eeeebcfe01a0887effee22c8
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -147,6 +147,11 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         return [
             RandomTruncationTransformKeys(*keys) for keys in zip(done, count, horizon, truncated, strict=True)
         ]
+
+    @property
+    def truncated_keys(self) -> list[NestedKey]:
+        """The keys of `truncated`."""
+        return self._keys_of("truncated")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}

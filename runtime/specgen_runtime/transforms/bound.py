@@ -176,8 +176,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
         for row in self.keys if rows is None else rows:
-            for name in names:
-                value = getattr(row, name)
+            for value in (getattr(row, name) for name in names):
                 found += value if isinstance(value, list) else [value]
         return list(dict.fromkeys(found))
 

@@ -57,6 +57,10 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         """The fields of a record that this transform writes."""
         return (*self._writes, *(name for name in self._carries if name not in self._writes))
 
+    def _keys_of(self, output: str) -> list[NestedKey]:
+        """The keys of an output, none if it does not exist."""
+        return self._fields((output,)) if output in self._shown_and_hidden() else []
+
     def _absent(self) -> tuple[str, ...]:
         """The outputs that do not exist, for the parameters that this transform was given."""
         return tuple(

@@ -25,10 +25,14 @@ def inverse_keys_only_advance(
     params: PendulumParams, raw_th: Tensor, raw_thdot: Tensor, done: Tensor, action: Tensor
 ) -> InverseKeysOnlyNext:
     """One step: all that the step after it depends on."""
+    # chains.InverseKeysOnly.transforms[2]
+    action_taken = action.movedim((-2, -1), (-1, -2))
+    # chains.InverseKeysOnly.transforms[1]
+    action_taken = action_taken.squeeze(-1)
     # chains.InverseKeysOnly.transforms[0]
-    action_taken = action.squeeze(-1)
+    action_taken_2 = action_taken.squeeze(-1)
     # envs.Pendulum
-    base = pendulum_advance(params, raw_th, raw_thdot, done, action_taken)
+    base = pendulum_advance(params, raw_th, raw_thdot, done, action_taken_2)
     return InverseKeysOnlyNext(
         raw_th=base.th, raw_thdot=base.thdot, done=base.done, terminated=base.terminated,
         truncated=base.truncated,
