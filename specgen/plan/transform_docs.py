@@ -180,6 +180,7 @@ def _selects(role: Role) -> bool:
 
 def _param(param: Parameter) -> str:
     text = param.doc or param.kind
+    text += "; one for all, or one for each environment" if param.per_env else ""
     return f"{text}; {_range(param)}." if param.range else f"{text}."
 
 
