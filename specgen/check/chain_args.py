@@ -8,7 +8,7 @@ from typing import Any
 
 from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
-from specgen.check.params import check_argument
+from specgen.check.param_arguments import check_argument
 from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules

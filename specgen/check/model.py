@@ -154,6 +154,7 @@ class Parameter:
         choices: the words of an `enum`.
         optional: whether it may be ``None`` (then `given(name)` is false).
         static: whether it may shape types and decide which outputs there are.
+        per_env: whether each row of a transform has its own, which no entry keeps.
         entry: the state key that keeps it, if it differs between environments.
         draw: what fills that key at reset when the constructor gives no value.
         span: where it is declared.
@@ -170,6 +171,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     optional: bool = False
     static: bool = False
+    per_env: bool = False
     entry: Entry | None = None
     draw: Statement | None = None
     span: Span | None = None
@@ -186,6 +188,8 @@ class Parameter:
             return self.entry.type
         if self.kind == "tensor":
             return Type("float", ANY_DIMS, "const")
+        if self.per_env:
+            return Type("float" if self.kind == "float" else _DTYPES[self.kind], (), "batch")
         return Type(_DTYPES.get(self.kind, ""), (), "ctor")
 
     def symbol(self, path: str) -> Symbol:

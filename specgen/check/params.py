@@ -6,18 +6,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from specgen.check.attributes import LOSS_ATTRIBUTES, TRANSFORM_ATTRIBUTES
 from specgen.check.model import PARAM_DTYPES, REQUIRED, Parameter, ParamKind
 from specgen.check.names import Names, refused
 from specgen.check.param_values import (
-    COMPARISONS,
     at_least_fits,
     check_range,
     decides,
     empty_range,
-    flatten_value,
     misfit,
     param_interval,
     range_of,
@@ -28,15 +26,15 @@ from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
 from specgen.schema.fields import Param, ParamField
-from specgen.schema.load import SchemaFile, describe, to_data
+from specgen.schema.load import SchemaFile, describe
 from specgen.source import Mapping as MappingNode
-from specgen.source import Node, Scalar, Sequence
+from specgen.source import Scalar
 
 _TENSOR: Final = "float[...]"
 _ENUM: Final = "enum(a, b)"
 _INTS: Final = "list[int]"
 _INT_OR_INTS: Final = "int | list[int]"
-_LISTS: Final[Mapping[str, ParamKind]] = {_INTS: "ints", "int|list[int]": "int_or_ints"}
+LISTS: Final[Mapping[str, ParamKind]] = {_INTS: "ints", "int|list[int]": "int_or_ints"}
 _WORDS = re.compile(r"enum\(\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)\Z")
 
 
@@ -52,6 +50,7 @@ class ParamRules:
         required: whether one without a default has to be given.
         finite: whether the default is a finite number.
         tensor: what to write where a tensor is meant, if that is declared in another way.
+        entries: whether those that differ between environments are kept as entries.
     """
 
     owner: str
@@ -62,6 +61,7 @@ class ParamRules:
     required: bool = False
     finite: bool = False
     tensor: str | None = None
+    entries: bool = False
 
 
 OF_ENVS = ParamRules(
@@ -72,13 +72,14 @@ OF_ENVS = ParamRules(
     {"optional": "leave it out, and give a default that is a number", "unless": None, "at_least": None},
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
+    entries=True,
 )
 OF_TRANSFORMS = ParamRules(
     "a transform",
     TRANSFORM_ATTRIBUTES,
     "every transform has it",
     ("float", "int", "bool", _TENSOR, _ENUM, _INTS, _INT_OR_INTS),
-    {"per_env": None, "draw": None},
+    {"draw": None},
     required=True,
 )
 OF_LOSSES = ParamRules(
@@ -110,7 +111,7 @@ def check_params(
     for name, given in params.items():
         here = (*path, "params", name)
         param = given if isinstance(given, Param) else Param(default=given)
-        per_env = "per_env" not in allowed.later and (param.per_env or param.draw is not None)
+        per_env = allowed.entries and (param.per_env or param.draw is not None)
         if name in allowed.taken:
             sink.add(refused(name, allowed.reason, "parameter", file.key_span(*here)))
             continue
@@ -127,6 +128,8 @@ def check_params(
         if kind is not None and not at_least_fits(file, here, param, params, sink):
             continue
         if kind is None or not _default_fits(file, here, param, kind, allowed, sink):
+            continue
+        if param.per_env and not _one_for_each_row(file, here, param, kind, sink):
             continue
         made = _parameter(name, kind, param, allowed, file.key_span(*here))
         checked.append(made)
@@ -148,7 +151,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         default = float(default)
     missing = allowed.required and default is None and not param.optional
     interval = ANYTHING if kind == "enum" else param_interval(param, kind)
-    if kind in _LISTS.values() and default is not None:
+    if kind in LISTS.values() and default is not None:
         default = tuple(default) if isinstance(default, list) else default
     if not allowed.finite and interval == Interval(-math.inf, math.inf):
         interval = full("float32")  # infinity and NaN may be given, too
@@ -164,8 +167,25 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         words_of(param),
         param.optional,
         static=param.static,
+        per_env=param.per_env,
         span=span,
     )
+
+
+def _one_for_each_row(
+    file: SchemaFile, here: tuple[str, ...], param: Param, kind: ParamKind, sink: Sink
+) -> bool:
+    """Whether each row can have a value of its own; reported where it can't."""
+    name = here[-1]
+    wrong = "it may be missing" if param.optional else "it is known when the transform is made"
+    if kind not in ("float", "int", "bool"):
+        wrong = f"it is {param.type}"
+    elif not (param.optional or param.static):
+        return True
+    message = f"`{name}` can't have a value for each environment: {wrong}"
+    help = "`per_env` goes with a number or a truth value: type float, int or bool"
+    sink.add(rules.PARAM_SOURCE.at(file.span(*here, "per_env"), message, help=help))
+    return False
 
 
 def _kind(
@@ -187,7 +207,7 @@ def _kind(
         return kind
     if kind.replace(" ", "") == _TENSOR and _TENSOR in allowed.types:
         return "tensor"
-    if (listed := _LISTS.get(kind.replace(" ", ""))) is not None and _INTS in allowed.types:
+    if (listed := LISTS.get(kind.replace(" ", ""))) is not None and _INTS in allowed.types:
         return _static_list(file, here, param, listed, sink)
     if kind.startswith("enum") and _ENUM in allowed.types:
         if words_of(param):
@@ -267,7 +287,7 @@ def _default_fits(
         help += ", or `draw:` and an expression" if "draw" not in allowed.later else ""
         sink.add(rules.MISSING_FIELD.at(file.key_span(*here), message, help=help))
         return False
-    if kind in _LISTS.values() and (kind == "ints" or isinstance(default, list)):
+    if kind in LISTS.values() and (kind == "ints" or isinstance(default, list)):
         return _list_fits(file, here, param, sink)
     if isinstance(default, (list, dict)):
         message = (
@@ -328,66 +348,3 @@ def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Si
     read = {"int": default.as_int, "bool": default.as_bool}.get(param.type or "", default.as_float)
     read(sink)
     return True
-
-
-def check_argument(param: Parameter, node: Node, owner: str, sink: Sink, *, free: bool = False) -> Any:
-    """The value that is given for a parameter of `owner`, any of its type if `free`; what is wrong is reported."""
-    value = to_data(node)
-    what = f"`{param.name}` of `{owner}`"
-    if value is None and param.optional:
-        return None
-    if param.kind == "enum":
-        if value not in param.choices:
-            message = f"{what} is one of {', '.join(param.choices)}, got {describe(node, value)}"
-            sink.add(
-                rules.PARAM_OUT_OF_RANGE.at(node.span, message, help=suggestion(str(value), param.choices))
-            )
-        return value
-    numbers = list(flatten_value(value))
-    listed = isinstance(value, list) and param.kind not in ("tensor", *_LISTS.values())
-    listed = listed or (param.kind == "ints" and not isinstance(value, list))
-    if param.kind == "ints" and value == []:
-        return ()
-    if listed or not numbers or any(not _is_number(number, param) for number in numbers):
-        text = _text_in(node)
-        if text is not None:
-            {"int": text.as_int, "bool": text.as_bool}.get(param.kind, text.as_float)(sink)
-        else:
-            message = f"{what} should be {_WANTED[param.kind]}, got {describe(node, value)}"
-            sink.add(rules.WRONG_TYPE.at(node.span, message))
-        return value
-    for sign, bound in () if free else param.range:
-        if wrong := [number for number in numbers if not COMPARISONS[sign](number, bound)]:
-            but = f" unless `{param.unless}`" if param.unless else ""
-            message = f"{what} must be {sign} {bound:g}{but}, got {wrong[0]}"
-            sink.add(rules.PARAM_OUT_OF_RANGE.at(node.span, message))
-            break
-    return tuple(value) if isinstance(value, list) and param.kind in _LISTS.values() else value
-
-
-_WANTED = {
-    "ints": "a list of whole numbers",
-    "int_or_ints": "a whole number or a list of them",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "tensor": "a number or a list of numbers",
-}
-
-
-_WHOLE = ("int", *_LISTS.values())
-
-
-def _is_number(value: object, param: Parameter) -> bool:
-    """Whether one value, or one element of a tensor, is of the type of a parameter."""
-    if isinstance(value, bool) or param.kind == "bool":
-        return isinstance(value, bool) and param.kind == "bool"
-    return isinstance(value, int) or (isinstance(value, float) and param.kind not in _WHOLE)
-
-
-def _text_in(node: Node) -> Scalar | None:
-    """The first text of a value that should be made of numbers."""
-    if isinstance(node, Scalar):
-        return node if isinstance(node.value, str) else None
-    items = node.items if isinstance(node, Sequence) else ()
-    return next((found for item in items if (found := _text_in(item)) is not None), None)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from specgen.check.conditions import may_be_absent
 from specgen.check.lints.transforms import lint_transform
-from specgen.check.model import Checked, Parameter, Statement, identifier
+from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.statements import Section, SectionResult, Target, check_section
@@ -20,13 +19,14 @@ from specgen.check.transform_buffers import (
     declared_where_learned,
 )
 from specgen.check.transform_draws import check_draws
-from specgen.check.transform_flow import check_flow, value_reads
+from specgen.check.transform_flow import check_flow, check_optional_params, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
 from specgen.check.transform_masks import check_transform_masks
 from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
 from specgen.check.transform_networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
+from specgen.check.transform_per_env import check_per_env_params, rows_of_their_own
 from specgen.check.transform_python import check_python_phases
 from specgen.check.transform_roles import check_roles, flags_elsewhere
 from specgen.check.transform_signature import check_signature
@@ -41,7 +41,6 @@ from specgen.check.transform_types import (
 )
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
 from specgen.expr.builtins.batch import BATCH_AT_RESET, BATCH_ELSEWHERE
 from specgen.expr.sizes import Sym
@@ -151,7 +150,16 @@ class _Checker:
         )
         around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
-        self._optional_params(params, (*roles, *outputs), everything)
+        check_per_env_params(
+            self.file,
+            self.path,
+            self.transform,
+            params,
+            outputs,
+            everything | around_sections(around),
+            self.sink,
+        )
+        check_optional_params(params, (*roles, *outputs), everything, self.sink)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections and python is None:
             assigned = [role for role in roles if role.name not in masks]
@@ -169,7 +177,7 @@ class _Checker:
             doc=" ".join(self.transform.doc.split()),
             params=params,
             roles=roles,
-            outputs=with_images(outputs, sections, {*self._always_learned(), *self.networks.functions}),
+            outputs=with_images(outputs, sections, self._unknown(params)),
             reset=sections["reset"].statements,
             step=sections["step"].statements,
             map=sections["map"].statements,
@@ -331,34 +339,12 @@ class _Checker:
             )
         return wrong
 
-    def _always_learned(self) -> Collection[str]:
-        """The buffers whose values nobody knows when specs are made."""
-        return () if self.transform.learns == "when_called" else self.buffers.scope
-
-    def _optional_params(
-        self,
-        params: Iterable[Parameter],
-        assigned: Iterable[Role | Output],
-        sections: Mapping[str, SectionResult],
-    ) -> None:
-        conditions = {one.name: None if isinstance(one, Role) else one.when for one in assigned}
-        optional = frozenset(param.name for param in params if param.optional)
-        for section in sections.values():
-            by_target = {statement.target: statement for statement in section.statements}
-            for target in by_target:
-                if target.removeprefix("next.") not in conditions:
-                    continue  # a local value is as conditional as what reads it
-                when = conditions[target.removeprefix("next.")]
-                given = frozenset[str]() if when is None else when.given
-                for statement in _behind(by_target, target, conditions):
-                    for name in sorted(may_be_absent(statement.expr, optional, given)):
-                        self.sink.add(
-                            transform_rules.MAY_BE_ABSENT.at(
-                                statement.source.span_of(0, len(statement.source.text)),
-                                f"`{name}` may not have been given",
-                                help=f"declare the output with `when: given({name})`",
-                            )
-                        )
+    def _unknown(self, params: Iterable[Parameter]) -> frozenset[str]:
+        """The names whose values nobody knows when specs are made, or that are not one value."""
+        learned = (
+            frozenset[str]() if self.transform.learns == "when_called" else frozenset(self.buffers.scope)
+        )
+        return learned | self.networks.functions.keys() | rows_of_their_own(params)
 
     def _derive_done(self, params: Iterable[Parameter]) -> None:
         value = self.transform.derive_done
@@ -371,20 +357,3 @@ class _Checker:
                     help=suggestion(value, bools) or "write true, false or the name of a `bool` parameter",
                 )
             )
-
-
-def _behind(
-    by_target: Mapping[str, Statement], target: str, outputs: Mapping[str, object]
-) -> list[Statement]:
-    """The statement of an output and those of the local values that it uses."""
-    found: dict[str, Statement] = {}
-    pending = [target]
-    while pending:
-        name = pending.pop()
-        if name in found or name not in by_target:
-            continue
-        if name != target and name.removeprefix("next.") in outputs:
-            continue
-        found[name] = by_target[name]
-        pending += by_target[name].reads
-    return list(found.values())

@@ -156,6 +156,8 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield "as_ints"
     if any(param.tensor for param in plan.params):
         yield from ("Tensor", "as_float_tensor")
+    if any(param.rows for param in plan.params):
+        yield from ("Tensor", "torch", "as_numbers")
     if plan.bindings:
         yield "EnvBase"
     if plan.added_specs is not None:

@@ -18,6 +18,8 @@ def param_annotation(param: Parameter) -> Code:
     """What the constructor takes; ``None`` for an optional one not counted."""
     if param.entry is not None:
         return using("ArrayLike" if param.draw is None else "ArrayLike | None", "ArrayLike")
+    if param.per_env:
+        return named("ArrayLike")
     if param.kind == "enum":
         return using(f"Literal[{', '.join(map(literal, param.choices))}]", "Literal")
     if param.kind == "tensor":
@@ -25,6 +27,18 @@ def param_annotation(param: Parameter) -> Code:
     if param.kind in ("ints", "int_or_ints"):
         return using(("int | " if param.kind == "int_or_ints" else "") + "Sequence[int]", "Sequence")
     return Code("float" if param.kind == "float64" else param.kind)
+
+
+def param_of_rows(param: Parameter, size: str, like: str = "") -> str:
+    """How a transform reads a parameter of which each row has its own.
+
+    Args:
+        param: the parameter.
+        size: the text of the batch size of the rows.
+        like: the name of a tensor in whose dtype a float is read, if it has floats.
+    """
+    dtype = f", {like}.dtype" if like and param.kind == "float" else ""
+    return f"self._for_rows({literal(param.name)}, {size}{dtype})"
 
 
 def record_fields(params: Iterable[Parameter]) -> tuple[Field, ...]:

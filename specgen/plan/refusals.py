@@ -16,13 +16,14 @@ def refusals(param: Parameter) -> Iterator[RefusalPlan]:
     if param.kind == "enum":
         said = formatted(f"{name} must be one of {listed(param.choices)}, got ", f"{name}!r")
         yield RefusalPlan(f"{name} not in {literal(param.choices)}", said)
-    value = f"self.{name}" if param.kind == "tensor" else name
+    tensor = param.kind == "tensor" or param.per_env
+    value = f"self.{name}" if tensor else name
     for sign, bound in param.range:
         limit = value_code(bound)
         holds = f"{value} {sign} {limit}"
         if param.kind in ("ints", "int_or_ints"):
             holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
-        if param.kind == "tensor":
+        if tensor:
             holds = f"bool(({holds}).all())"
         free = f"not {param.unless} and " if param.unless else ""
         but = f" unless {param.unless}" if param.unless else ""

@@ -9,6 +9,7 @@ from specgen.check.transform_model import Around, CheckedTransform, Phase
 from specgen.code import Code, named, using
 from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
+from specgen.plan.per_env import param_of_rows
 from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_functions import PhaseFunction, around_function, ranked
 from specgen.plan.transform_text import variable
@@ -122,7 +123,7 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
     name, args, returns, target = _METHODS[phase]
     if transform.around is not None and transform.around.kind == "reset_steps" and phase == "action":
         args, returns = ("root", NTH, "inner"), _TENSORDICT
-    params = {param.name for param in transform.params}
+    params = {param.name: param for param in transform.params}
     networks = {network.name for network in transform.networks}
     fetched: list[tuple[str, str]] = []
     passed: list[Text] = []
@@ -133,8 +134,9 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
             passed.append(draws[read])
         elif read == NTH:
             passed.append(NTH)
-        elif read in params:
-            passed.append(f"self.{read}")
+        elif (param := params.get(read)) is not None:
+            size = f"{args[0]}.batch_size"
+            passed.append(param_of_rows(param, size) if param.per_env else f"self.{read}")
         elif read in networks:
             passed.append(f"self._networks[{literal(read)}]")
         elif (counted := ranked(transform, read)) is not None:

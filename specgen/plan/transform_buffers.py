@@ -13,7 +13,8 @@ from specgen.expr.dtypes import is_abstract
 from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
-from specgen.plan.transform_functions import PhaseFunction, network_annotation, network_doc
+from specgen.plan.per_env import param_of_rows
+from specgen.plan.transform_functions import PhaseFunction, network_annotation, network_doc, ranked
 from specgen.plan.transform_model import LearnsPlan
 from specgen.program.hoist import hoist
 from specgen.program.program import Input, Program
@@ -72,6 +73,9 @@ def _function(
 
     def describe(given: Input) -> str:
         name = data_name(given)
+        if (found := _counted(transform, name)) is not None:
+            what = "how many dimensions" if "ndim" in found[1] else "how many elements along one of them"
+            return f"{what} `{found[0]}` has, without the batch's."
         if given.kind == "param":
             return f"{params[name]}."
         if given.kind == "network":
@@ -99,18 +103,27 @@ def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None
         return None
     function, constants = functions.update, functions.constants
     roles = [role.name for role in transform.forward]
-    reads = tuple(identifier(name) for name in function.reads if name in roles)
+    reads = [name for name in function.reads if name in roles]
+    counted = {name: _counted(transform, name) for name in function.reads}
+    reads += [found[0] for found in counted.values() if found is not None and found[0] not in reads]
+    reads = list(dict.fromkeys(reads))
+
+    def argument(name: str) -> str:
+        if (found := counted[name]) is not None:
+            return f"values[{reads.index(found[0])}].{found[1]}"
+        if name in roles:
+            return f"values[{reads.index(name)}]" if any(counted.values()) else "*values"
+        return _argument(transform, name)
+
     # What an update reads of a moment stands together, in the order of `reads`.
     args = dict.fromkeys(
-        "*values" if name in roles else _argument(transform, name)
-        for name in function.reads
-        if constants is None or name not in constants.writes
+        argument(name) for name in function.reads if constants is None or name not in constants.writes
     )
     given = () if constants is None else (_once(constants),)
     return LearnsPlan(
         tuple(_declared(buffer) for buffer in transform.buffers),
         transform.learns,
-        reads,
+        tuple(map(identifier, reads)),
         CallPlan(function.name, (*given, *args)),
         len(function.writes) == 1,
     )
@@ -121,6 +134,16 @@ def _once(constants: PhaseFunction) -> str:
     params = [f"self.{name}" for name in constants.reads if name != NEW_ROWS]
     star = "*" if len(constants.writes) > 1 else ""
     return f"{star}new_rows.once({', '.join([constants.name, *params])})"
+
+
+def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
+    """The role whose rank or size an argument is, and how its value tells that; None for any other argument."""
+    if (role := ranked(transform, name)) is not None:
+        return role.name, "ndim - len(new_rows.size)"
+    if name in transform.sizes:
+        role, axis = transform.sizes[name]
+        return role.name, f"shape[{axis}]"
+    return None
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:
@@ -134,8 +157,9 @@ def initial_params(transform: CheckedTransform) -> frozenset[str]:
 def _argument(transform: CheckedTransform, name: str) -> str:
     if any(buffer.name == name for buffer in transform.buffers):
         return f"held[{literal(name)}]"
-    if any(param.name == name for param in transform.params):
-        return f"self.{name}"
+    param = next((param for param in transform.params if param.name == name), None)
+    if param is not None:
+        return param_of_rows(param, "new_rows.size") if param.per_env else f"self.{name}"
     if any(network.name == name for network in transform.networks):
         return f"self._networks[{literal(name)}]"
     return name

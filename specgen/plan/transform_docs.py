@@ -185,6 +185,7 @@ def _selects(role: Role) -> bool:
 
 def _param(param: Parameter) -> str:
     text = param.doc or param.kind
+    text += "; one for all, or one for each environment" if param.per_env else ""
     return f"{text}; {_range(param)}." if param.range or param.at_least else f"{text}."
 
 

@@ -20,6 +20,7 @@ class TransformParamPlan:
         listed: whether it may be several whole numbers.
         refusals: what must not hold of it.
         initial: whether it only says what buffers begin with.
+        rows: the dtype of one of which each row has its own.
     """
 
     name: str
@@ -28,6 +29,7 @@ class TransformParamPlan:
     listed: bool
     refusals: tuple[RefusalPlan, ...]
     initial: bool = False
+    rows: Text | None = None
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from specgen.check.model import Checked, Parameter
+from specgen.check.model import PARAM_DTYPES, Checked, Parameter
 from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.check.transform_per_env import rows_of_their_own
 from specgen.check.transform_types import joins_only
 from specgen.code import using, value_code
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
-from specgen.plan.per_env import param_annotation
+from specgen.plan.per_env import param_annotation, param_of_rows
 from specgen.plan.refusals import refusals
 from specgen.plan.transform_around import plan_around
 from specgen.plan.transform_buffers import initial_params, plan_learning, update_functions
@@ -39,6 +40,7 @@ from specgen.plan.transform_text import (
     argument_texts,
     base_keys,
     by_condition,
+    dtype_code,
     follows_code,
     policy_states,
     shape_source,
@@ -172,6 +174,7 @@ class _Planner:
             listed,
             tuple(refusals(param)),
             param.name in self.initial,
+            dtype_code(PARAM_DTYPES[param.kind]) if param.per_env else None,
         )
 
     # ------------------------------------------------------------------- specs
@@ -212,8 +215,9 @@ class _Planner:
         driver = self.forward.driver
         if self.sequential or len(functions) != 1 or len(outputs) != 1 or driver is None:
             return None
-        if any(ranked(self.transform, name) or name in self.buffers for name in functions[0].reads):
-            return None  # it depends on the key, not on the tensor alone
+        known = self.buffers | rows_of_their_own(self.transform.params)
+        if any(ranked(self.transform, name) or name in known for name in functions[0].reads):
+            return None  # it depends on the key or the rows, not on the tensor alone
         reads = [name for name in functions[0].reads if name in self.roles]
         alone = len(self.forward.roles) == 1 and reads == [driver.name] and driver.listed
         if not alone or outputs[0].each != driver.name or functions[0].when is not None:
@@ -318,7 +322,10 @@ class _Planner:
                 if (counted := ranked(self.transform, read)) is not None:
                     passed.append(self._rank_text(counted))
                     continue
-                if (param := self._param_of(read)) is not None:
+                if (param := self._param_of(read)) is not None and param.per_env:
+                    passed.append(param_of_rows(param, f"{source}.batch_size", variable(like or "")))
+                    continue
+                if param is not None:
                     passed.append(self._param_text(read, variable(like)) if like else f"self.{param.name}")
                     continue
                 if read.removeprefix("next.") not in names:

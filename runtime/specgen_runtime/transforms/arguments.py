@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["as_float_tensor", "as_ints", "in_dtype"]
+__all__ = ["as_float_tensor", "as_ints", "as_numbers", "in_dtype"]
 
 
 def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
@@ -28,6 +28,27 @@ def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
     if isinstance(value, Tensor) and made.is_floating_point():
         return made.detach().clone()
     return made.to(torch.get_default_dtype())
+
+
+def as_numbers(value: ArrayLike, keyword: str, dtype: torch.dtype) -> Tensor:
+    """A tensor of one number, or one for each row.
+
+    Args:
+        value: a number, a list or a tensor.
+        keyword: which argument it is.
+        dtype: of the result; whole numbers become floats, floats no whole numbers.
+
+    Raises:
+        TypeError: if `value` is not made of numbers of that kind.
+    """
+    try:
+        made = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{keyword} is a number, a list of numbers or a tensor, got {value!r}") from None
+    same = (made.dtype == torch.bool) is (dtype == torch.bool)
+    if made.is_complex() or not same or (made.is_floating_point() and not dtype.is_floating_point):
+        raise TypeError(f"{keyword} is {str(dtype).removeprefix('torch.')}, got {made.dtype}")
+    return made.detach().to(dtype, copy=True)
 
 
 @overload

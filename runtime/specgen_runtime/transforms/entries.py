@@ -191,6 +191,34 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
             return self._blank(key)
         return value.squeeze(-1) if self._logical and key in self._columns.written else value
 
+    def _for_rows(self, name: str, size: torch.Size, dtype: torch.dtype | None = None) -> Tensor:
+        """A parameter of which each row may have its own.
+
+        Args:
+            name: the parameter, which broadcasts to the batch size of the environment; for recorded data alone it has
+                their first dimensions.
+            size: the batch size of the rows.
+            dtype: a dtype in which it is read, if it is one of floats.
+
+        Returns:
+            The value of each row, ``[*size]``.
+
+        Raises:
+            ValueError: if the rows are others than those that it has values for.
+        """
+        value: Tensor = getattr(self, name)
+        env = self.parent
+        batch = size[: value.ndim] if env is None else env.batch_size
+        try:
+            value = value.expand(batch)
+        except RuntimeError:
+            raise ValueError(
+                f"{type(self).__name__} has {name!r} of the shape {list(value.shape)}, and a batch of {list(batch)}"
+            ) from None
+        if dtype is not None and dtype.is_floating_point:
+            value = value.to(dtype)
+        return value.reshape((*value.shape, *(1,) * (len(size) - value.ndim))).expand(size)
+
     def _flag_keys(self, env: EnvBase | None, keys: Sequence[NestedKey], flag: str) -> list[NestedKey]:
         """The flag of the root-most done set on the path of each key: in an environment, or in the data that are given.
 

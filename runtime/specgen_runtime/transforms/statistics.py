@@ -106,9 +106,7 @@ class LearningTransform(GeneratedTransform[Row]):
             RuntimeError: the keys are not known yet, or a statistic has no value.
         """
         if self.container is None and not self._statistics.values:
-            raise RuntimeError(
-                f"put {type(self).__name__} into an environment first, which says what its keys are"
-            )
+            raise RuntimeError(f"put {type(self).__name__} into an environment first: it says the keys")
         if self.container is not None:
             self._bind_values()
         self._statistics.share()
@@ -125,9 +123,7 @@ class LearningTransform(GeneratedTransform[Row]):
             RuntimeError: there is no environment, or the statistics have their values already.
         """
         if (env := self.parent) is None:
-            raise RuntimeError(
-                f"{type(self).__name__}.init_stats needs an environment; call `learn` with data"
-            )
+            raise RuntimeError(f"{type(self).__name__}.init_stats needs an environment; `learn` takes data")
         self.learn(env.rollout(num_iter, break_when_any_done=False)["next"], key)
 
     def learn(self, data: TensorDictBase, key: NestedKey | None = None) -> None:
@@ -170,8 +166,9 @@ class LearningTransform(GeneratedTransform[Row]):
             return
         common: dict[str, Tensor] | None = None
         for row in self.keys:
-            seen = [peek(moment, getattr(row, field)) for field in self._learns_from]
-            if all(value is not None for value in seen):
+            keys = [getattr(row, field) for field in self._learns_from]
+            if not self._lacks(moment, *keys):
+                seen = [self._require(moment, key) for key in keys]
                 common = self._learn_row(row, rows(row, moment), seen, common)
 
     def _learn_row(
@@ -320,7 +317,9 @@ class LearningTransform(GeneratedTransform[Row]):
             return torch.Size()
         source = self._told_by()
         assert source is not None  # keys are bound to the one or the other
-        return self._spec(getattr(row, spec.each)).shape[len(source.batch_size) :]
+        key = getattr(row, spec.each)
+        shape = self._spec(key).shape[len(source.batch_size) :]
+        return shape[:-1] if key in self._columns.read else shape
 
     def _told_by(self) -> EnvBase | TensorDictBase | None:
         """What tells shapes and dtypes: the environment before this transform, or data."""

@@ -54,6 +54,7 @@ def lint_transform(
         followed = any(output.each == role.name or output.like == role.name for output in outputs)
         followed = followed or any(drop.role == role.name for drop in drops)
         followed = followed or any(role.name in (other.but, other.beside) for other in roles)
+        followed = followed or any(isinstance(size, Sym) and size.name in reads for size in role.dims)
         if not followed and not {role.name, f"next.{role.name}"} & reads:
             warn_unread(file.key_span(*path, "in", role.name), "role", role.name, sink)
     for name, network in transform.networks.items():

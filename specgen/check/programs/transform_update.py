@@ -6,7 +6,7 @@ from specgen.check.model import identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram, new_rows
 from specgen.check.transform_model import CheckedTransform
-from specgen.check.transform_types import role_types
+from specgen.check.transform_types import rank_symbol, role_types
 from specgen.expr import Symbol, Typed, full
 from specgen.expr.builtins.site import convert
 from specgen.expr.builtins.table import TABLE
@@ -41,6 +41,12 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
     inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
     inputs += [Input(transform.symbols[f"networks.{one.name}"], "network") for one in transform.networks]
+    inputs += [Input(rank_symbol(role), "param") for role in transform.forward]
+    inputs += [
+        Input(transform.symbols[f"sizes.{name}"], "param")
+        for name, (role, _) in transform.sizes.items()
+        if not role.inverse
+    ]
     inputs.append(Input(new, "data"))
     types = role_types(transform.roles)
     for role in transform.forward:

@@ -71,7 +71,7 @@ class LearnedStatistics:
             RuntimeError: one has no value yet.
         """
         held = self.transform._held(key)
-        if key not in self._columns:
+        if key not in self._columns or key in self.transform._columns.read:
             return tuple(held.values())
         shaped = {spec.name for spec in self.transform._buffer_specs() if spec.shaped}
         return tuple(value.squeeze(-1) if name in shaped else value for name, value in held.items())
