@@ -18,6 +18,7 @@ from specgen_std.transforms import (
     ClipTransform,
     DiscreteActionProjection,
     FlattenAction,
+    ObservationNorm,
     PermuteTransform,
     RenameTransform,
     SignTransform,
@@ -33,6 +34,7 @@ import:
   - specgen_std/envs/pendulum.yaml
   - specgen_std/transforms/actions.yaml
   - specgen_std/transforms/keys.yaml
+  - specgen_std/transforms/observation_norm.yaml
   - specgen_std/transforms/rewards.yaml
   - specgen_std/transforms/shapes.yaml
 envs:
@@ -72,6 +74,11 @@ chains:
   Scaled: {env: Pendulum, transforms: [ActionScaling]}
   Shifted: {env: Pendulum, transforms: [{ActionScaling: {standard_normal: false}}, {ActionDiscretizer: {num_intervals: 4}}]}
   Explicit: {env: Pendulum, transforms: [{ActionScaling: {loc: 0.5, scale: 2.0}}]}
+  Normed: {env: Pendulum, transforms: [{ObservationNorm: {loc: 0.5, scale: [2.0], in_keys: [], in_keys_inv: [action]}}]}
+  Standard:
+    env: Arm
+    transforms:
+      - ObservationNorm: {loc: 0.5, scale: 0.25, standard_normal: true, in_keys: [x], in_keys_inv: [action]}
   Flat: {env: Arm, transforms: [FlattenAction]}
   FlatScaled: {env: Arm, transforms: [ActionScaling, FlattenAction, {ActionDiscretizer: {num_intervals: 3}}]}
   Clipped: {env: Pendulum, transforms: [{ClipTransform: {in_keys: [], in_keys_inv: [action], low: -5, high: 5}}]}
@@ -96,6 +103,8 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Scaled": lambda _: [ActionScaling()],
     "Shifted": lambda _: [ActionScaling(standard_normal=False), ActionDiscretizer(4)],
     "Explicit": lambda _: [ActionScaling(loc=0.5, scale=2.0)],
+    "Normed": lambda _: [ObservationNorm(0.5, [2.0], [], in_keys_inv=["action"])],
+    "Standard": lambda _: [ObservationNorm(0.5, 0.25, ["x"], in_keys_inv=["action"], standard_normal=True)],
     "Flat": lambda _: [FlattenAction()],
     "FlatScaled": lambda _: [ActionScaling(), FlattenAction(), ActionDiscretizer(3)],
     "Clipped": lambda _: [ClipTransform([], in_keys_inv=["action"], low=-5, high=5)],
@@ -110,7 +119,7 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Both": lambda made: [made.Swap()],
 }
 
-ARMS = {"Flat", "FlatScaled", "Renamed", "Longer", "Permuted", "Projected", "Fewer", "Both"}
+ARMS = {"Standard", "Flat", "FlatScaled", "Renamed", "Longer", "Permuted", "Projected", "Fewer", "Both"}
 
 
 @pytest.fixture(scope="module")

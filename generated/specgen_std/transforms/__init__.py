@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=57fc252c58ce87bdb01187cce7132a180500088539ad323e9f26f05de3587d80
+# specgen: sha256=79fa70d6b3c371ed84fbfc628f1c1c647697acb71c610fdefa75c675dabcb852
 """The generated transforms."""
 
 from .actions import (
@@ -23,7 +23,7 @@ from .keys import (
     RenameTransformInverseKeys, RenameTransformKeys, SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
 from .novelty import RNDTransform, RNDTransformKeys
-from .observation_norm import ObservationNorm, ObservationNormKeys
+from .observation_norm import ObservationNorm, ObservationNormInverseKeys, ObservationNormKeys
 from .policy_states import GSDENoise, GSDENoiseKeys, RecurrentState, RecurrentStateKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
@@ -58,15 +58,15 @@ __all__ = [
     "FlattenObservation", "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys",
     "GSDENoise", "GSDENoiseKeys", "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys",
     "LineariseRewards", "LineariseRewardsKeys", "MultiAction", "MultiActionInverseKeys", "MultiActionKeys",
-    "NoopResetEnv", "ObservationNorm", "ObservationNormKeys", "PermuteTransform",
-    "PermuteTransformInverseKeys", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
-    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
-    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
-    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
-    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
-    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
-    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
-    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "NoopResetEnv", "ObservationNorm", "ObservationNormInverseKeys", "ObservationNormKeys",
+    "PermuteTransform", "PermuteTransformInverseKeys", "PermuteTransformKeys", "RNDTransform",
+    "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState",
+    "RecurrentStateKeys", "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize",
+    "ResizeKeys", "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys",
+    "RewardScaling", "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform",
+    "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys", "SignTransformKeys",
+    "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys",
+    "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.transforms.bound import Row
+from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask
@@ -46,7 +46,7 @@ class BufferSpec:
     optional: bool = False
 
 
-class LearningTransform(GeneratedTransform[Row]):
+class LearningTransform(GeneratedTransform[Row, InverseRow]):
     """A transform that keeps statistics, shared by all rows and episodes.
 
     At each step and reset it learns from the rows that are new: those that stepped, and those being reset. What
