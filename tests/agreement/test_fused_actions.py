@@ -67,6 +67,12 @@ transforms:
     signature: [in_keys_inv, out_keys_inv, w_key]
 chains:
   Discrete: {env: Pendulum, transforms: [{ActionDiscretizer: {num_intervals: 5}}]}
+  Several:
+    env: Arm
+    transforms: [{ActionDiscretizer: {num_intervals: [2, 5, 3]}}]
+  SeveralBits:
+    env: Arm
+    transforms: [{ActionDiscretizer: {num_intervals: [2, 5, 3], categorical: false, sampling: random}}]
   Bits:
     env: Pendulum
     transforms: [{ActionDiscretizer: {num_intervals: 5, categorical: false, sampling: high, out_action_key: choice}}]
@@ -98,6 +104,8 @@ chains:
 
 DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Discrete": lambda _: [ActionDiscretizer(5)],
+    "Several": lambda _: [ActionDiscretizer([2, 5, 3])],
+    "SeveralBits": lambda _: [ActionDiscretizer([2, 5, 3], categorical=False, sampling="random")],
     "Bits": lambda _: [ActionDiscretizer(5, categorical=False, sampling="high", out_action_key="choice")],
     "Drawn": lambda _: [ActionDiscretizer(5, sampling="random")],
     "Scaled": lambda _: [ActionScaling()],
@@ -119,7 +127,19 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Both": lambda made: [made.Swap()],
 }
 
-ARMS = {"Standard", "Flat", "FlatScaled", "Renamed", "Longer", "Permuted", "Projected", "Fewer", "Both"}
+ARMS = {
+    "Several",
+    "SeveralBits",
+    "Standard",
+    "Flat",
+    "FlatScaled",
+    "Renamed",
+    "Longer",
+    "Permuted",
+    "Projected",
+    "Fewer",
+    "Both",
+}
 
 
 @pytest.fixture(scope="module")
