@@ -184,6 +184,8 @@ class _Typing:
         """What is learned, with the dtypes and dimensions that it has for these entries."""
         scope: dict[str, Binding] = {}
         for buffer in self.transform.buffers:
+            if buffer.each is not None and buffer.each not in self.row.inputs:
+                continue  # the inverse reads none
             source = None if buffer.each is None else self.row.inputs[buffer.each].type
             dtype = buffer.dtype or (source.dtype if source is not None else buffer.type.dtype)
             dims = source.dims if source is not None and buffer.shaped else ()

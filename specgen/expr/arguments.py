@@ -310,8 +310,9 @@ def _word(visitor: Visitor, expr: Expr, param: Param) -> str | Typed:
     value = _visited(visitor, expr)
     if value.static in param.words:
         return str(value.static)
-    choices = value.options.get("choices")
-    if value.type.dtype != "str" or value.static is not None or not set(choices or ()) <= set(param.words):
+    choices = value.options.get("choices", ())
+    fitting = isinstance(choices, tuple) and set(choices) <= set(param.words)
+    if value.type.dtype != "str" or value.static is not None or not fitting:
         message = f"`{visitor.written(value)}` is none of {', '.join(param.words)}"
         visitor.error(rules.WRONG_ARGUMENTS, value.start, value.end, message)
         raise _Missing

@@ -18,6 +18,7 @@ from specgen_std.transforms import (
     ClipTransform,
     DiscreteActionProjection,
     FlattenAction,
+    ObservationNorm,
     PermuteTransform,
     RenameTransform,
     SignTransform,
@@ -33,6 +34,7 @@ import:
   - specgen_std/envs/pendulum.yaml
   - specgen_std/transforms/actions.yaml
   - specgen_std/transforms/keys.yaml
+  - specgen_std/transforms/observation_norm.yaml
   - specgen_std/transforms/rewards.yaml
   - specgen_std/transforms/shapes.yaml
 envs:
@@ -65,6 +67,12 @@ transforms:
     signature: [in_keys_inv, out_keys_inv, w_key]
 chains:
   Discrete: {env: Pendulum, transforms: [{ActionDiscretizer: {num_intervals: 5}}]}
+  Several:
+    env: Arm
+    transforms: [{ActionDiscretizer: {num_intervals: [2, 5, 3]}}]
+  SeveralBits:
+    env: Arm
+    transforms: [{ActionDiscretizer: {num_intervals: [2, 5, 3], categorical: false, sampling: random}}]
   Bits:
     env: Pendulum
     transforms: [{ActionDiscretizer: {num_intervals: 5, categorical: false, sampling: high, out_action_key: choice}}]
@@ -72,6 +80,11 @@ chains:
   Scaled: {env: Pendulum, transforms: [ActionScaling]}
   Shifted: {env: Pendulum, transforms: [{ActionScaling: {standard_normal: false}}, {ActionDiscretizer: {num_intervals: 4}}]}
   Explicit: {env: Pendulum, transforms: [{ActionScaling: {loc: 0.5, scale: 2.0}}]}
+  Normed: {env: Pendulum, transforms: [{ObservationNorm: {loc: 0.5, scale: [2.0], in_keys: [], in_keys_inv: [action]}}]}
+  Standard:
+    env: Arm
+    transforms:
+      - ObservationNorm: {loc: 0.5, scale: 0.25, standard_normal: true, in_keys: [x], in_keys_inv: [action]}
   Flat: {env: Arm, transforms: [FlattenAction]}
   FlatScaled: {env: Arm, transforms: [ActionScaling, FlattenAction, {ActionDiscretizer: {num_intervals: 3}}]}
   Clipped: {env: Pendulum, transforms: [{ClipTransform: {in_keys: [], in_keys_inv: [action], low: -5, high: 5}}]}
@@ -91,11 +104,15 @@ chains:
 
 DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Discrete": lambda _: [ActionDiscretizer(5)],
+    "Several": lambda _: [ActionDiscretizer([2, 5, 3])],
+    "SeveralBits": lambda _: [ActionDiscretizer([2, 5, 3], categorical=False, sampling="random")],
     "Bits": lambda _: [ActionDiscretizer(5, categorical=False, sampling="high", out_action_key="choice")],
     "Drawn": lambda _: [ActionDiscretizer(5, sampling="random")],
     "Scaled": lambda _: [ActionScaling()],
     "Shifted": lambda _: [ActionScaling(standard_normal=False), ActionDiscretizer(4)],
     "Explicit": lambda _: [ActionScaling(loc=0.5, scale=2.0)],
+    "Normed": lambda _: [ObservationNorm(0.5, [2.0], [], in_keys_inv=["action"])],
+    "Standard": lambda _: [ObservationNorm(0.5, 0.25, ["x"], in_keys_inv=["action"], standard_normal=True)],
     "Flat": lambda _: [FlattenAction()],
     "FlatScaled": lambda _: [ActionScaling(), FlattenAction(), ActionDiscretizer(3)],
     "Clipped": lambda _: [ClipTransform([], in_keys_inv=["action"], low=-5, high=5)],
@@ -110,7 +127,19 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Both": lambda made: [made.Swap()],
 }
 
-ARMS = {"Flat", "FlatScaled", "Renamed", "Longer", "Permuted", "Projected", "Fewer", "Both"}
+ARMS = {
+    "Several",
+    "SeveralBits",
+    "Standard",
+    "Flat",
+    "FlatScaled",
+    "Renamed",
+    "Longer",
+    "Permuted",
+    "Projected",
+    "Fewer",
+    "Both",
+}
 
 
 @pytest.fixture(scope="module")

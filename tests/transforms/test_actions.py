@@ -99,6 +99,22 @@ def test_cells(batch: tuple[int, ...], sampling: Any, categorical: bool, dtype: 
     assert torch.allclose(seen, expected)
 
 
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("categorical", [True, False])
+def test_cells_of_each_number(batch: tuple[int, ...], categorical: bool) -> None:
+    counts = torch.tensor([2, 5, 3])
+    env = TransformedEnv(Echo(*batch, action=box()), ActionDiscretizer([2, 5, 3], categorical=categorical))
+    check_env_specs(env)
+    kind = MultiCategorical if categorical else MultiOneHot
+    assert env.action_spec == kind([2, 5, 3], shape=(*batch, 3 if categorical else 10))
+    cell = (torch.rand(*batch, 3) * counts).long()
+    parts = [torch.nn.functional.one_hot(cell[..., i], int(n)).bool() for i, n in enumerate(counts)]
+    seen = acted(env, action=cell if categorical else torch.cat(parts, -1))["seen_action"]
+    torch.testing.assert_close(seen, LOW + (cell + 0.5) * (HIGH - LOW) / counts)
+    with pytest.raises(ValueError, match="there are 2 numbers of classes"):
+        _ = TransformedEnv(Echo(*batch, action=box()), ActionDiscretizer([2, 5])).action_spec
+
+
 def test_a_place_at_random_is_in_its_cell_and_comes_from_the_seed() -> None:
     env = TransformedEnv(Echo(100, action=box()), ActionDiscretizer(4, sampling="random"))
     cell = torch.randint(4, (100, 3))

@@ -47,6 +47,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
     "ConditionalPolicySwitch": lambda: transforms.ConditionalPolicySwitch(still, far),
     "ConditionalSkip": lambda: transforms.ConditionalSkip(far),
     "DeviceCastTransform": lambda: transforms.DeviceCastTransform("cpu"),
+    "ExpandAs": lambda: transforms.ExpandAs("done", "position", "over"),
     "FiniteTensorDictCheck": lambda: transforms.FiniteTensorDictCheck(),
     "FunctionTransform": lambda: transforms.FunctionTransform(unchanged),
     "Hash": lambda: transforms.Hash(["position"], ["hash"]),
@@ -65,6 +66,7 @@ OTHERS = {
     "FlattenTensorDict",
     "GeneratedTransform",
     "MultiStepTransform",
+    "NextObservationDelta",
     "NextStateReconstructor",
     "RandomCropTensorDict",
     "RayModuleTransform",
@@ -118,7 +120,14 @@ def test_around_a_batch(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in ("ConditionalPolicySwitch",)])
 def test_around_groups(name: str) -> None:
     made = EVERY[name]()
-    if name in ("ConditionalSkip", "Hash", "ModuleTransform", "UnaryTransform", "TerminateTransform"):
+    if name in (
+        "ConditionalSkip",
+        "ExpandAs",
+        "Hash",
+        "ModuleTransform",
+        "UnaryTransform",
+        "TerminateTransform",
+    ):
         pytest.skip("reads the position of the walk")
     check_env_specs(TransformedEnv(Team(2), made))
 

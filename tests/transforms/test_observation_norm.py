@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from specgen_runtime.specs import Unbounded
+from specgen_runtime.envs import check_env_specs
+from specgen_runtime.specs import Bounded, Unbounded
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.transforms import ObservationNorm
 from tensordict import TensorDict
 
 from tests.transforms.envs import Walk
+from tests.transforms.test_actions import Echo, acted
 
 
 @pytest.mark.parametrize("standard_normal", [False, True])
@@ -78,3 +82,38 @@ def test_observation_norm_agrees_with_torchrl() -> None:
         expected = (mean, deviation) if standard_normal else (-mean / deviation, 1 / deviation)
         torch.testing.assert_close(learned["shift|position"], expected[0], rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(learned["factor|position"], expected[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("standard_normal", [False, True])
+@pytest.mark.parametrize("over", [[-1], [-1, -3], []])
+def test_axes_that_share_what_is_learned(over: list[int], standard_normal: bool) -> None:
+    """One number for each channel of an image, say; TorchRL's `reduce_dim` and `keep_dims`."""
+    images = torch.rand(50, 4, 3, 5, 6, dtype=torch.float64) * torch.arange(1.0, 4)[:, None, None] + 2
+    norm = ObservationNorm(in_keys=["pixels"], standard_normal=standard_normal, over=over)
+    norm.learn(TensorDict(pixels=images, batch_size=[50, 4]))
+    axes = [0, 1, *(axis % 5 for axis in over)]
+    expected = (images - images.mean(axes, keepdim=True)) / images.std(axes, keepdim=True, correction=0)
+    shown = norm(TensorDict(pixels=images.clone(), batch_size=[50, 4]))["pixels"]
+    torch.testing.assert_close(shown, expected)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("standard_normal", [False, True])
+def test_actions_as_observations_are_shown(standard_normal: bool, batch: tuple[int, ...]) -> None:
+    theirs = pytest.importorskip("torchrl.envs.transforms")
+    numbers: Any = {"loc": 0.5, "scale": 2.0, "standard_normal": standard_normal}
+    norm = ObservationNorm(in_keys=[], in_keys_inv=["action"], **numbers)
+    env = TransformedEnv(Echo(*batch, action=Bounded(-1.0, 3.0, (2,))), norm)
+    check_env_specs(env)
+    peer = theirs.ObservationNorm(in_keys=[], in_keys_inv=["action"], **numbers)
+    ends = torch.tensor([-1.0, 3.0])
+    low, high = peer._apply_transform(ends)
+    assert env.action_spec == Bounded(low.item(), high.item(), (*batch, 2))
+    written = env.action_spec.rand()
+    assert torch.equal(acted(env, action=written)["seen_action"], peer._inv_apply_transform(written))
+
+
+def test_what_is_learned_has_no_way_back() -> None:
+    """TorchRL learns from the first of `in_keys`, and gives the environment numbers by that."""
+    with pytest.raises(ValueError, match="with these parameters nothing takes the place of 'action'"):
+        TransformedEnv(Walk(), ObservationNorm(in_keys=["position"], in_keys_inv=["action"])).rand_action()

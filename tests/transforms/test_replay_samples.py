@@ -10,6 +10,7 @@ from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import (
     ActionChunkTransform,
     Compose,
+    NextObservationDelta,
     NextStateReconstructor,
     PolicyAgeFilter,
     TransformedEnv,
@@ -160,3 +161,63 @@ def test_old_policies() -> None:
         PolicyAgeFilter(9, 0, strict=True)(data.select("a"))
     with pytest.raises(ValueError, match="not negative"):
         PolicyAgeFilter(9, -1)
+
+
+def changing() -> TensorDict:
+    torch.manual_seed(0)
+    root, following = torch.randn(6, 3) * 100, torch.randn(6, 3)
+    return TensorDict(
+        observation=root,
+        agents=TensorDict(x=root.double(), batch_size=[6]),
+        next=TensorDict(
+            observation=root + following,
+            agents=TensorDict(x=root.double() + following, batch_size=[6]),
+            done=torch.zeros(6, 1, dtype=torch.bool),
+            batch_size=[6],
+        ),
+        batch_size=[6],
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_changes(dtype: torch.dtype) -> None:
+    peer = pytest.importorskip("torchrl.envs.transforms").NextObservationDelta
+    keys = ["observation", ("agents", "x")]
+    delta = NextObservationDelta(keys, delta_dtype=dtype)
+    whole = changing()
+    stored = delta.inv(whole)
+    assert (whole == changing()).all()  # what was passed stays
+    assert set(stored["next"].keys(True, True)) == {
+        "done",
+        ("delta", "observation"),
+        ("delta", "agents", "x"),
+    }
+    assert stored["next", "delta", "observation"].dtype == dtype
+    expected = peer(keys, delta_dtype=dtype)(stored.clone())
+    found = delta(stored.clone())
+    assert set(found.keys(True, True)) == set(whole.keys(True, True)) == set(expected.keys(True, True))
+    for key in keys:
+        place = ("next", *((key,) if isinstance(key, str) else key))
+        assert torch.equal(found[place], expected[place])
+        assert found[place].dtype == whole[place].dtype
+        assert (found[place] - whole[place]).abs().max() < (0.02 if dtype == torch.bfloat16 else 0.002)
+    kept = NextObservationDelta(keys, restore_dtype=torch.float64, drop_delta=False)(stored.clone())
+    assert kept["next", "observation"].dtype == torch.float64
+    assert ("next", "delta", "observation") in kept.keys(True)
+
+
+def test_change_errors() -> None:
+    with pytest.raises(TypeError, match=r"delta_dtype is a dtype of floats, got torch\.int8"):
+        NextObservationDelta(delta_dtype=torch.int8)
+    data = changing()
+    data["next", "observation"] = data["next", "observation"] + 1e6
+    with pytest.raises(ValueError, match=r"'observation' changes by .* more than float16 holds"):
+        NextObservationDelta().inv(data)
+    data = samples()
+    data["next", "count"] = data["count"]
+    with pytest.raises(TypeError, match="'count' is int64; only floats"):
+        NextObservationDelta(["count"]).inv(data)
+    with pytest.raises(KeyError, match="next"):
+        NextObservationDelta().inv(samples())
+    with pytest.raises(RuntimeError, match="NextObservationDelta works on recorded data"):
+        TransformedEnv(Walk(), NextObservationDelta(["position"])).reset()

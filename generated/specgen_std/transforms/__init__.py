@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26045baa19ba89213000d12f9bfbeb1c4e8660e4810ce1581c2ea56dc72321d6
+# specgen: sha256=6f2023120b8e9f7aa68bdb3b7d932f09afad186bee5e05757de31452628e7986
 """The generated transforms."""
 
 from .actions import (
@@ -24,7 +24,7 @@ from .keys import (
     RenameTransformInverseKeys, RenameTransformKeys, SelectTransform, SelectTransformKeys, Stack, StackKeys,
 )
 from .novelty import RNDTransform, RNDTransformKeys
-from .observation_norm import ObservationNorm, ObservationNormKeys
+from .observation_norm import ObservationNorm, ObservationNormInverseKeys, ObservationNormKeys
 from .policy_states import GSDENoise, GSDENoiseKeys, RecurrentState, RecurrentStateKeys
 from .reward_scaling import RewardScaling, RewardScalingKeys
 from .reward_sum import RewardSum, RewardSumKeys
@@ -60,15 +60,15 @@ __all__ = [
     "FrameSkipTransform", "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale",
     "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys",
     "MultiAction", "MultiActionInverseKeys", "MultiActionKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys", "PermuteTransformKeys",
-    "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform", "RandomTruncationTransformKeys",
-    "RecurrentState", "RecurrentStateKeys", "RenameTransform", "RenameTransformInverseKeys",
-    "RenameTransformKeys", "Resize", "ResizeKeys", "Reward2GoTransform", "Reward2GoTransformKeys",
-    "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys", "RewardSum",
-    "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform", "SignTransformInverseKeys",
-    "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack",
-    "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
-    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter",
-    "TrajCounterKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
-    "VecNorm", "VecNormKeys",
+    "ObservationNormInverseKeys", "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys",
+    "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform",
+    "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys", "RenameTransform",
+    "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys", "Reward2GoTransform",
+    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
+    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
+    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
+    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
+    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
+    "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys", "UnsqueezeTransform",
+    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

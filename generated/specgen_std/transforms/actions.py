@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de5406c405b50ca6ee414b6b7f67f43c2d1a6b000188fbc339fefd4d6285ead1
+# specgen: sha256=91d4c055254f6bfef2e1f271c5b98ff219b503569cab964c551d812d8aefefaa
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.functional import class_indices
 from specgen_runtime.specs import TensorSpec
-from specgen_runtime.transforms.arguments import as_float_tensor, in_dtype
+from specgen_runtime.transforms.arguments import as_float_tensor, as_ints, in_dtype
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, FLOAT_DTYPES
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key
@@ -322,13 +322,14 @@ class ActionDiscretizerInverseKeys(NamedTuple):
 
 
 def action_discretizer_inverse(
-    num_intervals: int, sampling: str, categorical: bool, action_low: Tensor, action_high: Tensor,
+    num_intervals: tuple[int, ...], sampling: str, categorical: bool, action_low: Tensor, action_high: Tensor,
     bits_classes: tuple[int, ...], action: Tensor, choice: Tensor, bits: Tensor, draw_at: Tensor,
 ) -> Tensor:
     """`action`, as the environment takes it.
 
     Args:
-        num_intervals: how many intervals there are between the bounds of a number.
+        num_intervals: how many intervals there are between the bounds of a number, or of each number of
+            the last axis.
         sampling: which number of an interval the environment takes.
         categorical: whether choices are written as indices; else as one-hot vectors side by side.
         action_low: the lower bounds of `action`.
@@ -346,7 +347,7 @@ def action_discretizer_inverse(
         if sampling == "random"
         else (0.5 if sampling == "median" else (1.0 if sampling == "high" else 0.0))
     )
-    return action_low + (cell + at) * (action_high - action_low) / num_intervals
+    return action_low + (cell + at) * (action_high - action_low) / action_low.new_tensor(num_intervals)
 
 
 class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscretizerInverseKeys]):
@@ -365,14 +366,16 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
     invertible = True
 
     def __init__(
-        self, num_intervals: int, action_key: NestedKey = "action", out_action_key: NestedKey | None = None,
+        self, num_intervals: int | Sequence[int], action_key: NestedKey = "action",
+        out_action_key: NestedKey | None = None,
         sampling: Literal["median", "low", "high", "random"] = "median", categorical: bool = True,
     ) -> None:
         """Let the policy choose one of some intervals for each number that the environment takes between
         finite bounds.
 
         Args:
-            num_intervals: how many intervals there are between the bounds of a number; >= 1.
+            num_intervals: how many intervals there are between the bounds of a number, or of each number of
+                the last axis; >= 1.
             action_key: the key of `action`.
             out_action_key: the key of `choice` (default: that of `action`).
             sampling: which number of an interval the environment takes.
@@ -384,9 +387,9 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
         super().__init__()
         self.action_key = normal_key(action_key)
         self.out_action_key = None if out_action_key is None else normal_key(out_action_key)
-        if not num_intervals >= 1:
+        if not all(one >= 1 for one in as_ints(num_intervals, "num_intervals")):
             raise ValueError(f"num_intervals must be >= 1, got {num_intervals}")
-        self.num_intervals = num_intervals
+        self.num_intervals = as_ints(num_intervals, "num_intervals")
         if sampling not in ("median", "low", "high", "random"):
             raise ValueError(f"sampling must be one of 'median', 'low', 'high', 'random', got {sampling!r}")
         self.sampling = sampling

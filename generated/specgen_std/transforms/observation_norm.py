@@ -2,27 +2,29 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=70bce595a824f806109a5eec7b8c9026e27129df3604817fd405cc7f9025f7ac
+# specgen: sha256=493bf278220fc6fc2f3187ba4847ec15fa832884498361ce51d46491f6e64230
 """Affine transforms of observations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
-from specgen_runtime.transforms.arguments import as_float_tensor
+from specgen_runtime.transforms.arguments import as_float_tensor, as_ints, in_dtype
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.follows import Follows
+from specgen_runtime.transforms.generated import INPUTS
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.transforms.new_rows import NewRows, batch_mean
 from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
-__all__ = ["ObservationNorm", "ObservationNormKeys"]
+__all__ = ["ObservationNorm", "ObservationNormInverseKeys", "ObservationNormKeys"]
 
 
 class ObservationNormKeys(NamedTuple):
@@ -30,6 +32,14 @@ class ObservationNormKeys(NamedTuple):
 
     observation: NestedKey
     normed: NestedKey
+
+
+class ObservationNormInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    taken: NestedKey
+    written: NestedKey
+    """as an observation would be shown"""
 
 
 def observation_norm_map(standard_normal: bool, shift: Tensor, factor: Tensor, observation: Tensor) -> Tensor:
@@ -44,28 +54,73 @@ def observation_norm_map(standard_normal: bool, shift: Tensor, factor: Tensor, o
     return (observation - shift) / factor if standard_normal else observation * factor + shift
 
 
+def observation_norm_outer_written(
+    loc: Tensor, scale: Tensor, standard_normal: bool, taken: Tensor
+) -> Tensor:
+    """`written`, of what the environment takes.
+
+    Args:
+        loc: added after scaling; with `standard_normal` subtracted before it.
+        scale: the factor; with `standard_normal` the divisor.
+        standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
+        taken: floats [*batch, ...].
+    """
+    # transforms.ObservationNorm.out
+    return (taken - loc) / scale if standard_normal else taken * scale + loc
+
+
+def observation_norm_inverse(
+    loc: Tensor | None, scale: Tensor | None, standard_normal: bool, written: Tensor
+) -> Tensor:
+    """`taken`, as the environment takes it.
+
+    Args:
+        loc: added after scaling; with `standard_normal` subtracted before it.
+        scale: the factor; with `standard_normal` the divisor.
+        standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
+        written: floats [*batch, ...].
+    """
+    # transforms.ObservationNorm.inverse
+    return (
+        (
+            (written * scale + loc if standard_normal else (written - loc) / scale)
+            if scale is not None
+            else written
+        )
+        if loc is not None
+        else written
+    )
+
+
 def observation_norm_update(
-    standard_normal: bool, eps: float, new_rows: NewRows, observation: Tensor
+    standard_normal: bool, eps: float, over: tuple[int, ...], new_rows: NewRows, observation: Tensor
 ) -> tuple[Tensor, Tensor]:
     """`shift` and `factor` with what the rows that are new tell.
 
     Args:
         standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
         eps: the least deviation that is learned.
+        over: axes, counted from the end, whose places share what is learned: `[-1, -2]` for one number
+            for each channel of an image.
         new_rows: the rows that count.
         observation: floats [*batch, ...].
     """
     # transforms.ObservationNorm.update
-    mean = batch_mean(observation, new_rows)
+    each = batch_mean(observation, new_rows)
+    middle = torch.zeros_like(each) + (each.mean(dim=over, keepdim=True) if over else each)
+    variance = batch_mean((observation.to(torch.float64) - middle) ** 2, new_rows)
     deviation = torch.clamp(
-        torch.sqrt(batch_mean((observation.to(torch.float64) - mean) ** 2, new_rows)), min=eps
+        torch.sqrt(
+            torch.zeros_like(variance) + (variance.mean(dim=over, keepdim=True) if over else variance)
+        ),
+        min=eps,
     )
-    next_shift = mean if standard_normal else -mean / deviation
+    next_shift = middle if standard_normal else -middle / deviation
     next_factor = deviation if standard_normal else 1 / deviation
     return next_shift, next_factor
 
 
-class ObservationNorm(LearningTransform[ObservationNormKeys]):
+class ObservationNorm(LearningTransform[ObservationNormKeys, ObservationNormInverseKeys]):
     """Scale and shift observations, or standardise them, by numbers that are given or learned once.
 
     Reads, for each of `in_keys`:
@@ -73,19 +128,32 @@ class ObservationNorm(LearningTransform[ObservationNormKeys]):
 
     Writes, for each of them:
         `normed`, of the same dtype
+
+    Gives the environment, for each of `in_keys_inv`:
+        `taken`, floats [*batch, ...]
+
+    Reads, in its place:
+        `written`, like `where(standard_normal, (taken - loc) / scale, taken * scale + loc)`; only with
+            `given(loc) and given(scale)`: as an observation would be shown
     """
 
     _reads = ("observation",)
     _writes = ("normed",)
+    _gives = ("taken",)
     _follows: ClassVar[Mapping[str, Follows]] = {"normed": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"normed": "observation"}
+    _logical = True
+    invertible = True
     _learns_from = ("observation",)
     _learns = "when_called"
+    loc: Tensor | None
+    scale: Tensor | None
 
     def __init__(
         self, loc: ArrayLike | None = None, scale: ArrayLike | None = None,
         in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        standard_normal: bool = False, eps: float = 1e-06,
+        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
+        standard_normal: bool = False, eps: float = 1e-06, over: Sequence[int] = (),
     ) -> None:
         """Scale and shift observations, or standardise them, by numbers that are given or learned once.
 
@@ -94,24 +162,40 @@ class ObservationNorm(LearningTransform[ObservationNormKeys]):
             scale: the factor; with `standard_normal` the divisor.
             in_keys: the keys that it works on (default: `observation`).
             out_keys: the keys of `normed`, one for each input (default: `in_keys`).
+            in_keys_inv: the keys that it works on (default: none).
+            out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
             standard_normal: compute `(observation - loc) / scale` instead of `observation * scale + loc`.
             eps: the least deviation that is learned; > 0.
+            over: axes, counted from the end, whose places share what is learned: `[-1, -2]` for one number
+                for each channel of an image; <= -1.
 
         Raises:
-            ValueError: if `eps` is not > 0.
+            ValueError: if `eps` is not > 0, or `over` is not <= -1.
         """
-        super().__init__(in_keys=in_keys, out_keys=out_keys)
-        self.loc = None if loc is None else as_float_tensor(loc, "loc")
-        self.scale = None if scale is None else as_float_tensor(scale, "scale")
+        super().__init__(
+            in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
+        )
+        self.register_buffer("loc", None if loc is None else as_float_tensor(loc, "loc"))
+        self.register_buffer("scale", None if scale is None else as_float_tensor(scale, "scale"))
         self.standard_normal = standard_normal
         if not eps > 0:
             raise ValueError(f"eps must be > 0, got {eps}")
         self.eps = eps
+        if not all(one <= -1 for one in as_ints(over, "over")):
+            raise ValueError(f"over must be <= -1, got {over}")
+        self.over = as_ints(over, "over")
+        if self.loc is not None and self.scale is not None:
+            self._takes = (*self._takes, "written")
 
     def _bind(self, env: EnvBase | None) -> list[ObservationNormKeys]:
         observation = self._select(env, self._in_keys, ("observation",), FLOAT_DTYPES)
         normed = self._named(self._out_keys, observation, "out_keys")
         return [ObservationNormKeys(*keys) for keys in zip(observation, normed, strict=True)]
+
+    def _bind_inv(self, env: EnvBase | None) -> list[ObservationNormInverseKeys]:
+        taken = self._select(env, self._in_keys_inv, (), FLOAT_DTYPES, INPUTS)
+        written = self._named(self._out_keys_inv, taken, "out_keys_inv")
+        return [ObservationNormInverseKeys(*keys) for keys in zip(taken, written, strict=True)]
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
@@ -131,6 +215,37 @@ class ObservationNorm(LearningTransform[ObservationNormKeys]):
             self._write(tensordict, key.normed, normed)
         return tensordict
 
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        outer_tensordict = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(outer_tensordict, *self._fields(self._takes, [key])):
+                continue
+            written = self._written_by_policy(
+                outer_tensordict, key.written, self.loc is not None and self.scale is not None
+            )
+            taken = observation_norm_inverse(
+                in_dtype(self.loc, self._inner(key.taken).dtype),
+                in_dtype(self.scale, self._inner(key.taken).dtype), self.standard_normal, written,
+            )
+            self._write(tensordict, key.taken, taken)
+        return tensordict
+
+    def _outer_specs(self, key: ObservationNormInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        if self.loc is not None and self.scale is not None:
+            specs[key.written] = self._outer_spec(
+                key.taken,
+                key.written,
+                "monotone",
+                partial(
+                    observation_norm_outer_written,
+                    self._cast("loc", self._inner(key.taken).dtype),
+                    self._cast("scale", self._inner(key.taken).dtype),
+                    self.standard_normal,
+                ),
+            )
+        return specs
+
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         return (
             BufferSpec("shift", "observation", None, True, self.loc, True),
@@ -138,4 +253,4 @@ class ObservationNorm(LearningTransform[ObservationNormKeys]):
         )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return observation_norm_update(self.standard_normal, self.eps, new_rows, *values)
+        return observation_norm_update(self.standard_normal, self.eps, self.over, new_rows, *values)

@@ -6,12 +6,17 @@ from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpec
 from specgen_runtime.transforms.compose import Compose
 from specgen_runtime.transforms.device import DeviceCastTransform, PinMemoryTransform
 from specgen_runtime.transforms.env import TransformedEnv
+from specgen_runtime.transforms.expand import ExpandAs
 from specgen_runtime.transforms.finite import FiniteTensorDictCheck
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
 from specgen_runtime.transforms.multi_step import MultiStepTransform
-from specgen_runtime.transforms.next_states import NextStateReconstructor, PolicyAgeFilter
+from specgen_runtime.transforms.next_states import (
+    NextObservationDelta,
+    NextStateReconstructor,
+    PolicyAgeFilter,
+)
 from specgen_runtime.transforms.policy_switch import ConditionalPolicySwitch
 from specgen_runtime.transforms.primer import TensorDictPrimer
 from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
@@ -30,6 +35,7 @@ __all__ = [
     "ConditionalPolicySwitch",
     "ConditionalSkip",
     "DeviceCastTransform",
+    "ExpandAs",
     "FiniteTensorDictCheck",
     "FlattenTensorDict",
     "FunctionTransform",
@@ -37,6 +43,7 @@ __all__ = [
     "Hash",
     "ModuleTransform",
     "MultiStepTransform",
+    "NextObservationDelta",
     "NextStateReconstructor",
     "PinMemoryTransform",
     "PolicyAgeFilter",

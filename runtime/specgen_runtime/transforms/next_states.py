@@ -1,9 +1,10 @@
-"""Transforms of samples of a replay buffer: `NextStateReconstructor`, `PolicyAgeFilter`."""
+"""Transforms of samples of a replay buffer: `NextStateReconstructor`, `NextObservationDelta`, `PolicyAgeFilter`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from tensordict import TensorDictBase
@@ -11,11 +12,11 @@ from torch import Tensor
 
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys
+from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, remove
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["NextStateReconstructor", "PolicyAgeFilter"]
+__all__ = ["NextObservationDelta", "NextStateReconstructor", "PolicyAgeFilter"]
 
 
 class NextStateReconstructor(ReplayTransform):
@@ -95,6 +96,89 @@ class NextStateReconstructor(ReplayTransform):
             return None
         value = self._read(tensordict, normal_key(key), tolerant=not self.strict)
         return None if value is None else value.reshape(len(value), -1)[:, 0]
+
+
+class NextObservationDelta(ReplayTransform):
+    """Stores what changed from the root to ``"next"`` in fewer digits, in place of the entries under ``"next"``.
+
+    When data come into a replay buffer, ``("next", "delta", key)`` takes the place of ``("next", key)``; when they are
+    sampled, the entry is the root's and the change, but for the digits that `delta_dtype` lacks. Unlike what
+    `NextStateReconstructor` finds again, this holds for each sample by itself, ends of episodes too.
+
+    Args:
+        in_keys: entries of the root and of ``"next"``, of a float dtype.
+        delta_dtype: the dtype that is stored.
+        restore_dtype: the dtype of what is sampled; ``"root"``: that of the root's entry.
+        drop_delta: whether changes are left out of samples.
+
+    Raises:
+        TypeError: a dtype is none of floats; at a call: an entry has no float dtype.
+        KeyError: at a call: an entry is missing.
+        ValueError: at a call: a change is larger than `delta_dtype` holds.
+    """
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] = ("observation",),
+        *,
+        delta_dtype: torch.dtype = torch.float16,
+        restore_dtype: torch.dtype | Literal["root"] = "root",
+        drop_delta: bool = True,
+    ) -> None:
+        for name, dtype in (("delta_dtype", delta_dtype), ("restore_dtype", restore_dtype)):
+            if dtype != "root" and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+                raise TypeError(f"{name} is a dtype of floats, got {dtype!r}")
+        listed = normal_keys(list(in_keys))
+        super().__init__(listed, [("next", *as_tuple(key)) for key in listed])
+        self.delta_dtype = delta_dtype
+        self.restore_dtype = restore_dtype
+        self.drop_delta = drop_delta
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        found = [self._change(tensordict, *keys) for keys in self._pairs()]
+        if any(change is not None for change in found):
+            tensordict.set("next", tensordict["next"].copy())  # what was passed keeps its entries
+        for (in_key, out_key), change in zip(self._pairs(), found, strict=True):
+            if change is not None:
+                remove(tensordict, out_key)
+                tensordict.set(_delta_key(in_key), change)
+        return tensordict
+
+    def _change(self, tensordict: TensorDictBase, in_key: NestedKey, out_key: NestedKey) -> Tensor | None:
+        """The change of an entry; None where it may be missing, and is."""
+        root, following = (self._read(tensordict, key, self._missing_tolerance) for key in (in_key, out_key))
+        if root is None or following is None:
+            return None
+        if not root.is_floating_point():
+            dtype = str(root.dtype).removeprefix("torch.")
+            raise TypeError(
+                f"NextObservationDelta: {show_key(in_key)} is {dtype}; only floats have changes in few digits"
+            )
+        change = following - root
+        stored = change.to(self.delta_dtype)
+        if bool((stored.isinf() & change.isfinite()).any()):
+            raise ValueError(
+                f"NextObservationDelta: {show_key(in_key)} changes by {change.abs().max():g}, which is more than "
+                f"{str(self.delta_dtype).removeprefix('torch.')} holds"
+            )
+        return stored
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for in_key, out_key in self._pairs():
+            root, change = (
+                self._read(tensordict, key, self._missing_tolerance) for key in (in_key, _delta_key(in_key))
+            )
+            if root is None or change is None:
+                continue
+            dtype = root.dtype if isinstance(self.restore_dtype, str) else self.restore_dtype
+            tensordict.set(out_key, root.to(dtype) + change.to(dtype))
+            if self.drop_delta:
+                remove(tensordict, _delta_key(in_key))
+        return tensordict
+
+
+def _delta_key(key: NestedKey) -> NestedKey:
+    return ("next", "delta", *as_tuple(key))
 
 
 class PolicyAgeFilter(Transform):

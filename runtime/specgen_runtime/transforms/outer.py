@@ -65,7 +65,8 @@ def choices_like(
             return Categorical(counts, shape=shape, dtype=dtype, device=spec.device)
         return OneHot(counts, shape=(*shape, counts), dtype=dtype, device=spec.device)
     choices = spec.shape[-1] if drop and spec.shape else 1
-    widths = (counts,) * choices if isinstance(counts, int) else tuple(counts)
+    given = (counts,) if isinstance(counts, int) else tuple(counts)
+    widths = given * choices if len(given) == 1 else given
     if drop and len(widths) != choices:
         raise ValueError(
             f"there are {len(widths)} numbers of classes, {list(widths)}, for {choices} choices: the last dimension of "

@@ -10,8 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.packing import peek
-from specgen_runtime.transforms.bound import Row
+from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.buffers import BufferSpec, buffer_name
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BufferSpec", "LearningTransform"]
 
 
-class LearningTransform(GeneratedTransform[Row]):
+class LearningTransform(GeneratedTransform[Row, InverseRow]):
     """A transform that keeps statistics, shared by all rows and episodes.
 
     At each step and reset it learns from the rows that are new: those that stepped, and those being reset. What

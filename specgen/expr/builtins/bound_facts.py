@@ -10,12 +10,15 @@ from specgen.diagnostics.rules.transform_language import NOT_BOUNDED
 from specgen.expr import ranges
 from specgen.expr.builtins.constants import CASTS, cast_range
 from specgen.expr.builtins.record import Builtin, Param
+from specgen.expr.builtins.shapes import SHAPES
 from specgen.expr.builtins.site import Site
-from specgen.expr.dtypes import CONCRETE, is_abstract, is_float, is_int
-from specgen.expr.interval import ANYTHING, BOOLS, Interval
+from specgen.expr.dtypes import CONCRETE, is_abstract, is_float, is_int, is_number
+from specgen.expr.interval import ANYTHING, BOOLS, Interval, point
 from specgen.expr.printer import ATOM, COMPARE, Printed, Printer, method
-from specgen.expr.sizes import Dims, Sym
+from specgen.expr.sizes import ANY_DIMS, Dims, Sym
 from specgen.expr.types import Type, Typed
+
+_STACK: Final = next(builtin for builtin in SHAPES if builtin.name == "stack")
 
 OF_NAMES: Final = ("low", "high", "classes", "given")
 """Functions whose value for a name is bound as `low(x)` in the scope, where it is known."""
@@ -31,6 +34,8 @@ def _infer_cast(site: Site) -> Typed | None:
         return CASTS[wanted].infer(replace(site, builtin=CASTS[wanted], options={}))
     assert isinstance(wanted, Typed)
     dtype = wanted.type.dtype
+    if x.type.dtype == "list":
+        return _infer_numbers(site, x, wanted)
     if dtype in CONCRETE and not wanted.type.python:
         return CASTS[dtype].infer(replace(site, builtin=CASTS[dtype], options={}))
     if isinstance(wanted.static, str) and wanted.static in CASTS:  # a chain knows the word
@@ -50,6 +55,25 @@ def _infer_cast(site: Site) -> Typed | None:
     return x if x == wanted else site.node(replace(x.type, dtype=dtype), dtype=wanted)
 
 
+def _infer_numbers(site: Site, x: Typed, wanted: Typed) -> Typed | None:
+    """The numbers of a list parameter as a constant, which meets the last dimension of the value that it is like."""
+    if wanted.type.python or not is_number(wanted.type.dtype):
+        message = f"`{site.written(wanted)}` is no value that the numbers of a list could meet"
+        site.fail(rules.WRONG_ARGUMENTS, message, at=wanted, help="write a role")
+        return None
+    items = x.options.get("items")
+    dtype = wanted.type.dtype
+    if not isinstance(items, tuple) or wanted.type.open:
+        return site.node(Type(dtype, ANY_DIMS, "const"), dtype=wanted)
+    ahead = max(wanted.type.rank - 1, 0)
+    kind = Type(dtype, (*[1] * ahead, len(items)), "const", stretch=frozenset(range(ahead)))
+    numbers = [
+        Typed("literal", Type("int64", (), "lit"), point(one), text=str(one), static=one) for one in items
+    ]
+    stack = replace(site, builtin=_STACK, values=tuple(numbers), options={})
+    return stack.node(kind, axis=ahead)
+
+
 def _cast_interval(args: tuple[Interval, ...], node: Typed) -> Interval:
     return cast_range(args[0], "float32") if is_float(node.type.dtype) else ANYTHING
 
@@ -57,6 +81,8 @@ def _cast_interval(args: tuple[Interval, ...], node: Typed) -> Interval:
 def _show_cast(node: Typed, printer: Printer) -> Printed:
     wanted = node.options["dtype"]
     assert isinstance(wanted, Typed)
+    if node.args[0].type.dtype == "list":
+        return method(printer.show(wanted), "new_tensor", printer.text(node.args[0]))
     text = (
         f"getattr(torch, {printer.text(wanted)})"
         if wanted.type.dtype == "str"
@@ -185,7 +211,7 @@ FACTS: tuple[Builtin, ...] = (
         name="cast",
         signature="cast(x, dtype)",
         family="fact",
-        doc="`x` in a dtype, or in that of another value: `cast(sum(image), image)`. Fractions are cut off by integers.",
+        doc="`x` in a dtype, or in that of another value: `cast(sum(image), image)`. Fractions are cut off by integers. Of a list parameter it is a constant that meets the last dimension.",
         params=(Param("x"), Param("dtype", "dtype_of")),
         infer=_infer_cast,
         interval=_cast_interval,
