@@ -121,12 +121,15 @@ class Base:
         text: the schema file.
         keys: what it returns.
         actions: what it is given.
+        nests: whether new keys may stand under others. Nested batches of environments show no nest that only rewards
+            are in: some rows have it empty, and some not at all.
     """
 
     name: str
     text: str
     keys: tuple[Key, ...]
     actions: tuple[Key, ...]
+    nests: bool = True
 
 
 TEAM = Base("Team", ENV, KEYS, ACTIONS)
@@ -134,13 +137,7 @@ TEAM = Base("Team", ENV, KEYS, ACTIONS)
 
 @dataclass
 class Drawn:
-    """A chain: its transforms with their arguments, as a schema has them.
-
-    Attributes:
-        learns: whether it has statistics, which chains can't hold.
-        repeats: whether it steps the environment itself.
-        renames: whether it gives new values to what the environment reads again.
-    """
+    """A chain: its transforms with their arguments, as a schema has them."""
 
     transforms: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 

@@ -30,6 +30,7 @@ class _Drawer:
     def __init__(self, random: Random, base: Base) -> None:
         self.random = random
         self.keys = {key.name: key for key in base.keys}
+        self.nests = base.nests
         self.actions = {key.name: key for key in base.actions}
         self.count = 0
         self.methods = sorted(name for name in dir(self) if name.startswith("draw_"))
@@ -49,7 +50,7 @@ class _Drawer:
     def fresh(self, key: Key | None = None) -> str:
         self.count += 1
         parent = "" if key is None else key.parent
-        return f"{parent or self.random.choice(['', '', 'made.'])}k{self.count}"
+        return f"{parent or self.random.choice(['', '', 'made.' * self.nests])}k{self.count}"
 
     def chance(self, share: float = 0.5) -> bool:
         return self.random.random() < share
@@ -243,7 +244,7 @@ class _Drawer:
             return None
         out, key = self.fresh(found[0]), found[0]
         several = [float(1 - 2 * place) for place in range(key.shape[-1])]
-        weights = self.random.choice([1.0, several] if len(several) > 1 else [1.0])
+        weights = self.random.choice([1.0, several] if len(several) > 1 and len(key.shape) == 1 else [1.0])
         self.keys[out] = Key(out, "reward", key.dtype, key.shape[:-1], True)
         return "LineariseRewards", {"in_keys": [key.name], "out_keys": [out], "weights": weights}
 
@@ -375,13 +376,14 @@ class _Drawer:
         def change(key: Key) -> Key:
             return replace(key, shape=(*key.shape[:-2], key.shape[-2] * key.shape[-1]))
 
-        return self.given("FlattenAction", lambda key: key.group == "action" and key.own > 1, change)
+        return self.given("FlattenAction", lambda key: key.group != "classes" and key.own > 1, change)
 
     def draw_clip_action(self) -> _DRAWN | None:
+        def change(key: Key) -> Key:
+            return replace(key, group="free")  # what the policy writes has no bounds then
+
         numbers = {"low": -0.8, "high": 0.9}
-        return self.given(
-            "ClipTransform", lambda key: key.group == "action", lambda key: key, in_keys=[], **numbers
-        )
+        return self.given("ClipTransform", lambda key: key.group != "classes", change, in_keys=[], **numbers)
 
     def draw_rename_action(self) -> _DRAWN | None:
         found = self.given("RenameTransform", lambda key: True, lambda key: key, in_keys=[], out_keys=[])
@@ -395,7 +397,7 @@ class _Drawer:
 
         return self.given(
             "DoubleToFloat",
-            lambda key: key.group == "action" and key.dtype == "float64",
+            lambda key: key.group != "classes" and key.dtype == "float64",
             change,
             in_keys=[],
         )

@@ -39,6 +39,7 @@ ARM = Base(
     "specgen: 1\nenvs:\n  Arm: {gymnasium: {id: specgen-arm-v0}}\n",
     (Key("observation", "observation", "float32", (2, 3)), Key("reward", "reward", "float32", (), True)),
     (Key("action", "action", "float32", (2, 3)),),
+    nests=False,
 )
 
 
