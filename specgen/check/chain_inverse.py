@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specgen.check.chain_args import Arguments
@@ -37,6 +37,7 @@ class InverseBinder:
         keys: finds the keys that roles stand for.
         span: where the transform stands.
         sink: takes every mistake.
+        present: the actions behind it, as far as they are known.
     """
 
     instance: Instance
@@ -45,6 +46,7 @@ class InverseBinder:
     keys: KeyFinder
     span: Span
     sink: Sink
+    present: set[str] = field(default_factory=set)
 
     def rows(self, faults: int) -> list[Row]:
         """The repetitions, typed and with the specs of what the policy writes; none after a mistake.
@@ -61,6 +63,7 @@ class InverseBinder:
         if len(self.sink) + len(self.keys.missing) > faults or not self._keys_fit(found, outputs):
             return []
         names = iter(self.arguments.lists.get("out_keys_inv") or ())
+        self.present = self.state.actions.keys() - {e.dotted for row in found for e in row.inputs.values()}
         made = [self._row(row, outputs, names) for row in found]
         return [row for row in made if row is not None]
 
@@ -175,7 +178,8 @@ class InverseBinder:
             if made is None:
                 return None
             where = self.arguments.span()
-            self.state.written_keys.note_action(made, where)
+            self.state.written_keys.note_action(made, where, self.present)
+            self.present.add(made.dotted)
             written[output.name] = made
             if (named := classes_name(output)) is not None:
                 counts = made.spec.nvec

@@ -114,6 +114,7 @@ class WrittenKeys:
         for entry in env.entries:
             self._names.claim(entry.dotted, f"{entry.role} key", span, "a key of the environment")
             self._writers[entry.dotted] = ("the environment", None)
+        self._actions = {entry.dotted for entry in env.action}
         for prefix in env.done:
             for flag in DONE_FLAGS:
                 self._writers[dotted((*prefix, flag))] = ("the environment", None)
@@ -124,10 +125,22 @@ class WrittenKeys:
         """The transform that wrote each key last, by its name and where it stands in the chain."""
         return {key: (name, span) for key, (name, span) in self._writers.items() if span is not None}
 
-    def note_action(self, made: Entry, span: Span) -> None:
-        """Note the key under which a transform takes an action, if it is a new one."""
-        if made.dotted not in self._writers:
+    def note_action(self, made: Entry, span: Span, present: Collection[str]) -> None:
+        """Note the key under which a transform takes an action; a key that is there already is reported.
+
+        Args:
+            made: what the policy writes.
+            span: where its key was chosen.
+            present: the actions that are there besides.
+        """
+        if made.dotted in present or (made.dotted in self._writers and made.dotted not in self._actions):
+            what = "an action" if made.dotted in present else "an entry of the environment"
+            message = f"`{made.dotted}` is {what} already"
+            help = "give what the policy writes another key"
+            self._sink.add(rules.KEY_COLLISION.at(span, message, help=help))
+        elif made.dotted not in self._actions:
             self._note_new_key(made, span)
+            self._actions.add(made.dotted)
 
     def note_output(
         self,

@@ -63,8 +63,9 @@ class _Planner:
     def run(self) -> list[Item]:
         chain, parts, env = self.chain, self.parts, self.env
         rewards = {entry.key: entry for entry in chain.entries.values() if entry.role == "reward"}
-        promoted = [_reward_field(rewards[output.key or ()], output.name) for output in parts.promoted]
-        raw = [_reward_field(rewards[output.key or ()], output.name) for output in parts.raw]
+        promoted = [_next_field(rewards[output.key or ()], output.name) for output in parts.promoted]
+        given = {entry.key: entry for entry in (*env.env.reward, *env.env.observation)}
+        raw = [_next_field(given[output.key or ()], output.name) for output in parts.raw]
         next_fields = (*self.root, *promoted, *raw)
         reset = self._planned(parts.reset, "A fresh episode in every row of the batch.")
         advance = self._planned(parts.advance, "One step: all that the step after it depends on.")
@@ -233,6 +234,6 @@ class _Planner:
         return planned.call
 
 
-def _reward_field(entry: Entry, name: str) -> RecordField:
-    """A reward in the Next record; under another name than its own it is what the environment gave."""
+def _next_field(entry: Entry, name: str) -> RecordField:
+    """An entry that a step alone has, in the Next record; under another name it is what the environment gave."""
     return replace(entry_field(entry), name=name, visible=name == entry.name)

@@ -32,7 +32,7 @@ class Parts:
         reward: The other rewards, from the records; None where there are none.
         observe: The observations, from the state; None where there are none, or where another program gives them.
         promoted: The names of the rewards that `advance` returns.
-        raw: What `advance` returns besides for `reward` alone: rewards as the wrapped environment gave them.
+        raw: What `advance` returns besides for `reward` alone: what the wrapped environment gave.
         inverse: What the wrapped environment is given, of what the policy writes; None where that is the same, or where
             `advance` steps.
         constants: What is computed of constant tables alone, once; the others are given it. None for nothing.

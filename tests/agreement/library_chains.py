@@ -11,6 +11,7 @@ from specgen_runtime.transforms import Transform
 from specgen_runtime.typing import NestedKey
 
 FILES = (
+    "actions",
     "double_to_float",
     "dtype_cast",
     "episodes",
@@ -25,6 +26,7 @@ FILES = (
     "shapes",
     "step_counter",
     "time",
+    "vec_norm",
 )
 
 ENV = """\
@@ -47,6 +49,7 @@ envs:
       lives: int64 in [-1000, 5]
       success: bool
       agents.observation: float32[1] in [-10, 10]
+      agents.allowed: bool[3]
     reward: [reward, agents.reward]
     reset:
       x: uniform(-1, 1, shape=n)
@@ -64,6 +67,7 @@ envs:
       lives: 5 - t // 3
       success: x[0] > 0
       agents.observation: x[:, None]
+      agents.allowed: concat(x[:, None] < 1, x[:, None] > -1, x[:, None] >= -10, axis=-1)
 """
 
 
@@ -97,20 +101,44 @@ KEYS = (
     Key("lives", "observation", "int64"),
     Key("success", "observation", "bool"),
     Key("agents.observation", "observation", "float32", (3, 1)),
+    Key("agents.allowed", "observation", "bool", (3, 3)),
     Key("reward", "reward", "float32", (), True),
     Key("agents.reward", "reward", "float32", (3,), True),
 )
 
+ACTIONS = (
+    Key("action", "action", "float32"),
+    Key("push", "action", "float64", (2,)),
+    Key("agents.action", "classes", "int64", (3,)),
+)
+
+
+@dataclass(frozen=True)
+class Base:
+    """An environment that chains are drawn for.
+
+    Attributes:
+        name: of it in the schema.
+        text: the schema file.
+        keys: what it returns.
+        actions: what it is given.
+        nests: whether new keys may stand under others. Nested batches of environments show no nest that only rewards
+            are in: some rows have it empty, and some not at all.
+    """
+
+    name: str
+    text: str
+    keys: tuple[Key, ...]
+    actions: tuple[Key, ...]
+    nests: bool = True
+
+
+TEAM = Base("Team", ENV, KEYS, ACTIONS)
+
 
 @dataclass
 class Drawn:
-    """A chain: its transforms with their arguments, as a schema has them.
-
-    Attributes:
-        learns: whether it has statistics, which chains can't hold.
-        repeats: whether it steps the environment itself.
-        renames: whether it gives new values to what the environment reads again.
-    """
+    """A chain: its transforms with their arguments, as a schema has them."""
 
     transforms: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
@@ -118,11 +146,12 @@ class Drawn:
         """Whether one of its transforms is one of these."""
         return any(name in names for name, _ in self.transforms)
 
-    def schema(self) -> str:
+    def schema(self, base: Base = TEAM) -> str:
         """The schema file."""
+        allowed = "SG304, SG311, SG328, SG358"
         lines = [
-            ENV.replace("specgen: 1\n", f"specgen: 1\nimport: [{', '.join(self._imports())}]\n", 1),
-            "chains:\n  Fused:\n    env: Team\n    allow: [SG304, SG311, SG328]\n    transforms:\n",
+            base.text.replace("specgen: 1\n", f"specgen: 1\nimport: [{', '.join(self._imports())}]\n", 1),
+            f"chains:\n  Fused:\n    env: {base.name}\n    allow: [{allowed}]\n    transforms:\n",
             *(f"      - {name}: {_yaml(arguments)}\n" for name, arguments in self.transforms),
         ]
         return "".join(lines)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-import gymnasium
-import numpy as np
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
@@ -29,55 +27,9 @@ from specgen_std.transforms import (
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from specgen.source.spaces import Record, Space
+from tests.agreement.gymnasium_arms import RECORDS, registered
 from tests.agreement.test_random_chains import drive
 from tests.support import generate, imported
-
-LOW = [[-1.0, -2.0, -3.0], [-1.0, -1.0, -1.0]]
-HIGH = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-
-
-class Arm(gymnasium.Env[Any, Any]):
-    """Two by three joints, moved by what they are given, which is observed to the last bit."""
-
-    observation_space = gymnasium.spaces.Box(-100.0, 100.0, (2, 3), np.float32)
-    action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(np.array(LOW, "f4"), np.array(HIGH, "f4"))
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.at = self.np_random.uniform(-1, 1, (2, 3)).astype(np.float32)
-        return self.at, {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert self.action_space.contains(action), action
-        self.at = np.clip(self.at * np.float32(0.5) + action, -100, 100).astype(np.float32)
-        return self.at, float(self.at.sum()), bool(self.at[0, 0] > 1.2), False, {}
-
-
-class Precise(Arm):
-    """The same with float64 actions."""
-
-    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2, 3), np.float64)
-
-
-class Buttons(Arm):
-    """The same with six buttons."""
-
-    action_space = gymnasium.spaces.Discrete(6)
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert type(action) is np.int64
-        moved = np.arange(6).reshape(2, 3) == action
-        self.at = np.where(moved, self.at + np.float32(0.3), self.at).astype(np.float32)
-        return self.at, float(action), bool(self.at[0, 0] > 1.2), False, {}
-
-
-_OBSERVED = Space("box", "float32", (2, 3), -100.0, 100.0)
-RECORDS = {
-    "specgen-arm-v0": Record(_OBSERVED, Space("box", "float32", (2, 3), LOW, HIGH), 12),
-    "specgen-precise-v0": Record(_OBSERVED, Space("box", "float64", (2, 3), -1.0, 1.0), 12),
-    "specgen-buttons-v0": Record(_OBSERVED, Space("discrete", "int64", n=6), 12),
-}
 
 SCHEMA = """
 specgen: 1
@@ -148,13 +100,12 @@ STEPWISE = (*DRAWING, "Learned")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    for name, class_ in (("arm", Arm), ("precise", Precise), ("buttons", Buttons)):
-        gymnasium.register(f"specgen-{name}-v0", class_, max_episode_steps=12, disable_env_checker=True)
-    files = generate({"arms.yaml": SCHEMA}, "gymnasium_actions", RECORDS)
-    with imported(files, "gymnasium_actions", tmp_path_factory.mktemp("generated")) as package:
+    files, folder = (
+        generate({"arms.yaml": SCHEMA}, "gymnasium_actions", RECORDS),
+        tmp_path_factory.mktemp("made"),
+    )
+    with registered(), imported(files, "gymnasium_actions", folder) as package:
         yield package
-    for name in ("arm", "precise", "buttons"):
-        del gymnasium.registry[f"specgen-{name}-v0"]
 
 
 def both(made: ModuleType, name: str) -> tuple[EnvBase[Any], EnvBase[Any]]:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import check_env_specs
+from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
 from specgen_runtime.specs import Composite
 from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from tensordict import TensorDict, TensorDictBase
 
 from specgen.diagnostics.rules import ALL_RULES
-from tests.agreement.library_chains import Drawn
+from tests.agreement.gymnasium_arms import RECORDS, registered
+from tests.agreement.library_chains import Base, Drawn, Key
 from tests.agreement.library_drawer import draw_chain
 from tests.agreement.test_random_chains import drive, same_specs, shown
 from tests.sizes import each_time_or_thorough
@@ -30,6 +32,15 @@ from tests.support import compile_texts, imported
 BATCHES = ((), (3,), (4, 3))
 LOOPS = ("FrameSkipTransform", "NoopResetEnv")
 FLAGS = ("done", "terminated", "truncated")
+
+
+ARM = Base(
+    "Arm",
+    "specgen: 1\nenvs:\n  Arm: {gymnasium: {id: specgen-arm-v0}}\n",
+    (Key("observation", "observation", "float32", (2, 3)), Key("reward", "reward", "float32", (), True)),
+    (Key("action", "action", "float32", (2, 3)),),
+    nests=False,
+)
 
 
 def seeds() -> Iterable[int]:
@@ -45,25 +56,56 @@ def test_a_chain_over_the_library(seed: int) -> None:
     text = drawn.schema()
     files, said, codes = compile_texts({"sample.yaml": text}, "library_package")
     errors = {code for code in codes if ALL_RULES[code].severity == "error"}
-    fusible = not drawn.has("VecNorm")
-    assert bool(files) == fusible or errors == {"SG107"}, text + said
+    assert files or errors == {"SG107"}, text + said
     plain = text.partition("chains:\n")[0]
     if not files:
         files, said, _ = compile_texts({"sample.yaml": plain}, "library_package")
     with tempfile.TemporaryDirectory() as folder, imported(files, "library_package", Path(folder)) as package:
         try:
-            dynamic = made_env(package, drawn, batch)
-            check_env_specs(dynamic)
+            check_env_specs(made_env(package, drawn, batch))
             if not errors:
-                fused = package.Fused(batch_size=batch)
-                check_env_specs(fused)
+                check_env_specs(package.Fused(batch_size=batch))
+                fused, dynamic = package.Fused(batch_size=batch), made_env(package, drawn, batch)
                 same_specs(fused, dynamic)
+                assert fused.full_action_spec == dynamic.full_action_spec
+                assert dict(fused._action_masks) == dict(dynamic._action_masks)
                 drive(fused, dynamic)
             replays(package, drawn, batch)
             goes_on(package, drawn, batch)
         except BaseException as error:
             error.add_note(f"{batch} {drawn.transforms}")
             raise
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_a_chain_over_gymnasium(seed: int) -> None:
+    random = Random(1000 + seed)
+    drawn, batch = draw_chain(random, ARM), random.choice(BATCHES)
+    text = drawn.schema(ARM)
+    files, said, codes = compile_texts({"sample.yaml": text}, "library_package", RECORDS)
+    errors = {code for code in codes if ALL_RULES[code].severity == "error"}
+    assert errors == ({"SG107"} if drawn.has(*LOOPS) else set()), text + said
+    if errors:
+        return
+    with (
+        registered(),
+        tempfile.TemporaryDirectory() as folder,
+        imported(files, "library_package", Path(folder)) as package,
+    ):
+        try:
+            fused = side_by_side(package.Fused, batch)
+            dynamic = side_by_side(lambda: TransformedEnv(package.Arm(), Compose(*drawn.made())), batch)
+            same_specs(fused, dynamic)
+            assert fused.full_action_spec == dynamic.full_action_spec
+            drive(fused, dynamic)
+        except BaseException as error:
+            error.add_note(f"{batch} {drawn.transforms}")
+            raise
+
+
+def side_by_side(make: Callable[[], EnvBase[Any]], batch: tuple[int, ...]) -> EnvBase[Any]:
+    """A batch of environments that are one each."""
+    return SerialEnv(batch[0], lambda: side_by_side(make, batch[1:])) if batch else make()
 
 
 def made_env(package: ModuleType, drawn: Drawn, batch: tuple[int, ...], *first: Transform) -> TransformedEnv:
@@ -106,8 +148,8 @@ def replays(package: ModuleType, drawn: Drawn, batch: tuple[int, ...]) -> None:
         with pytest.raises(NotImplementedError):
             loop(TensorDict({}, batch))
         return
-    if drawn.has("VecNorm", "SelectTransform"):
-        return  # what has been learned meanwhile is applied to all; what is recorded is not selected
+    if drawn.has("VecNorm", "SelectTransform", "ActionMask"):
+        return  # what has been learned meanwhile is applied to all; what is recorded is not selected, actions are there
     env = made_env(package, drawn, batch, Recorder())
     env.set_seed(3)
     torch.manual_seed(3)

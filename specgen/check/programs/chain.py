@@ -18,6 +18,7 @@ from specgen.expr.symbols import Key
 from specgen.program.cut import cut
 from specgen.program.names import underscored
 from specgen.program.program import Cell, Component, Input, Output, Program
+from specgen.program.walk import reads
 
 
 class ChainPrograms:
@@ -103,7 +104,10 @@ class ChainPrograms:
                 Output(entry.name, self._state.sent[entry.dotted], "value", entry.key)
                 for entry in self.chain.env.value.action
             ]
-            whole = self._program(self._state.inverse, (*fixed, *actions), sent, "")
+            # what it does not read tells neither rows nor a device
+            read = {symbol for one in self._state.inverse.statements for symbol in reads(one)}
+            known = tuple(one for one in fixed if one.symbol in read)
+            whole = self._program(self._state.inverse, (*known, *actions), sent, "")
             programs[INVERSE] = replace(whole, record=None)
         return Component(self.chain.name, programs, tuple(cells))
 
