@@ -123,6 +123,15 @@ class FunctionalModule(TensorDictModuleParent):
         self.functional_network(network_name)
         copy_values(self._params(network_name), TensorDict.from_module(stateful_net), name=network_name)
 
+    def reset_parameters_recursive(self) -> None:
+        """Draw the parameters of all networks anew, as their modules do when they are made; targets become copies."""
+        for name, network in self._networks.items():
+            params = self._params(name)
+            network.reset_parameters(params)
+            target = self._modules.get(f"target_{name}_params")
+            if isinstance(target, TensorDictParams):
+                copy_values(target.data, params.data, name=name)
+
     def target_networks(self) -> list[str]:
         """The networks that have target parameters of their own."""
         return list(self._has_updater)
