@@ -309,3 +309,51 @@ def test_structures_that_cannot_be_copied_are_refused_clearly() -> None:
 
 def _double(value: torch.Tensor) -> torch.Tensor:
     return value.double() if value.is_floating_point() else value
+
+
+@pytest.mark.peers
+def test_parameters_drawn_anew_equal_torchrls() -> None:
+    peer = pytest.importorskip("torchrl.objectives")
+
+    class Theirs(peer.LossModule):  # type: ignore[name-defined,misc]
+        def __init__(self, network: TensorDictModule) -> None:
+            super().__init__()
+            self.convert_to_functional(network, "critic")
+
+        def _forward_value_estimator_keys(self, **_keys: object) -> None:
+            pass
+
+    mine, theirs = ValueLoss(critic(), delay_value=False), Theirs(critic())
+    for loss in (mine, theirs):
+        torch.manual_seed(11)
+        loss.reset_parameters_recursive()
+    for key, value in mine.critic_params.items(True, True):
+        torch.testing.assert_close(value, theirs.critic_params.get(key))
+
+
+def test_parameters_drawn_anew_are_in_place_and_in_targets() -> None:
+    network = critic(batch_norm=True)
+    loss = ValueLoss(network)
+    weight = network.module[0].weight
+    before = weight.clone()
+    network.module[1].running_mean.fill_(3.0)
+    loss.reset_parameters_recursive()
+    assert loss.critic_params.get(("module", "0", "weight")) is weight
+    assert not torch.allclose(weight, before)
+    assert weight.requires_grad
+    for key, value in loss.critic_params.items(True, True):
+        torch.testing.assert_close(value.data, loss.target_critic_params.get(key))
+    assert (network.module[1].running_mean == 0).all()
+
+
+def test_members_of_an_ensemble_are_drawn_anew_each_by_itself() -> None:
+    loss = Bare()
+    loss.convert_to_functional(critic(), "critic", expand_dim=3)
+    torch.manual_seed(0)
+    loss.reset_parameters_recursive()
+    torch.manual_seed(0)
+    for member in range(3):
+        for layer in (0, 2):
+            fresh = nn.Linear(*((4, 8) if layer == 0 else (8, 1)))
+            weight = loss.critic_params.get(("module", str(layer), "weight"))
+            torch.testing.assert_close(weight[member].data, fresh.weight.data)

@@ -14,8 +14,9 @@ from specgen_runtime.objectives import (
     add_random_module,
 )
 from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import InteractionType
+from tensordict.nn import InteractionType, TensorDictModule, TensorDictModuleBase, TensorDictSequential
 from tensordict.nn.probabilistic import interaction_type
+from torch import Tensor
 
 from tests.objectives.nets import ValueLoss, batch, critic
 
@@ -280,3 +281,48 @@ def test_coefficients_are_buffers_assigned_in_place() -> None:
 def test_random_modules_are_classes() -> None:
     with pytest.raises(TypeError, match="add_random_module takes a class"):
         add_random_module("x")  # type: ignore[arg-type]
+
+
+class TwoTerms(ValueLoss):
+    """A loss with a metric beside its term."""
+
+    out_keys = ["loss_value", "error"]  # noqa: RUF012
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDict:
+        outputs = super().forward(tensordict)
+        return outputs.set("error", outputs["loss_value"].detach().sqrt())
+
+
+def test_out_keys_are_selected() -> None:
+    loss, other = TwoTerms(critic()), TwoTerms(critic())
+    SoftUpdate(loss, tau=0.1)
+    data = batch(5)
+    assert loss.select_out_keys("error") is loss
+    assert list(loss(data).keys()) == loss.out_keys == ["error"]
+    assert loss.out_keys_source == other.out_keys == TwoTerms.out_keys == ["loss_value", "error"]
+    inputs = {"_".join(key) if isinstance(key, tuple) else key: data[key] for key in loss.in_keys}
+    assert isinstance(loss(**inputs), Tensor)
+    with pytest.raises(ValueError, match="select_out_keys takes some of loss_value, error; got 'eror'"):
+        loss.select_out_keys("eror")
+    with pytest.raises(ValueError, match="got none"):
+        loss.select_out_keys()
+    assert loss.reset_out_keys() is loss
+    assert list(loss(data).keys()) == ["loss_value", "error"]
+
+
+def test_losses_are_modules_of_tensordict() -> None:
+    loss = loss_of()
+    assert isinstance(loss, TensorDictModuleBase)
+    sequence = TensorDictSequential(TensorDictModule(torch.neg, ["raw"], ["observation"]), loss)
+    data = batch(5)
+    expected = loss(data.clone())["loss_value"]
+    data["raw"] = -data["observation"]
+    torch.testing.assert_close(sequence(data)["loss_value"], expected)
+
+
+def test_tensors_by_keyword_have_the_batch_of_the_rewards() -> None:
+    """Though the observations share a dimension more."""
+    loss, data = loss_of(), batch(4, 4)
+    inputs = {"_".join(key) if isinstance(key, tuple) else key: data[key] for key in loss.in_keys}
+    loss.reduction = "none"
+    torch.testing.assert_close(loss(**inputs), loss(data)["loss_value"])

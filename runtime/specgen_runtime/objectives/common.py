@@ -37,7 +37,7 @@ class LossModule(FunctionalModule):
     Attributes:
         default_value_estimator: the estimator that is built when none was asked for; None if the loss has none.
         supported_value_estimators: what `make_value_estimator` accepts; empty for all.
-        out_keys: what `forward` returns.
+        out_keys: what `forward` returns, or what `select_out_keys` chose of it.
         use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
             True requires it, False ignores it.
     """
@@ -102,6 +102,31 @@ class LossModule(FunctionalModule):
         return [
             next_key(getattr(self._tensor_keys, role)) for role in roles if hasattr(self._tensor_keys, role)
         ]
+
+    @property
+    def out_keys_source(self) -> list[str]:
+        """What `forward` returns, all of it."""
+        return type(self).out_keys
+
+    def select_out_keys(self, *out_keys: str) -> Self:
+        """Return these entries only, from now on; `reset_out_keys` undoes it.
+
+        Raises:
+            ValueError: for an entry that the loss does not return.
+        """
+        unknown = [key for key in out_keys if key not in self.out_keys_source]
+        if unknown or not out_keys:
+            raise ValueError(
+                f"{type(self).__name__}.select_out_keys takes some of {', '.join(self.out_keys_source)}; "
+                f"got {', '.join(map(repr, out_keys)) or 'none'}"
+            )
+        self.__dict__["out_keys"] = list(out_keys)
+        return self
+
+    def reset_out_keys(self) -> Self:
+        """Return every entry again."""
+        self.__dict__.pop("out_keys", None)
+        return self
 
     def make_value_estimator(
         self,
@@ -200,6 +225,8 @@ class LossModule(FunctionalModule):
                 self._warn_of_targets()
             with set_interaction_type(self._sampling_mode):
                 outputs = super().__call__(data)
+            if "out_keys" in self.__dict__:
+                outputs = outputs.select(*self.out_keys, strict=False)
             return outputs if tensordict is not None else unpacked(outputs, self.out_keys)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -273,6 +300,8 @@ class LossModule(FunctionalModule):
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
         device = tensordict.device
+        if tensordict.is_locked and tensordict.get(key, None) is None:
+            raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
         tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)
 
     def _value_estimate(self, tensordict: TensorDictBase) -> Callable[[Tensor], Tensor]:

@@ -9,13 +9,14 @@ import torch
 from tensordict import TensorDict, TensorDictParams
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.module_base import TensorDictModuleParent
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.parameters import coefficient, copy_values, take_parameters, target_parameters
 from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness, is_random
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
 
 
-class FunctionalModule(nn.Module):
+class FunctionalModule(TensorDictModuleParent):
     """A module that takes networks apart: their parameters are its own, and so are copies of them as targets."""
 
     def __init__(self) -> None:
@@ -24,6 +25,12 @@ class FunctionalModule(nn.Module):
         self._has_updater: dict[str, bool] = {}
         self._shared: list[SharedParameter] = []
         self._randomness: VmapRandomness | None = None
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *_args: object, **_kwargs: object) -> Any:
+            """A module whose class keeps its list of keys; tensordict would make a property of it."""
+            return nn.Module.__new__(cls)
 
     @property
     def functional(self) -> bool:
@@ -115,6 +122,15 @@ class FunctionalModule(nn.Module):
         """
         self.functional_network(network_name)
         copy_values(self._params(network_name), TensorDict.from_module(stateful_net), name=network_name)
+
+    def reset_parameters_recursive(self) -> None:
+        """Draw the parameters of all networks anew, as their modules do when they are made; targets become copies."""
+        for name, network in self._networks.items():
+            params = self._params(name)
+            network.reset_parameters(params)
+            target = self._modules.get(f"target_{name}_params")
+            if isinstance(target, TensorDictParams):
+                copy_values(target.data, params.data, name=name)
 
     def target_networks(self) -> list[str]:
         """The networks that have target parameters of their own."""

@@ -132,6 +132,16 @@ class FunctionalNetwork:
         bind(module, params)
         return copy.deepcopy(module) if copied else module
 
+    def reset_parameters(self, params: TensorDictParams) -> None:
+        """Draw ``params`` anew, in place, by the modules' own ``reset_parameters``; each member of an ensemble alone."""
+        detached = params.data
+        for member in detached.unbind(0) if self.expanded else [detached]:
+            with member.to_module(self.skeleton, preserve_module_state=False):
+                for module in self.skeleton.modules():
+                    reset = getattr(module, "reset_parameters", None)
+                    if callable(reset):
+                        reset()
+
     def _call(
         self,
         which: str,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModuleBase, skip_existing
+from tensordict.nn import skip_existing
 from tensordict.utils import NestedKey as TensorDictKey
 from torch import Tensor
 
 from specgen_runtime.objectives.keys import checked_updates, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
+from specgen_runtime.objectives.module_base import TensorDictModuleParent
 from specgen_runtime.objectives.value.chunks import chunks
 from specgen_runtime.objectives.value.options import EstimatorOptions, positive
 from specgen_runtime.objectives.value.shifted import Slots, slots
@@ -29,7 +30,7 @@ from specgen_runtime.objectives.value.values import (
 from specgen_runtime.typing import NestedKey
 
 
-class ValueEstimatorBase(TensorDictModuleBase, ABC):  # type: ignore[misc]
+class ValueEstimatorBase(TensorDictModuleParent, ABC):
     """Targets for a value network, from rewards and the values of the next states.
 
     Reads a batch of steps ``[*batch, time]`` with signals ``[*batch, time, 1]``; calling it writes ``advantage``,
@@ -78,7 +79,7 @@ class ValueEstimatorBase(TensorDictModuleBase, ABC):  # type: ignore[misc]
     default_keys = _AcceptedKeys
 
     if TYPE_CHECKING:
-        __getattr__: None  # type: ignore[misc]
+        __getattr__: None  # type: ignore[misc,assignment]
 
     time_dim: int | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -62,8 +62,7 @@ def make_estimator(
     if isinstance(value_type, ValueEstimatorBase):
         if hyperparams:
             raise TypeError("hyper-parameters cannot be given together with an estimator, which has its own")
-        given = cast("ValueEstimatorBase", value_type)
-        return given, type(given)
+        return value_type, type(value_type)
     if isinstance(value_type, ValueEstimators):
         kinds = list(supported or _ESTIMATORS)
         if value_type not in kinds:

@@ -108,17 +108,20 @@ def _doubling(terms: Tensor, decay: Tensor, length: int) -> Tensor:
     buffers = terms.new_empty((4, padded, *terms.shape[1:]))
     buffers[:, steps:] = 0
     made, made_decay, sums, factors = buffers.unbind()
-    sums[:steps], factors[:steps] = terms, decay
+    # As many views as buffers: making them takes as long as a pass over a small batch.
+    made_here, made_decay_here, sums_here, factors_here = buffers[:, :steps].unbind()
+    sums_here.copy_(terms)
+    factors_here.copy_(decay)
     reach = 1
     while reach < length:
-        here, there = slice(steps), slice(reach, reach + steps)
-        torch.addcmul(sums[here], factors[here], sums[there], out=made[here])
-        made, sums = sums, made
+        torch.addcmul(sums_here, factors_here, sums[reach : reach + steps], out=made_here)
+        made, sums, made_here, sums_here = sums, made, sums_here, made_here
         if 2 * reach < length:
-            torch.mul(factors[here], factors[there], out=made_decay[here])
+            torch.mul(factors_here, factors[reach : reach + steps], out=made_decay_here)
             made_decay, factors = factors, made_decay
+            made_decay_here, factors_here = factors_here, made_decay_here
         reach *= 2
-    return sums[:steps]
+    return sums_here
 
 
 def _functional_doubling(terms: Tensor, decay: Tensor, length: int) -> Tensor:
