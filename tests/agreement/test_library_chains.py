@@ -23,7 +23,7 @@ from tensordict import TensorDict, TensorDictBase
 from specgen.diagnostics.rules import ALL_RULES
 from tests.agreement.library_chains import Drawn
 from tests.agreement.library_drawer import draw_chain
-from tests.agreement.test_random_chains import drive, same_specs, shown
+from tests.agreement.test_random_chains import drive, same_bounds, same_specs, shown
 from tests.sizes import each_time_or_thorough
 from tests.support import compile_texts, imported
 
@@ -58,6 +58,7 @@ def test_a_chain_over_the_library(seed: int) -> None:
                 fused = package.Fused(batch_size=batch)
                 check_env_specs(fused)
                 same_specs(fused, dynamic)
+                same_bounds(fused, dynamic)
                 drive(fused, dynamic)
             replays(package, drawn, batch)
             goes_on(package, drawn, batch)
