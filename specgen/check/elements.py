@@ -179,6 +179,7 @@ _RULES: Final[Mapping[str, Callable[..., float]]] = {
     "*": operator.mul,
     "/": operator.truediv,
     "neg": operator.neg,
+    "where": lambda flag, then, otherwise: then if flag else otherwise,
     "max": max,
     "min": min,
     "clip": lambda x, low, high: min(max(x, low), high),
