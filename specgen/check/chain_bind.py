@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_around import can_step, folded_entries
+from specgen.check.chain_bounds import with_bounds
 from specgen.check.chain_inverse import InverseBinder
 from specgen.check.chain_keys import KeyFinder
 from specgen.check.chain_masks import end_masks, own_masks
@@ -75,6 +76,8 @@ class Binder:
         inverse_rows = inverse.rows(before)
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
+            if self._faults() == before:
+                rows = [with_bounds(instance, row) for row in rows]
             for row in rows:
                 for name, entry in row.outputs.items():
                     if not transform.output(name).hidden:

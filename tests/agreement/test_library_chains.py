@@ -25,7 +25,7 @@ from specgen.diagnostics.rules import ALL_RULES
 from tests.agreement.gymnasium_arms import RECORDS, registered
 from tests.agreement.library_chains import Base, Drawn, Key
 from tests.agreement.library_drawer import draw_chain
-from tests.agreement.test_random_chains import drive, same_specs, shown
+from tests.agreement.test_random_chains import drive, same_bounds, same_specs, shown
 from tests.sizes import each_time_or_thorough
 from tests.support import compile_texts, imported
 
@@ -69,6 +69,7 @@ def test_a_chain_over_the_library(seed: int) -> None:
                 same_specs(fused, dynamic)
                 assert fused.full_action_spec == dynamic.full_action_spec
                 assert dict(fused._action_masks) == dict(dynamic._action_masks)
+                same_bounds(fused, dynamic)
                 drive(fused, dynamic)
             replays(package, drawn, batch)
             goes_on(package, drawn, batch)

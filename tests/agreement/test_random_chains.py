@@ -16,7 +16,9 @@ import torch
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import Bounded
 from specgen_runtime.testing import assert_identical
+from specgen_runtime.transforms.like import box_of
 from tensordict import TensorDictBase
 
 from specgen.diagnostics.rules import ALL_RULES
@@ -52,6 +54,7 @@ def test_random_chains(random: Random, batch: tuple[int, ...]) -> None:
         fused, dynamic = package.Fused(batch_size=batch), sample.dynamic(package, batch)
         try:
             same_specs(fused, dynamic)
+            same_bounds(fused, dynamic)
             with interpreted(sys.modules[type(fused).__module__], programs, "fused_") as calls:
                 drive(fused, dynamic)
             assert all(calls.values()), calls
@@ -67,6 +70,17 @@ def same_specs(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
         if group == "state":
             expected = {key: value for key, value in expected.items() if key in found}
         assert found == expected, (group, found.items() ^ expected.items())
+
+
+def same_bounds(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
+    """The same bounds, element by element, of all that is shown; the fused chain may know more."""
+    for group in ("observation", "reward"):
+        found, expected = (getattr(env, f"full_{group}_spec") for env in (fused, dynamic))
+        for key, leaf in expected.items(True, True):
+            if isinstance(leaf, Bounded) and "_carry" not in key:
+                ends, wanted = box_of(found[key]), box_of(leaf)
+                assert (ends[0] >= wanted[0]).all(), (key, found[key], leaf)
+                assert (ends[1] <= wanted[1]).all(), (key, found[key], leaf)
 
 
 def shapes(env: EnvBase[Any], group: str) -> dict[Any, Any]:

@@ -12,7 +12,7 @@ from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std import transforms as library
 from specgen_std.envs import Pendulum
 
-from tests.agreement.test_random_chains import drive, same_specs
+from tests.agreement.test_random_chains import drive, same_bounds, same_specs
 from tests.support import generate, imported
 
 Make = Callable[[ModuleType], list[Transform]]
@@ -25,6 +25,7 @@ import:
   - specgen_std/transforms/keys
   - specgen_std/transforms/observation_norm
   - specgen_std/transforms/reward_scaling
+  - specgen_std/transforms/rewards
   - specgen_std/transforms/shapes
   - specgen_std/transforms/time
 transforms:
@@ -51,6 +52,26 @@ CHAINS: dict[str, tuple[str, Make]] = {
             library.FrameSkipTransform(2),
         ],
     ),
+    "bounds_through_a_loop": (
+        """\
+      - ObservationNorm: {loc: 0.1, scale: [0.3, 2.0, -3.0], in_keys: [observation]}
+      - FrameSkipTransform: {frame_skip: 2}
+      - CatFrames: {N: 3, dim: -1, in_keys: [observation], padding: constant, padding_value: 5.0}
+      - TimeMaxPool: {T: 2, in_keys: [observation]}
+      - CatTensors: {in_keys: [thdot, observation], out_key: whole, del_keys: false}
+      - UnsqueezeTransform: {dim: -1, in_keys: [whole]}
+      - RewardClipping: {clamp_min: -1.0}
+""",
+        lambda _: [
+            library.ObservationNorm(0.1, [0.3, 2.0, -3.0], ["observation"]),
+            library.FrameSkipTransform(2),
+            library.CatFrames(3, -1, ["observation"], padding="constant", padding_value=5.0),
+            library.TimeMaxPool(["observation"], T=2),
+            library.CatTensors(["thdot", "observation"], out_key="whole", del_keys=False),
+            library.UnsqueezeTransform(-1, ["whole"]),
+            library.RewardClipping(clamp_min=-1.0),
+        ],
+    ),
     "numbers_behind_one_another": ("      - Numbers\n", lambda own: [own.Numbers()]),
 }
 
@@ -65,4 +86,5 @@ def test_a_small_chain(name: str, batch: tuple[int, ...], tmp_path: Path) -> Non
         for env in (fused, dynamic):
             check_env_specs(env)
         same_specs(fused, dynamic)
+        same_bounds(fused, dynamic)
         drive(fused, dynamic)
