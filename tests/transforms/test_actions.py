@@ -18,6 +18,7 @@ from specgen_runtime.specs import (
     Unbounded,
 )
 from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.envs import SimpleTag
 from specgen_std.transforms import (
     ActionDiscretizer,
     ActionScaling,
@@ -251,3 +252,11 @@ def test_one_after_the_other() -> None:
 
 def test_specs_that_are_given() -> None:
     assert ActionScaling(["action"]).transform_action_spec(box()) == Bounded(low=-1.0, high=1.0, shape=(3,))
+
+
+def test_groups_keep_the_dimension_of_their_agents() -> None:
+    """Also where what the policy writes takes the place of the only action of a group."""
+    renamed = RenameTransform([], [], [("adversary", "action")], [("adversary", "push")])
+    env = TransformedEnv(SimpleTag(), renamed)
+    assert env.full_action_spec["adversary"].shape == (3,)
+    check_env_specs(env)
