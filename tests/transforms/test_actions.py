@@ -20,6 +20,7 @@ from specgen_runtime.specs import (
     Unbounded,
 )
 from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.envs import SimpleTag
 from specgen_std.transforms import (
     ActionDiscretizer,
     ActionScaling,
@@ -322,3 +323,11 @@ def test_recorded_actions_of_another_batch_size(
         else:
             alone = TransformedEnv(Echo(action=inner), RECORDED[name]())
             assert torch.equal(acted(alone, action=row)["seen_action"], value)
+
+
+def test_groups_keep_the_dimension_of_their_agents() -> None:
+    """Also where what the policy writes takes the place of the only action of a group."""
+    renamed = RenameTransform([], [], [("adversary", "action")], [("adversary", "push")])
+    env = TransformedEnv(SimpleTag(), renamed)
+    assert env.full_action_spec["adversary"].shape == (3,)
+    check_env_specs(env)

@@ -59,6 +59,7 @@ class TransformedEnv(WrappingEnv[TensorDict]):
     """
 
     _same_actions: bool | None = None  # whether the base environment takes the actions as they are
+    _known_masks: Masks | None = None
     _parts_refuse_casts = True
 
     def __init__(
@@ -144,6 +145,7 @@ class TransformedEnv(WrappingEnv[TensorDict]):
     def empty_cache(self) -> None:
         """Forget the specs and everything that transforms derived from them."""
         self._known_stages = self._known_parts = self._known_layout = self._same_actions = None
+        self._known_masks = None
         self._groups.clear()
         self._transform.empty_cache()
         self._batch_size = self._transform.transform_env_batch_size(self.base_env.batch_size)
@@ -208,7 +210,7 @@ class TransformedEnv(WrappingEnv[TensorDict]):
             except BaseException:
                 self._known_stages = None
                 raise
-            self._known_layout = self._same_actions = None
+            self._known_layout = self._same_actions = self._known_masks = None
         return self._known_stages
 
     @property
@@ -265,7 +267,10 @@ class TransformedEnv(WrappingEnv[TensorDict]):
 
     @property
     def _action_masks(self) -> Masks:
-        return base_action_masks(self)
+        self._stages()
+        if self._known_masks is None:
+            self.__dict__["_known_masks"] = base_action_masks(self)
+        return self._known_masks or ()
 
     def rand_action(self, tensordict: TensorDict | None = None) -> TensorDict:
         """Write random actions, as the base environment draws them; see `EnvBase.rand_action`.

@@ -109,11 +109,11 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                 raise ValueError(
                     f"{type(self).__name__} takes {key!r}, which is there already; give one another key"
                 )
-        for key in present:
-            if key in given and key not in added:
-                remove(specs, key)
         for key, spec in added.items():
             specs[key] = spec
+        for key in present:  # now that a group has what takes their place, it stays with its agents' dimension
+            if key in given and key not in added:
+                remove(specs, key)
 
     def _check_inverse(self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec]) -> None:
         """Check that what is computed of what the policy writes is what the environment takes.
