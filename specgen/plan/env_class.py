@@ -66,8 +66,8 @@ def environment_plan(
 
 def _columns(interface: EnvInterface) -> tuple[Key, ...]:
     """The observations with a trailing 1 that is no dimension of theirs."""
-    shown = [f for f in interface.root if f.visible and not f.flag]
-    return tuple(dict.fromkeys(each.key for each in (*shown, *interface.observations) if each.type.col))
+    shown = [f.key for f in interface.root if f.visible and not f.flag and f.type.col]
+    return tuple(dict.fromkeys([*shown, *(o.key for o in interface.observations if o.type.col)]))
 
 
 def _constants(own: EnvInterface, *, in_chain: bool) -> tuple[Code, CallPlan] | None:

@@ -15,7 +15,7 @@ from specgen.plan.model import CallPlan
 from specgen.plan.transform_functions import PhaseFunction
 from specgen.plan.transform_model import LearnsPlan
 from specgen.program.hoist import hoist
-from specgen.program.program import Input, Program
+from specgen.program.program import Assign, Input, InputKind, Program
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,12 @@ def _without_constants(program: Program) -> tuple[Program | None, Program]:
     if any(one.kind == "param" and not one.symbol.type.python for one in program.inputs):
         return None, program
     fixed = tuple(replace(one, kind="const") if one.symbol.key == (NEW,) else one for one in program.inputs)
-    kinds = ("param", "const")
+    kinds: tuple[InputKind, ...] = ("param", "const")
     once, (rest,) = hoist(f"{program.name}_constants", "", [replace(program, inputs=fixed)], kinds)
+    named = {statement.target for statement in program.body if isinstance(statement, Assign)}
     if once is None or all(one.kind != "const" for one in once.inputs):
+        return None, program
+    if not any(output.symbol in named for output in once.outputs):  # parts of expressions, which nobody named
         return None, program
     inputs = tuple(replace(one, group="") for one in rest.inputs)
     return replace(once, record=None), replace(rest, inputs=inputs)

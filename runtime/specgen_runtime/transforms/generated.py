@@ -295,9 +295,10 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return tensordict
 
     def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
-        if self._known_pairs is None:
-            self.__dict__["_known_pairs"] = list(super()._pairs())
-        return self._known_pairs
+        known = self._known_pairs
+        if known is None:
+            known = self.__dict__["_known_pairs"] = list(super()._pairs())
+        return known
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
