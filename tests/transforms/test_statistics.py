@@ -101,18 +101,6 @@ def test_one_row_after_the_other(decay: float) -> None:
     assert all(value.dtype == torch.float64 for value in learned.values())
 
 
-def test_a_parameter_that_changes_counts_from_then_on() -> None:
-    transformed = TransformedEnv(env := replay(), beside(decay=1.0))
-    transformed.rollout(10, break_when_any_done=False)
-    seen = len(env.seen)
-    transformed.transform.decay = 0.5
-    transformed.rollout(3, break_when_any_done=False)
-    count = float(seen)
-    for _ in env.seen[seen:]:
-        count = 0.5 * count + 1
-    assert float(statistics(transformed.transform)["count|position"]) == pytest.approx(count)
-
-
 @pytest.mark.parametrize("batch", [(3,), (4, 3)])
 def test_rows_that_stand_still_do_not_count(batch: tuple[int, ...]) -> None:
     env = replay(*batch)
