@@ -17,7 +17,7 @@ from specgen.plan.per_env import param_of_rows
 from specgen.plan.transform_functions import PhaseFunction, network_annotation, network_doc, ranked
 from specgen.plan.transform_model import LearnsPlan
 from specgen.program.hoist import hoist
-from specgen.program.program import Input, Program
+from specgen.program.program import Assign, Input, InputKind, Program
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,13 @@ def _without_constants(program: Program) -> tuple[Program | None, Program]:
     """What the number of rows and parameters alone decide, as a program for an update that is given it."""
     if any(one.kind == "param" and not one.symbol.type.python for one in program.inputs):
         return None, program
-    fixed = tuple(
-        replace(one, kind="const") if one.symbol.key == (NEW_ROWS,) else one for one in program.inputs
-    )
-    kinds = ("param", "const")
+    fixed = tuple(replace(one, kind="const") if one.symbol.key == (NEW_ROWS,) else one for one in program.inputs)
+    kinds: tuple[InputKind, ...] = ("param", "const")
     once, (rest,) = hoist(f"{program.name}_constants", "", [replace(program, inputs=fixed)], kinds)
+    named = {statement.target for statement in program.body if isinstance(statement, Assign)}
     if once is None or all(one.kind != "const" for one in once.inputs):
+        return None, program
+    if not any(output.symbol in named for output in once.outputs):  # parts of expressions, which nobody named
         return None, program
     inputs = tuple(replace(one, group="") for one in rest.inputs)
     return replace(once, record=None), replace(rest, inputs=inputs)

@@ -168,10 +168,12 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         """The entries that nobody sees behind this transform; what it writes itself stays."""
         if not self._drops:
             return []
-        if self._known_drops is None:
+        known = self._known_drops
+        if known is None:
             written = set(self.out_keys)
-            self.__dict__["_known_drops"] = [key for key in self._fields(self._drops) if key not in written]
-        return self._known_drops
+            known = [key for key in self._fields(self._drops) if key not in written]
+            self.__dict__["_known_drops"] = known
+        return known
 
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []

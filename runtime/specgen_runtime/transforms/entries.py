@@ -150,9 +150,10 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         Raises:
             KeyError: if it is missing.
         """
-        value: Any = peek(tensordict, key)
+        value: Tensor | None = peek(tensordict, key)
         if not isinstance(value, Tensor):
             value = self._read(tensordict, key)
+            assert value is not None  # `_read` raises when it may not be missing
         return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
     def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
@@ -172,16 +173,18 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an output before the step, as it was at this position in the chain."""
-        value: Any = peek(tensordict, place := self._private.get(key, key))
+        value: Tensor | None = peek(tensordict, place := self._private.get(key, key))
         if not isinstance(value, Tensor):
             value = self._read(tensordict, place)
+            assert value is not None  # `_read` raises when it may not be missing
         return value.squeeze(-1) if self._logical and key in self._columns.written else value
 
     def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an input before the step, as it was at this position in the chain."""
-        value: Any = peek(tensordict, place := self._private_inputs.get(key, key))
+        value: Tensor | None = peek(tensordict, place := self._private_inputs.get(key, key))
         if not isinstance(value, Tensor):
             value = self._read(tensordict, place)
+            assert value is not None  # `_read` raises when it may not be missing
         return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
     def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
@@ -265,7 +268,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
         """Whether one of some entries is missing, as rewards are at a reset."""
         for key in keys:
-            for each in key if type(key) is list else (key,):
+            for each in key if isinstance(key, list) else (key,):
                 if peek(tensordict, each) is None:
                     return True
         return False

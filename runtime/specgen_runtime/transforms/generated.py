@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from specgen_runtime.envs.packing import put_checked
+from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.action_masks import refuse_mask
@@ -315,16 +315,19 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return tensordict
 
     def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
-        if self._known_pairs is None:
-            self.__dict__["_known_pairs"] = list(super()._pairs())
-        return self._known_pairs
+        known = self._known_pairs
+        if known is None:
+            known = self.__dict__["_known_pairs"] = list(super()._pairs())
+        return known
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._apply_transform is Transform._apply_transform:
             return tensordict
         seen = self._as_before(tensordict)  # names may be swapped
         for in_key, out_key in self._pairs():
-            value = self._read(seen, in_key, tolerant)
+            value: Tensor | None = peek(seen, in_key)
+            if not isinstance(value, Tensor):
+                value = self._read(seen, in_key, tolerant)
             if value is not None:
                 put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict

@@ -126,7 +126,6 @@ def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: boo
     Returns:
         float64 ``[*dims]`` without the axes.
     """
-    mean = batch_sum(x, new_rows)
-    if new_rows.mask is not None or new_rows.size.numel() != 1:
-        mean = mean / batch_count(new_rows)
+    alone = new_rows.mask is None and not new_rows.size  # one environment without a batch
+    mean = x.to(torch.float64) if alone else batch_sum(x, new_rows) / batch_count(new_rows)
     return mean.mean(tuple(axis), keepdim=keep) if axis else mean

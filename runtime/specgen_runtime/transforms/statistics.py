@@ -164,16 +164,17 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         if self.frozen or self._learns == "when_called" or self._data is not None:
             return
         common: dict[str, Tensor] | None = None
-        for row in self.keys:
-            keys = [getattr(row, field) for field in self._learns_from]
-            if not self._lacks(moment, *keys):
-                seen = [self._require(moment, key) for key in keys]
-                common = self._learn_row(row, rows(row, moment), seen, common)
+        with torch.no_grad():
+            for row in self.keys:
+                keys = [getattr(row, field) for field in self._learns_from]
+                if not self._lacks(moment, *keys):
+                    seen = [self._require(moment, key) for key in keys]
+                    common = self._learn_row(row, rows(row, moment), seen, common)
 
     def _learn_row(
         self, row: Row, new: NewRows, seen: Sequence[Tensor], common: dict[str, Tensor] | None
     ) -> dict[str, Tensor]:
-        """Learn one repetition.
+        """Learn one repetition, where gradients are off.
 
         Args:
             row: its keys.
@@ -185,7 +186,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
             What is one for all keys, as it was before.
         """
         statistics = self._statistics
-        with torch.no_grad(), statistics.locked():
+        with statistics.locked():
             buffers = self._buffers_of(row[0])
             held = {spec.name: statistics.values[name] for spec, name in buffers}
             before = {spec.name: held[spec.name] for spec, _ in buffers if spec.each is None}

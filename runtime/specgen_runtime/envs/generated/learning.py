@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Self, TypeVar
 
+import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
@@ -60,7 +61,7 @@ class LearnedStatistics:
             raise RuntimeError(
                 f"{type(transform).__name__} learns, which torch.compile and torch.vmap can't follow: freeze it first"
             )
-        with transform._statistics.locked():
+        with torch.no_grad(), transform._statistics.locked():
             transform._learn_row(transform._row_of(key), self._new_rows(), seen, None)
             return self.now(key)
 

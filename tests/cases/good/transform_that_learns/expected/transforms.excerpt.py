@@ -30,26 +30,16 @@ def seen_step(least: Tensor, next_x: Tensor) -> Tensor:
     return torch.minimum(least, next_x)
 
 
-def seen_update_constants(new_rows: NewRows) -> Tensor:
-    """`next_seen_constant`: what parameters and the number of rows alone decide.
-
-    Args:
-        new_rows: the rows that count.
-    """
-    # transforms.Seen.update
-    return batch_count(new_rows).to(torch.int64)
-
-
-def seen_update(next_seen_constant: Tensor, seen: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:
+def seen_update(seen: Tensor, begun: Tensor, new_rows: NewRows) -> tuple[Tensor, Tensor]:
     """`seen` and `begun` with what the rows that are new tell.
 
     Args:
-        next_seen_constant: what the number of rows decides.
         seen: how many rows were seen.
         begun: what was learned so far.
+        new_rows: the rows that count.
     """
     # transforms.Seen.update
-    next_seen = seen + next_seen_constant
+    next_seen = seen + batch_count(new_rows).to(torch.int64)
     next_begun = torch.full_like(begun, True)
     return next_seen, next_begun
 
@@ -121,7 +111,7 @@ class Seen(LearningTransform[SeenKeys]):
         )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return seen_update(new_rows.once(seen_update_constants), held["seen"], held["begun"])
+        return seen_update(held["seen"], held["begun"], new_rows)
 
 
 class CentreKeys(NamedTuple):
