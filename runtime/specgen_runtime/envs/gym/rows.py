@@ -66,7 +66,7 @@ class GymRowSteps:
         self._floats = [
             place
             for place, (_, _, dtype) in enumerate(self._fits)
-            if dtype.is_floating_point or dtype.is_complex
+            if dtype is not None and (dtype.is_floating_point or dtype.is_complex)
         ]
         # Of the last step: the tensors that the next one reads if it goes on from there, where they are, their arrays.
         self._pick = itemgetter(*(key for key, _, _ in self._fits))
