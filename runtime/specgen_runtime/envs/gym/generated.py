@@ -176,8 +176,11 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     # what is made of it, where a subclass does not say otherwise
 
     def _fresh(self) -> Any:
-        observed = _listed(self._gym_reset())
-        return self._gym_firsts(torch.zeros((1,), dtype=torch.bool, device=self._device), *observed)
+        observed = self._gym_reset()
+        not_done = torch.zeros((1,), dtype=torch.bool, device=self._device)
+        if isinstance(observed, tuple):
+            return self._root_record(*observed, not_done, not_done.clone(), not_done.clone())
+        return self._gym_firsts(not_done, observed)
 
     def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
         observation, reward, terminated, truncated = self._gym_step(actions[0])
@@ -288,14 +291,14 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     # the lifted rollout
 
-    def _gym_firsts(self, not_done: Tensor, *observed: Tensor) -> Any:
-        """The Root records that episodes begin with.
+    def _gym_firsts(self, not_done: Tensor, observation: Tensor, /) -> Any:
+        """The Root records that episodes begin with, where there is one observation.
 
         Args:
             not_done: bool `(..., 1)`, False: as many as there are episodes.
-            observed: what `_gym_reset` gave, `(..., *shape)`, in the order of the observation specs.
+            observation: what `_gym_reset` gave, `(..., *shape)`.
         """
-        return self._root_record(*observed, not_done, not_done.clone(), not_done.clone())
+        return self._root_record(observation, not_done, not_done.clone(), not_done.clone())
 
     def _gym_stop(self, root: Any) -> int | None:
         """After how many steps from `root` (at least 1) the transforms end the episode; None is never.

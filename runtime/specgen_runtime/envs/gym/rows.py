@@ -62,6 +62,12 @@ class GymRowSteps:
         self._rewards: tuple[Any, ...] = layout.reward.keys
         self._own = 1 + len(layout.observation.keys) + len(layout.done.keys)
         self._shape, self._dtype = form.shape, form.fits
+        # Those of them that can have gradients.
+        self._floats = [
+            place
+            for place, (_, _, dtype) in enumerate(self._fits)
+            if dtype is not None and (dtype.is_floating_point or dtype.is_complex)
+        ]
         # Of the last step: the tensors that the next one reads if it goes on from there, where they are, their arrays.
         self._pick = itemgetter(*(key for key, _, _ in self._fits))
         self._tensors: tuple[Tensor, ...] = ()
@@ -139,7 +145,7 @@ class GymRowSteps:
         if len(self._tensors) == len(tensors) and all(map(is_, tensors, self._tensors)):
             # What we made ourselves fits, unless somebody has given the tensor other memory or a gradient since.
             moved = [tensor.data_ptr() for tensor in tensors] != self._places
-            if not moved and True not in [tensor.requires_grad for tensor in tensors]:
+            if not moved and True not in [tensors[place].requires_grad for place in self._floats]:
                 return self._arrays
         found: dict[Any, Array] = {}
         for tensor, (key, shape, dtype) in zip(tensors, self._fits, strict=True):
