@@ -53,7 +53,9 @@ def _without_constants(program: Program) -> tuple[Program | None, Program]:
     """What the number of rows and parameters alone decide, as a program for an update that is given it."""
     if any(one.kind == "param" and not one.symbol.type.python for one in program.inputs):
         return None, program
-    fixed = tuple(replace(one, kind="const") if one.symbol.key == (NEW_ROWS,) else one for one in program.inputs)
+    fixed = tuple(
+        replace(one, kind="const") if one.symbol.key == (NEW_ROWS,) else one for one in program.inputs
+    )
     kinds: tuple[InputKind, ...] = ("param", "const")
     once, (rest,) = hoist(f"{program.name}_constants", "", [replace(program, inputs=fixed)], kinds)
     named = {statement.target for statement in program.body if isinstance(statement, Assign)}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=372f1a221c311dfd86520ccffe854cf13d2eb2cff0ef7a004defd8647a9137cd
+# specgen: sha256=e260628dc613003e28f19cd3f47dce61c212e4e27443019f28ae620eb9cbf5c6
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
     Transforms, in order: InitTracker, StepCounter, RewardSum, ObservationNorm, RewardScaling.
 
     Keys:
-        observation: float32 [4]
+        observation: float32 [4] in [[-2.4, -inf, -1.0472, -inf], [2.4, inf, 1.0472, inf]]
         is_init: bool [1]; true right after a reset
         step_count: int64 [1]; steps since the last reset
         episode_reward: float32 [1]; the sum of `reward` since the last reset
@@ -367,7 +367,12 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
-            observation=Unbounded(shape=(4,), dtype=torch.float32),
+            observation=Bounded(
+                low=[-2.4000000953674316, -math.inf, -1.0471975803375244, -math.inf],
+                high=[2.4000000953674316, math.inf, 1.0471975803375244, math.inf],
+                shape=(4,),
+                dtype=torch.float32,
+            ),
             is_init=Categorical(2, shape=(1,), dtype=torch.bool),
             step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
             episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
@@ -514,9 +519,9 @@ if TYPE_CHECKING:
         KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
         OneAction[Literal["action"], Categorical],
         Observations[
-            Literal["observation", "episode_reward"], Unbounded,
+            Literal["observation", "step_count"], Bounded,
             Literal["is_init"], Categorical,
-            Literal["step_count"], Bounded,
+            Literal["episode_reward"], Unbounded,
         ],
         States[Literal["step_count"], Bounded, Literal["episode_reward"], Unbounded],
         OneReward[Literal["reward"], Unbounded],

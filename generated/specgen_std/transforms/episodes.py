@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=166e2199dc529bdb20b92dff13aa33f90db8e4706eea2d4472b3af81a6ab7acc
+# specgen: sha256=e46c7bb617bb24a7e5ab19cf802c52b50246ac869a68dce38429493d5596c1f6
 """Lives, ends and numbers of episodes."""
 
 from __future__ import annotations
@@ -158,25 +158,15 @@ def traj_counter_step(traj_count: Tensor) -> Tensor:
     return traj_count
 
 
-def traj_counter_update_constants(new_rows: NewRows) -> Tensor:
-    """`next_begun_constant`: what parameters and the number of rows alone decide.
-
-    Args:
-        new_rows: the rows that count.
-    """
-    # transforms.TrajCounter.update
-    return batch_count(new_rows).to(torch.int64)
-
-
-def traj_counter_update(next_begun_constant: Tensor, begun: Tensor) -> Tensor:
+def traj_counter_update(begun: Tensor, new_rows: NewRows) -> Tensor:
     """`begun` with what the rows that are new tell.
 
     Args:
-        next_begun_constant: what the number of rows decides.
         begun: how many episodes have begun.
+        new_rows: the rows that count.
     """
     # transforms.TrajCounter.update
-    return begun + next_begun_constant
+    return begun + batch_count(new_rows).to(torch.int64)
 
 
 class TrajCounter(LearningTransform[TrajCounterKeys]):
@@ -247,4 +237,4 @@ class TrajCounter(LearningTransform[TrajCounterKeys]):
         return (BufferSpec("begun", "done", torch.int64, False, 0),)
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return (traj_counter_update(new_rows.once(traj_counter_update_constants), held["begun"]),)
+        return (traj_counter_update(held["begun"], new_rows),)

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.buffers import BufferSpec, buffer_name
 from specgen_runtime.transforms.generated import GeneratedTransform
