@@ -83,7 +83,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                 )
         for key, spec in added.items():
             specs[key] = spec
-        for key in present:  # now that a group has what takes their place, it stays with its agents' dimension
+        for (
+            key
+        ) in present:  # now that a group has what takes their place, it stays with its agents' dimension
             if key in given and key not in added:
                 remove(specs, key)
 
