@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from tests.agreement.action_drawer import DRAWN, ActionDrawer
 from tests.agreement.library_chains import TEAM, Base, Drawn, Key
 
 
@@ -21,24 +22,12 @@ def draw_chain(random: Random, base: Base = TEAM) -> Drawn:
     return drawn
 
 
-_DRAWN = tuple[str, dict[str, Any]]
-
-
-class _Drawer:
+class _Drawer(ActionDrawer):
     """Draws one transform after another, and follows which keys there are."""
 
-    def __init__(self, random: Random, base: Base) -> None:
-        self.random = random
-        self.keys = {key.name: key for key in base.keys}
-        self.nests = base.nests
-        self.actions = {key.name: key for key in base.actions}
-        self.count = 0
-        self.methods = sorted(name for name in dir(self) if name.startswith("draw_"))
-        self.looped = False
-
-    def draw(self) -> _DRAWN | None:
+    def draw(self) -> DRAWN | None:
         """A transform with its arguments; None where the keys that there are do not allow it."""
-        made: _DRAWN | None = getattr(self, self.random.choice(self.methods))()
+        made: DRAWN | None = getattr(self, self.random.choice(self.methods))()
         return made
 
     # ----------------------------------------------------------------- keys
@@ -47,17 +36,9 @@ class _Drawer:
         found = [key for key in self.keys.values() if fits(key)]
         return self.random.sample(found, min(len(found), self.random.randint(1, most)))
 
-    def fresh(self, key: Key | None = None) -> str:
-        self.count += 1
-        parent = "" if key is None else key.parent
-        return f"{parent or self.random.choice(['', '', 'made.' * self.nests])}k{self.count}"
-
-    def chance(self, share: float = 0.5) -> bool:
-        return self.random.random() < share
-
     def mapped(
         self, name: str, found: list[Key], change: Callable[[Key], Key], **arguments: Any
-    ) -> _DRAWN | None:
+    ) -> DRAWN | None:
         """A transform of each of some keys, in place or under new names."""
         if not found:
             return None
@@ -71,20 +52,20 @@ class _Drawer:
 
     # ----------------------------------------------------------- the library
 
-    def draw_step_counter(self) -> _DRAWN | None:
+    def draw_step_counter(self) -> DRAWN | None:
         given: dict[str, Any] = {"max_steps": self.random.randint(1, 9)} if self.chance() else {}
         return self.beside("StepCounter", "step_count", "step_count_key", "int64", given)
 
-    def draw_init_tracker(self) -> _DRAWN | None:
+    def draw_init_tracker(self) -> DRAWN | None:
         return self.beside("InitTracker", "is_init", "init_key", "bool", {})
 
-    def draw_end_of_life(self) -> _DRAWN | None:
+    def draw_end_of_life(self) -> DRAWN | None:
         lives = self.keys.get("lives")
         if lives is None or lives.shape or lives.dtype != "int64":
             return None
         return self.beside("EndOfLifeTransform", "end_of_life", "eol_key", "bool", {})
 
-    def beside(self, name: str, usual: str, keyword: str, dtype: str, given: dict[str, Any]) -> _DRAWN:
+    def beside(self, name: str, usual: str, keyword: str, dtype: str, given: dict[str, Any]) -> DRAWN:
         out = usual
         if usual in self.keys or self.chance(0.3):
             self.count += 1
@@ -92,14 +73,14 @@ class _Drawer:
         self.keys[out] = Key(out, "observation", dtype, (), True)
         return name, given
 
-    def draw_reward_sum(self) -> _DRAWN | None:
+    def draw_reward_sum(self) -> DRAWN | None:
         return self.beside_rewards("RewardSum", "episode_{}", {})
 
-    def draw_target_return(self) -> _DRAWN | None:
+    def draw_target_return(self) -> DRAWN | None:
         given = {"target_return": 5.0, **({"mode": "constant"} if self.chance(0.3) else {})}
         return self.beside_rewards("TargetReturn", "target_return", given)
 
-    def beside_rewards(self, name: str, pattern: str, given: dict[str, Any]) -> _DRAWN | None:
+    def beside_rewards(self, name: str, pattern: str, given: dict[str, Any]) -> DRAWN | None:
         found = self.some(lambda key: key.group == "reward" and key.dtype.startswith("float"))
         if not found:
             return None
@@ -110,22 +91,22 @@ class _Drawer:
             self.keys[out] = replace(key, name=out, group="observation")
         return name, {"in_keys": [key.name for key in found], **given}
 
-    def draw_reward_scaling(self) -> _DRAWN | None:
+    def draw_reward_scaling(self) -> DRAWN | None:
         return self.affine("RewardScaling", lambda key: key.group == "reward")
 
-    def draw_observation_norm(self) -> _DRAWN | None:
+    def draw_observation_norm(self) -> DRAWN | None:
         return self.affine("ObservationNorm", lambda key: True)
 
-    def affine(self, name: str, fits: Callable[[Key], bool]) -> _DRAWN | None:
+    def affine(self, name: str, fits: Callable[[Key], bool]) -> DRAWN | None:
         given = {"loc": self.random.choice([0.0, -1.0]), "scale": self.random.choice([0.5, 2.0])}
         found = self.some(lambda key: fits(key) and key.dtype.startswith("float"))
         return self.mapped(name, found, lambda key: key, **given, standard_normal=self.chance(0.3))
 
-    def draw_vec_norm(self) -> _DRAWN | None:
+    def draw_vec_norm(self) -> DRAWN | None:
         found = self.some(lambda key: key.dtype != "bool" and len(key.shape) < 3)
         return self.mapped("VecNorm", found, lambda key: replace(key, dtype="float32"))
 
-    def draw_cat_frames(self) -> _DRAWN | None:
+    def draw_cat_frames(self) -> DRAWN | None:
         found = self.some(lambda key: key.group == "observation" and key.own > 0, 1)
         if not found:
             return None
@@ -139,11 +120,11 @@ class _Drawer:
         padding = {"padding": "constant"} if self.chance(0.4) and found[0].dtype.startswith("float") else {}
         return self.mapped("CatFrames", found, change, N=count, dim=dim, **padding)
 
-    def draw_time_max_pool(self) -> _DRAWN | None:
+    def draw_time_max_pool(self) -> DRAWN | None:
         found = self.some(lambda key: key.group == "observation" and key.dtype != "bool" and not key.parent)
         return self.mapped("TimeMaxPool", found, lambda key: key, T=self.random.randint(1, 3))
 
-    def draw_cat_tensors(self) -> _DRAWN | None:
+    def draw_cat_tensors(self) -> DRAWN | None:
         found = self.some(
             lambda key: key.group == "observation" and key.dtype != "bool" and key.own == len(key.shape) < 2,
             3,
@@ -152,7 +133,7 @@ class _Drawer:
             "CatTensors", found, (sum(key.shape[0] if key.shape else 1 for key in found),), {}
         )
 
-    def draw_stack(self) -> _DRAWN | None:
+    def draw_stack(self) -> DRAWN | None:
         first = self.some(lambda key: key.group == "observation" and key.own == len(key.shape), 1)
         if not first or first[0].dtype == "bool":
             return None
@@ -167,7 +148,7 @@ class _Drawer:
 
     def together(
         self, name: str, found: list[Key], shape: tuple[int, ...], given: dict[str, Any]
-    ) -> _DRAWN | None:
+    ) -> DRAWN | None:
         if not found:
             return None
         out = self.fresh()
@@ -186,17 +167,17 @@ class _Drawer:
         for name in names:
             del self.keys[name]
 
-    def draw_exclude(self) -> _DRAWN | None:
+    def draw_exclude(self) -> DRAWN | None:
         names = [key.name for key in self.some(lambda key: key.group == "observation", 3)]
         self.drop(names)
         return ("ExcludeTransform", {"in_keys": names}) if names else None
 
-    def draw_select(self) -> _DRAWN | None:
+    def draw_select(self) -> DRAWN | None:
         names = [key.name for key in self.some(lambda key: key.group == "observation", 6)]
         self.drop([key for key, one in self.keys.items() if one.group == "observation" and key not in names])
         return ("SelectTransform", {"in_keys": names}) if names else None
 
-    def draw_rename(self) -> _DRAWN | None:
+    def draw_rename(self) -> DRAWN | None:
         found = self.some(lambda key: True)
         names = [key.name for key in found]
         outs = [self.fresh(key) for key in found]
@@ -212,23 +193,23 @@ class _Drawer:
             self.keys[out] = replace(key, name=out)
         return ("RenameTransform", {"in_keys": names, "out_keys": outs, **given}) if names else None
 
-    def draw_reward_clipping(self) -> _DRAWN | None:
+    def draw_reward_clipping(self) -> DRAWN | None:
         found = self.some(lambda key: key.group == "reward" and key.dtype.startswith("float"))
         given = {"clamp_min": -1.0} if self.chance(0.7) else {}
         return self.mapped("RewardClipping", found, lambda key: key, **given)
 
-    def draw_binarize(self) -> _DRAWN | None:
+    def draw_binarize(self) -> DRAWN | None:
         found = self.some(lambda key: key.group == "reward" and key.dtype != "bool")
         return self.mapped("BinarizeReward", found, lambda key: replace(key, dtype="int8"))
 
-    def draw_sign(self) -> _DRAWN | None:
+    def draw_sign(self) -> DRAWN | None:
         return self.mapped("SignTransform", self.some(lambda key: key.dtype != "bool"), lambda key: key)
 
-    def draw_clip(self) -> _DRAWN | None:
+    def draw_clip(self) -> DRAWN | None:
         found = self.some(lambda key: key.dtype.startswith("float"))
         return self.mapped("ClipTransform", found, lambda key: key, low=-1.0, high=2.5)
 
-    def draw_success_reward(self) -> _DRAWN | None:
+    def draw_success_reward(self) -> DRAWN | None:
         found = self.some(lambda key: key.dtype == "bool" and not key.shape and key.group == "observation", 1)
         if not found:
             return None
@@ -238,7 +219,7 @@ class _Drawer:
         self.keys[out] = Key(out, "reward", "float32", (), True)
         return "SuccessReward", {"success_key": found[0].name, "reward_key": out, "scale": 2.0}
 
-    def draw_linearise(self) -> _DRAWN | None:
+    def draw_linearise(self) -> DRAWN | None:
         found = self.some(lambda key: key.dtype.startswith("float") and key.own > 0, 1)
         if not found:
             return None
@@ -248,7 +229,7 @@ class _Drawer:
         self.keys[out] = Key(out, "reward", key.dtype, key.shape[:-1], True)
         return "LineariseRewards", {"in_keys": [key.name], "out_keys": [out], "weights": weights}
 
-    def draw_flatten(self) -> _DRAWN | None:
+    def draw_flatten(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 1, 1)
         if not found:
             return None
@@ -262,7 +243,7 @@ class _Drawer:
 
         return self.mapped("FlattenObservation", found, change, first_dim=-first, last_dim=-last)
 
-    def draw_squeeze(self) -> _DRAWN | None:
+    def draw_squeeze(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 0 and 1 in key.shape[-key.own :], 1)
         if not found:
             return None
@@ -271,7 +252,7 @@ class _Drawer:
         left = (*shape[:place], *shape[len(shape) + place + 1 :])
         return self.mapped("SqueezeTransform", found, lambda key: replace(key, shape=left), dim=place)
 
-    def draw_unsqueeze(self) -> _DRAWN | None:
+    def draw_unsqueeze(self) -> DRAWN | None:
         found = self.some(lambda key: len(key.shape) < 4, 1)
         if not found:
             return None
@@ -281,7 +262,7 @@ class _Drawer:
         more = (*shape[:place], 1, *shape[place:])
         return self.mapped("UnsqueezeTransform", found, lambda key: replace(key, shape=more), dim=dim)
 
-    def draw_permute(self) -> _DRAWN | None:
+    def draw_permute(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 1, 1)
         if not found:
             return None
@@ -290,7 +271,7 @@ class _Drawer:
         after = (*shape[: len(shape) - count], *(shape[dim] for dim in dims))
         return self.mapped("PermuteTransform", found, lambda key: replace(key, shape=after), dims=dims)
 
-    def draw_to_tensor_image(self) -> _DRAWN | None:
+    def draw_to_tensor_image(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 2 and key.dtype != "bool", 1)
 
         def change(key: Key) -> Key:
@@ -299,13 +280,13 @@ class _Drawer:
 
         return self.mapped("ToTensorImage", found, change)
 
-    def draw_gray_scale(self) -> _DRAWN | None:
+    def draw_gray_scale(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 2 and key.shape[-3] == 3 and key.dtype != "bool", 1)
         return self.mapped(
             "GrayScale", found, lambda key: replace(key, shape=(*key.shape[:-3], 1, *key.shape[-2:]))
         )
 
-    def draw_crop(self) -> _DRAWN | None:
+    def draw_crop(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 1, 1)
         if not found:
             return None
@@ -320,7 +301,7 @@ class _Drawer:
         cut = (given["h"], given["w"])
         return self.mapped(name, found, lambda key: replace(key, shape=(*key.shape[:-2], *cut)), **given)
 
-    def draw_resize(self) -> _DRAWN | None:
+    def draw_resize(self) -> DRAWN | None:
         found = self.some(lambda key: key.own > 1 and key.dtype != "bool", 1)
         if not found:
             return None
@@ -331,11 +312,11 @@ class _Drawer:
             "Resize", found, lambda key: replace(key, shape=(*key.shape[:-2], *cut)), **size, **how
         )
 
-    def draw_double_to_float(self) -> _DRAWN | None:
+    def draw_double_to_float(self) -> DRAWN | None:
         found = self.some(lambda key: key.dtype == "float64")
         return self.mapped("DoubleToFloat", found, lambda key: replace(key, dtype="float32"))
 
-    def draw_dtype_cast(self) -> _DRAWN | None:
+    def draw_dtype_cast(self) -> DRAWN | None:
         found = self.some(lambda key: key.dtype != "bool", 1)
         if not found:
             return None
@@ -343,86 +324,15 @@ class _Drawer:
         given = {"dtype_in": found[0].dtype, "dtype_out": wanted}
         return self.mapped("DTypeCastTransform", found, lambda key: replace(key, dtype=wanted), **given)
 
-    def draw_frame_skip(self) -> _DRAWN | None:
+    def draw_frame_skip(self) -> DRAWN | None:
         rewards = [key for key in self.keys.values() if key.group == "reward"]
         if self.looped or any(not key.dtype.startswith("float") for key in rewards):
             return None
         self.looped = True
         return "FrameSkipTransform", {"frame_skip": self.random.randint(1, 3)}
 
-    def draw_noop_reset(self) -> _DRAWN | None:
+    def draw_noop_reset(self) -> DRAWN | None:
         if self.looped:
             return None
         self.looped = True
         return "NoopResetEnv", {"noops": self.random.randint(0, 3)}
-
-    # ------------------------------------------------------------- actions
-
-    def given(
-        self, name: str, fits: Callable[[Key], bool], change: Callable[[Key], Key], **arguments: Any
-    ) -> _DRAWN | None:
-        """A transform of some actions, which the policy writes in place or under new names."""
-        fitting = [key for key in self.actions.values() if fits(key)]
-        if not fitting:
-            return None
-        found = self.random.sample(fitting, self.random.randint(1, len(fitting)))
-        given: dict[str, Any] = {"in_keys_inv": [key.name for key in found], **arguments}
-        outs = [key.name for key in found]
-        if self.chance(0.3):
-            outs = given["out_keys_inv"] = [self.fresh(key) for key in found]
-        for key in found:
-            del self.actions[key.name]
-        for key, out in zip(found, outs, strict=True):
-            self.actions[out] = replace(change(key), name=out)
-        return name, given
-
-    def draw_action_scaling(self) -> _DRAWN | None:
-        given = {"standard_normal": False} if self.chance(0.3) else {}
-        return self.given("ActionScaling", lambda key: key.group == "action", lambda key: key, **given)
-
-    def draw_action_discretizer(self) -> _DRAWN | None:
-        found = [key for key in self.actions.values() if key.group == "action" and key.own > 0]
-        if not found:
-            return None
-        key = self.random.choice(found)
-        given: dict[str, Any] = {"num_intervals": self.random.randint(2, 5), "action_key": key.name}
-        given["sampling"] = self.random.choice(["median", "low", "high", "random"])
-        given["categorical"] = self.chance()
-        self.actions[key.name] = replace(key, group="classes", dtype="int64")
-        return "ActionDiscretizer", given
-
-    def draw_flatten_action(self) -> _DRAWN | None:
-        def change(key: Key) -> Key:
-            return replace(key, shape=(*key.shape[:-2], key.shape[-2] * key.shape[-1]))
-
-        return self.given("FlattenAction", lambda key: key.group != "classes" and key.own > 1, change)
-
-    def draw_clip_action(self) -> _DRAWN | None:
-        def change(key: Key) -> Key:
-            return replace(key, group="free")  # what the policy writes has no bounds then
-
-        numbers = {"low": -0.8, "high": 0.9}
-        return self.given("ClipTransform", lambda key: key.group != "classes", change, in_keys=[], **numbers)
-
-    def draw_rename_action(self) -> _DRAWN | None:
-        found = self.given("RenameTransform", lambda key: True, lambda key: key, in_keys=[], out_keys=[])
-        if found is not None and "out_keys_inv" not in found[1]:
-            found[1]["out_keys_inv"] = found[1]["in_keys_inv"]
-        return found
-
-    def draw_double_to_float_action(self) -> _DRAWN | None:
-        def change(key: Key) -> Key:
-            return replace(key, dtype="float32")
-
-        return self.given(
-            "DoubleToFloat",
-            lambda key: key.group != "classes" and key.dtype == "float64",
-            change,
-            in_keys=[],
-        )
-
-    def draw_action_mask(self) -> _DRAWN | None:
-        action, mask = self.actions.get("agents.action"), self.keys.get("agents.allowed")
-        if action is None or mask is None or mask.dtype != "bool" or mask.shape != (*action.shape, 3):
-            return None
-        return "ActionMask", {"action_key": "agents.action", "mask_key": "agents.allowed"}
