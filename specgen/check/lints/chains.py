@@ -34,6 +34,8 @@ def lint_instance(instance: Instance, span: Callable[..., Span], sink: Sink) -> 
     zeros = {name: place for name, value in flags.items() if (place := _zero(value)) is not None}
     said: set[str] = set()
     for phase in PHASES:
+        if phase == "inverse" and not instance.inverse_rows:
+            continue
         for statement in instance.transform.phase(phase):
             for name, verb in _scales(statement.expr, flags):
                 if name not in zeros or name in said:
