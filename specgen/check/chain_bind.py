@@ -17,7 +17,8 @@ from specgen.check.chain_position import Position
 from specgen.check.chain_types import cast_bounds, typed_row
 from specgen.check.chain_writes import hidden_entry, written_entry
 from specgen.check.model import Entry, dotted
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.check.transform_types import taken_by
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules

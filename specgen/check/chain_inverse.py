@@ -14,8 +14,9 @@ from specgen.check.chain_types import base_scope, shape_of, typed_row
 from specgen.check.chain_writes import sizes_of, written_entry
 from specgen.check.model import Constant, Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, Way, followed
+from specgen.check.transform_entries import Output, Role
 from specgen.check.transform_inverse import bound_names, classes_name
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_position import Position
 from specgen.check.model import Entry, dotted
-from specgen.check.transform_model import CheckedTransform, Role
+from specgen.check.transform_entries import Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules

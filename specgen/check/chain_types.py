@@ -9,7 +9,8 @@ from typing import Any
 from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chain_model import Instance, Row
 from specgen.check.model import Entry, Statement, identifier
-from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Output, Phase
+from specgen.check.transform_entries import Output
+from specgen.check.transform_model import AROUND_PHASES, CheckedTransform, Phase
 from specgen.check.transform_networks import network_function, network_symbol, readable
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from specgen.check.chain_model import Instance
 from specgen.check.model import CheckedEnv, Entry, Role, dotted
 from specgen.check.names import Names, reserved_in_env
-from specgen.check.transform_model import CheckedTransform, Output
+from specgen.check.transform_entries import Output
+from specgen.check.transform_model import CheckedTransform
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import SpecType, Type

@@ -10,7 +10,8 @@ from specgen.check.names import Names
 from specgen.check.statements import Section, Target, check_section, made_statement, may_draw
 from specgen.check.transform_around_flow import check_around_flow
 from specgen.check.transform_draws import check_draws
-from specgen.check.transform_model import Around, Output, Phase, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import Around, Phase
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules

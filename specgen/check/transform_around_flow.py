@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.statements import SectionResult
+from specgen.check.transform_entries import Output, Role
 from specgen.check.transform_flow import value_reads
-from specgen.check.transform_model import Around, Output, Role
+from specgen.check.transform_model import Around
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules

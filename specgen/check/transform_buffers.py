@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.transform_entries import Output, Role
 from specgen.check.transform_flow import computed_of
-from specgen.check.transform_model import CheckedBuffer, Output, Phase, Role
+from specgen.check.transform_model import CheckedBuffer, Phase
 from specgen.check.transform_roles import flags_elsewhere
 from specgen.check.transform_types import role_types
 from specgen.diagnostics import Sink, Span, suggestion

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from specgen.check.conditions import may_be_absent
 from specgen.check.model import Parameter, Statement
 from specgen.check.statements import SectionResult
-from specgen.check.transform_model import Output, Phase, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import Phase
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Statement
-from specgen.check.transform_model import Image
+from specgen.check.transform_entries import Image
 from specgen.expr import Interval, Symbol, Typed
 from specgen.expr.builtins.images import is_between
 from specgen.expr.dtypes import INT_RANGES, is_abstract, is_float, is_int

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import made_statement
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_entries import Output, Role
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_entries import Output, Role
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules

@@ -10,8 +10,9 @@ from specgen.check.model import Parameter, identifier
 from specgen.check.names import Names, refused
 from specgen.check.network_types import CALLED, called_network, network_node, network_type
 from specgen.check.statements import SectionResult
+from specgen.check.transform_entries import Output, Role
 from specgen.check.transform_flow import computed_of
-from specgen.check.transform_model import CalledNetwork, Output, Role, sizes_of
+from specgen.check.transform_model import CalledNetwork, sizes_of
 from specgen.check.transform_roles import PATTERNS
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules

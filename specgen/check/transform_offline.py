@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from specgen.check.model import identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, SectionResult, Target, check_section
-from specgen.check.transform_model import PHASES, CheckedRecursion, Output, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import PHASES, CheckedRecursion
 from specgen.check.transform_types import output_type, role_types
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import transforms_offline as rules

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from specgen.check.conditions import Condition, read_condition
 from specgen.check.model import Parameter
 from specgen.check.names import Names
+from specgen.check.transform_entries import Drop, Output, Role
 from specgen.check.transform_inverse import COUNTED, OuterTypes
-from specgen.check.transform_model import Drop, Output, Role
 from specgen.check.transform_names import transform_key_refusal
 from specgen.check.transform_roles import PATTERNS, claim_keyword
 from specgen.diagnostics import Sink, suggestion

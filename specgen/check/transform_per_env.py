@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
+from specgen.check.transform_entries import Output
 from specgen.check.transform_flow import computed_of
-from specgen.check.transform_model import Output
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.python_source import python_source
-from specgen.check.transform_model import Output, PythonPhases, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import PythonPhases
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as python_rules
 from specgen.diagnostics.rules import schema as schema_rules

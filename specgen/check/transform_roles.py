@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.names import Names, refused
 from specgen.check.params import words_of
-from specgen.check.transform_model import Role, RoleForm, driver_of
+from specgen.check.transform_entries import Role, RoleForm
+from specgen.check.transform_model import driver_of
 from specgen.check.transform_names import transform_key_refusal
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules

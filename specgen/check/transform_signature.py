@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from specgen.check.model import Parameter
-from specgen.check.transform_model import Output, Role
+from specgen.check.transform_entries import Output, Role
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.schema.load import SchemaFile

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
+from specgen.check.transform_entries import Output, Role
 from specgen.check.transform_images import image_of, joined
-from specgen.check.transform_model import CheckedTransform, Output, Phase, Role
+from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transform_language as rules
 from specgen.expr import Interval, SpecType, Symbol, Type, Typed, free_names, parse, patterns

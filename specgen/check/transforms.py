@@ -19,10 +19,11 @@ from specgen.check.transform_buffers import (
     declared_where_learned,
 )
 from specgen.check.transform_draws import check_draws
+from specgen.check.transform_entries import Output, Role
 from specgen.check.transform_flow import check_flow, check_optional_params, value_reads
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
 from specgen.check.transform_masks import check_transform_masks
-from specgen.check.transform_model import CheckedTransform, Output, Phase, Role, sizes_of
+from specgen.check.transform_model import CheckedTransform, Phase, sizes_of
 from specgen.check.transform_networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs

@@ -14,9 +14,9 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import CONCRETE
 from specgen.expr.interval import point
-from specgen.expr.sizes import Dims, limits
+from specgen.expr.sizes import AXES, Dims, NamedAxis, limits
 from specgen.expr.tree import Expr
-from specgen.expr.types import AXES, Function, NamedAxis, Type, Typed
+from specgen.expr.types import Function, Type, Typed
 
 
 class Visitor(Protocol):

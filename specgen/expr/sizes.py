@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 LARGEST: Final = 2**40
 """No dimension is larger: more numbers than one value can have on any machine."""
 
+AXES: Final = ("ensemble",)
+"""The axes that have names, in the order in which they stand in front of the batch."""
+
 _Term = tuple[tuple[str, ...], int]
+
+
+class NamedAxis(int):
+    """The place of an axis that has a name, counted from the front of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,6 @@ DrawKind = Literal["uniform", "normal", "randint"]
 
 LEVELS: tuple[Level, ...] = ("lit", "ctor", "const", "batch")
 
-AXES = ("ensemble",)
-"""The named axes, in the order in which they stand in front of the batch."""
-
 
 class SourceText(Protocol):
     """Text that knows where its characters stand in a file; `source.Scalar` is one."""
@@ -67,7 +64,7 @@ class Type:
             tensor without batch dimensions; `batch` a tensor with them in front.
         col: Stored with an extra trailing 1, as rewards and dones are.
         stretch: The dimensions that a `None` in an index made: only these broadcast.
-        axes: The named axes in front of the batch, such as the members of an ensemble, in the order of `AXES`.
+        axes: The named axes in front of the batch, such as the members of an ensemble, in their order.
 
     """
 
@@ -132,10 +129,6 @@ class Type:
     def __str__(self) -> str:
         each = "".join(f" for each of `{axis}`" for axis in self.axes)
         return self.dtype + (f"[{', '.join(map(str, self.dims))}]" if self.dims else "") + each
-
-
-class NamedAxis(int):
-    """The place of a named axis, counted from the front of a tensor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

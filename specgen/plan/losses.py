@@ -68,6 +68,10 @@ def _joined(what: str, doc: str) -> str:
 
 def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPlan:
     annotations = {param.name: param_annotation(param) for param in parts.params}
+    for made in parts.values:
+        if made.replaced:
+            given = ", ".join(["Tensor"] * len(made.replaced))
+            annotations[made.name] = using(f"Callable[[{given}], Tensor]", "Callable", "Tensor")
     return replace(plan_function(terms, "", annotations).plan, doc=_doc(loss, parts))
 
 

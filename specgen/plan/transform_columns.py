@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from specgen.check.transform_model import CheckedTransform, Role
+from specgen.check.transform_entries import Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.expr import Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from specgen.check.model import Parameter
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.plan.docs import hanging, items_doc, summary, wrapped
 from specgen.plan.short_texts import bound_text
 from specgen.plan.transform_functions import network_doc

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from specgen.check.conditions import Condition
 from specgen.check.transform_model import CheckedTransform
 from specgen.plan.transform_inverse import key_groups
+from specgen.plan.transform_text import KEY_LISTS
 
 Groups = Iterable[tuple[str, list[str]]]
 """Class attributes, each with the fields that it names."""
@@ -69,3 +70,12 @@ def _when(transform: CheckedTransform, attribute: str, name: str) -> Condition |
     if attribute == "_drops":
         return next(drop.when for drop in transform.drops if drop.role == name)
     return next((output.when for output in transform.outputs if output.name == name), None)
+
+
+def chosen_names(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
+    """The outputs of each key whose name a keyword says: `step_count_key` gives the property `step_count_keys`."""
+    taken = {*transform.signature, *KEY_LISTS, "carry_keys", "dropped_keys"}
+    for output in transform.outputs:
+        name = f"{output.keyword}s"
+        if output.each is not None and not output.inverse and name.endswith("_keys") and name not in taken:
+            yield name, output.name

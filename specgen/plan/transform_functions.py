@@ -9,8 +9,9 @@ from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.programs.transform_around import around_program
 from specgen.check.transform_around import NTH
+from specgen.check.transform_entries import Role
 from specgen.check.transform_inverse import bound_names, classes_name
-from specgen.check.transform_model import CalledNetwork, CheckedTransform, Phase, Role
+from specgen.check.transform_model import CalledNetwork, CheckedTransform, Phase
 from specgen.check.transform_types import rank_symbol
 from specgen.code import Code, using
 from specgen.expr.builtins.batch import NEW_ROWS

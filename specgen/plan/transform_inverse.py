@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from specgen.check.transform_entries import Image, Output, Role
 from specgen.check.transform_images import image_of
 from specgen.check.transform_inverse import COUNTED, bound_names, classes_name
-from specgen.check.transform_model import CheckedTransform, Image, Output, Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal

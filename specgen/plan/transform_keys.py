@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specgen.check.conditions import Condition
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.code import Code, named, using
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import tuple_text

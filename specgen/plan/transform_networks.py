@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from specgen.check.chain_model import CheckedChain
-from specgen.check.transform_model import CalledNetwork, CheckedTransform, Role
+from specgen.check.transform_entries import Role
+from specgen.check.transform_model import CalledNetwork, CheckedTransform
 from specgen.check.transform_networks import network_rows, readable
 from specgen.code import using
 from specgen.expr.sizes import Dims, Sym

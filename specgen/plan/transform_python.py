@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from specgen.check.chain_model import CheckedChain, Instance
 from specgen.check.model import Parameter
-from specgen.check.transform_model import CheckedTransform, Output, PythonPhases, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import CheckedTransform, PythonPhases
 from specgen.code import Code, named, using, value_code
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Dims, Rest

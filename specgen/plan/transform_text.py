@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.model import identifier
-from specgen.check.transform_model import CheckedTransform, Output, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import CheckedTransform
 from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest
 from specgen.literals import literal

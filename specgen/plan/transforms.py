@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from specgen.check.model import PARAM_DTYPES, Checked, Parameter
-from specgen.check.transform_model import PHASES, CheckedTransform, Output, Phase, Role
+from specgen.check.transform_entries import Output, Role
+from specgen.check.transform_model import PHASES, CheckedTransform, Phase
 from specgen.check.transform_per_env import rows_of_their_own
 from specgen.check.transform_types import joins_only
 from specgen.code import using, value_code
@@ -20,7 +21,7 @@ from specgen.plan.transform_buffers import initial_params, plan_learning, update
 from specgen.plan.transform_columns import plan_columns
 from specgen.plan.transform_docs import transform_doc, transform_init_doc
 from specgen.plan.transform_draws import draw_lines, phase_draws
-from specgen.plan.transform_fields import always_fields, conditional_fields
+from specgen.plan.transform_fields import always_fields, chosen_names, conditional_fields
 from specgen.plan.transform_functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transform_inverse import plan_inverse
 from specgen.plan.transform_keys import KeyPlanner
@@ -36,7 +37,6 @@ from specgen.plan.transform_networks import plan_networks
 from specgen.plan.transform_offline import plan_recursion, recursion_functions
 from specgen.plan.transform_python import python_class, python_items
 from specgen.plan.transform_text import (
-    KEY_LISTS,
     argument_texts,
     base_keys,
     by_condition,
@@ -127,7 +127,7 @@ class _Planner:
             names=tuple(pair for directed in self._directions() for pair in directed.stored()),
             params=tuple(self._param(param) for param in transform.params),
             bindings=tuple(directed.binding() for directed in self._directions()),
-            chosen_names=tuple(_chosen_names(transform)),
+            chosen_names=tuple(chosen_names(transform)),
             added_specs=added,
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,
@@ -396,12 +396,3 @@ class _Planner:
         if output.name in self.transform.recalls and not output.hidden:
             return f"self._keep({target}, key.{output.name}, {value})"
         return f"self._write({target}, key.{output.name}, {value})"
-
-
-def _chosen_names(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
-    """The outputs of each key whose name a keyword says: `step_count_key` gives the property `step_count_keys`."""
-    taken = {*transform.signature, *KEY_LISTS, "carry_keys", "dropped_keys"}
-    for output in transform.outputs:
-        name = f"{output.keyword}s"
-        if output.each is not None and not output.inverse and name.endswith("_keys") and name not in taken:
-            yield name, output.name

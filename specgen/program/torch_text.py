@@ -397,6 +397,4 @@ def _alike(one: Type, other: Type) -> bool:
 def _annotation(one: Input) -> Code:
     if one.kind == "function":
         return using("Callable[[Tensor], Tensor]", "Callable", "Tensor")
-    if one.kind == "network" and not one.group:
-        return using("Callable[..., Tensor]", "Callable", "Tensor")
     return Code(_PYTHON_TYPES[one.symbol.type.dtype]) if one.symbol.type.python else named("Tensor")

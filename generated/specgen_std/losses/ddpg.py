@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a66555e060c31920568a23f7011e8a71b12f5f815d79d8259196e08540b0f724
+# specgen: sha256=3dcf972c4739a514ef42aa0e40a53df881cad00bc77de43891c9a3cde66a6725
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class DDPGLossTerms(NamedTuple):
 
 
 def ddpg_loss(
-    q: Tensor, value_network_target_next_of_action: Callable[..., Tensor], actor_network_target_next: Tensor,
-    value_network_frozen_now_of_action: Callable[..., Tensor], actor_network_now: Tensor,
-    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    q: Tensor, value_network_target_next_of_action: Callable[[Tensor], Tensor],
+    actor_network_target_next: Tensor, value_network_frozen_now_of_action: Callable[[Tensor], Tensor],
+    actor_network_now: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["l2", "l1", "smooth_l1"],
 ) -> DDPGLossTerms:
     """The terms of `DDPGLoss`, one value per sample.
 

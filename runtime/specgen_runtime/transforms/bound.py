@@ -168,8 +168,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         """The entries that nobody sees behind this transform; what it writes itself stays."""
         if not self._drops:
             return []
-        known = self._known_drops
-        if known is None:
+        if (known := self._known_drops) is None:
             written = set(self.out_keys)
             known = [key for key in self._fields(self._drops) if key not in written]
             self.__dict__["_known_drops"] = known

@@ -12,8 +12,8 @@ from specgen.expr.builtins.record import Param
 from specgen.expr.builtins.site import Site, convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
 from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
-from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sym, limits, product
-from specgen.expr.types import NamedAxis, Type, Typed
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, NamedAxis, Rest, Sym, limits, product
+from specgen.expr.types import Type, Typed
 
 KEEP = Param("keep", "flag", False)
 

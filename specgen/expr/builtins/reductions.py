@@ -29,8 +29,8 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_number
 from specgen.expr.interval import BOOLS, Interval, full, loose
 from specgen.expr.printer import Printed, Printer, method, tuple_text
-from specgen.expr.sizes import limits
-from specgen.expr.types import NamedAxis, Typed
+from specgen.expr.sizes import NamedAxis, limits
+from specgen.expr.types import Typed
 
 _PLUS = next(builtin for builtin in OPERATORS if builtin.name == "+")
 _PARAMS = (Param("x"), Param("axis", "axes", None), KEEP)

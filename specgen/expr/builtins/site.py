@@ -12,16 +12,14 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number, join, weak_join
 from specgen.expr.interval import Interval, full, store
 from specgen.expr.printer import cast_to
-from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest
+from specgen.expr.sizes import ANY_DIMS, AXES, Dim, Dims, NamedAxis, Rest
 from specgen.expr.types import (
-    AXES,
     LEVELS,
     NO_OPTIONS,
     DrawKind,
     DrawSite,
     Function,
     Level,
-    NamedAxis,
     Static,
     Type,
     Typed,

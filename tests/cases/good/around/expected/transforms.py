@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=16cedea8685c03a5ff22476339218f4452146d5bb997655a64d8a4d78b9d16cc
+# specgen: sha256=387580ca544e4a1a4e6244cb69be199c94dff850d3388ee2f1773b5e0f1b5e80
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -194,6 +194,11 @@ class Collected(RepeatTransform[CollectedKeys]):
         rewards = self._named(self._out_keys, [rename_leaf(key, "{}s") for key in reward], "out_keys")
         lengths = [sibling(key, self.length_key) for key in reward]
         return [CollectedKeys(*keys) for keys in zip(reward, rewards, lengths, strict=True)]
+
+    @property
+    def length_keys(self) -> list[NestedKey]:
+        """The keys of `lengths`."""
+        return self._keys_of("lengths")
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}

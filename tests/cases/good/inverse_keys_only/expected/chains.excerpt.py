@@ -26,7 +26,7 @@ def inverse_keys_only_advance(
 ) -> InverseKeysOnlyNext:
     """One step: all that the step after it depends on."""
     # chains.InverseKeysOnly.transforms[2]
-    action_taken = action.movedim((-2, -1), (-1, -2))
+    action_taken = action.transpose(-2, -1)
     # chains.InverseKeysOnly.transforms[1]
     action_taken = action_taken.squeeze(-1)
     # chains.InverseKeysOnly.transforms[0]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f6b54bdaed218095298943f5fb9df2ef8ad33396b99e68b5511b674964c57a0a
+# specgen: sha256=caeacb1fa6c399756ec0c876517ca4c605fca73a5c0dba0e1365cc7c3dc23d99
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def drawn_inverse(consts: DrawnConsts, action: Tensor, draw_at: Tensor) -> Tenso
         consts.action_discretizer_0_action_low
         + (action_cell + action_at)
         * (consts.action_discretizer_0_action_high - consts.action_discretizer_0_action_low)
-        / 5
+        / 5.0
     )
 
 

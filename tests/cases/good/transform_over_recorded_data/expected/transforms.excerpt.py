@@ -177,6 +177,11 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
         change = [rename_leaf(key, self.change_key) for key in x]
         return [ElapsedKeys(*keys) for keys in zip(x, mean, change, strict=True)]
 
+    @property
+    def change_keys(self) -> list[NestedKey]:
+        """The keys of `change`."""
+        return self._keys_of("change")
+
     def _recur(self, recorded: RecordedTimes, key: ElapsedKeys) -> tuple[Tensor, ...]:
         x = recorded.now(key.x)
         next_x = recorded.following(key.x)

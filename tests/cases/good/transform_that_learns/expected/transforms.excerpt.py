@@ -294,6 +294,11 @@ class Order(LearningTransform[OrderKeys]):
         number = [sibling(key, self.number_key) for key in done]
         return [OrderKeys(*keys) for keys in zip(done, number, strict=True)]
 
+    @property
+    def number_keys(self) -> list[NestedKey]:
+        """The keys of `number`."""
+        return self._keys_of("number")
+
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
         for key in self.keys:
