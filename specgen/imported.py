@@ -24,7 +24,7 @@ FUNCTIONAL = (
     "expit",
     "index_in_range",
     "poisson_quantile",
-    "resize",
+    "resize_image",
     "rk4",
     "vector_norm",
 )

@@ -17,7 +17,7 @@ __all__ = [
     "expit",
     "index_in_range",
     "poisson_quantile",
-    "resize",
+    "resize_image",
     "rk4",
     "vector_norm",
 ]
@@ -79,7 +79,7 @@ def index_in_range(index: Tensor, size: int) -> Tensor:
     return torch.arange(size, device=index.device).gather(0, index.reshape(-1)).view(index.shape)
 
 
-def resize(image: Tensor, rows: int, columns: int, interpolation: str = "bilinear") -> Tensor:
+def resize_image(image: Tensor, rows: int, columns: int, interpolation: str = "bilinear") -> Tensor:
     """An image of another size, as torchvision resizes tensors with antialiasing.
 
     Every pixel is computed in the image's own float dtype; whole numbers in float32, those of more than 16 bits in

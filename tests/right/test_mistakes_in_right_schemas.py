@@ -113,7 +113,10 @@ def estimate_of_now(data: Data) -> bool:
     if "value_estimator" not in data or not any("value_estimate(" in text for text in whole.values()):
         return False
     for section in ("let", "terms"):
-        data[section] = {key: text.replace("(next)", "(now)") for key, text in data.get(section, {}).items()}
+        data[section] = {
+            key: text.replace("(next)", "(now)").replace("(next,", "(now,")
+            for key, text in data.get(section, {}).items()
+        }
     return True
 
 
@@ -130,7 +133,7 @@ def leaking_target(data: Data) -> bool:
         return False
     for section in ("let", "terms"):
         data[section] = {
-            key: text.replace(".target(next)", "(next)") for key, text in data.get(section, {}).items()
+            key: text.replace(".target(next", "(next") for key, text in data.get(section, {}).items()
         }
     for network in data["networks"].values():
         data.get("params", {}).pop(network.pop("target", None), None)

@@ -11,7 +11,7 @@ import pytest
 import specgen_std.transforms as ours
 import torch
 from specgen_runtime.envs import check_env_specs
-from specgen_runtime.functional import resize
+from specgen_runtime.functional import resize_image
 from specgen_runtime.specs import Bounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from tensordict import TensorDict
@@ -107,7 +107,7 @@ def test_agrees_bit_by_bit(size: tuple[int, int], how: str, dtype: torch.dtype) 
 def test_a_size_that_is_there_already_changes_nothing(how: str) -> None:
     for dtype in (torch.uint8, torch.float32, torch.float64):
         image = (torch.rand(3, 21, 16) * 255).to(dtype)
-        assert torch.equal(resize(image, 21, 16, how), image)
+        assert torch.equal(resize_image(image, 21, 16, how), image)
 
 
 def test_bounds() -> None:
@@ -127,22 +127,22 @@ def test_bounds() -> None:
     assert not isinstance(beyond, Bounded)
     edge = torch.zeros(1, 8, 8)
     edge[..., 4:] = 1
-    assert resize(edge, 16, 16, "bicubic").max() > 1
-    assert resize((edge * 255).to(torch.uint8), 16, 16, "bicubic").max() == 255
+    assert resize_image(edge, 16, 16, "bicubic").max() > 1
+    assert resize_image((edge * 255).to(torch.uint8), 16, 16, "bicubic").max() == 255
 
 
 def test_no_images_are_resized_too() -> None:
-    assert resize(torch.zeros(0, 3, 4, 6), 2, 5).shape == (0, 3, 2, 5)
+    assert resize_image(torch.zeros(0, 3, 4, 6), 2, 5).shape == (0, 3, 2, 5)
 
 
 def test_mapped_over() -> None:
     images = torch.rand(5, 3, 9, 8)
-    mapped = torch.vmap(lambda image: resize(image, 4, 6))(images)
-    assert torch.equal(mapped, resize(images, 4, 6))
+    mapped = torch.vmap(lambda image: resize_image(image, 4, 6))(images)
+    assert torch.equal(mapped, resize_image(images, 4, 6))
 
 
 def test_another_word_is_refused() -> None:
     with pytest.raises(ValueError, match="interpolation must be one of 'nearest', 'bilinear', 'bicubic'"):
         ours.Resize(3, interpolation="lanczos")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="interpolation must be 'nearest', 'bilinear' or 'bicubic'"):
-        resize(torch.zeros(4, 4), 2, 2, "lanczos")
+        resize_image(torch.zeros(4, 4), 2, 2, "lanczos")

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c66f04dac71ba275dd1e267cebccbce45e393cdacfca1409b2dd852446b892dd
+# specgen: sha256=81a54c8e751738f187f0d2f560a01048890906d42926f686b5821e2113cbee67
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations
@@ -632,6 +632,7 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
     _root_record = WarehouseTrainRoot
     _env_class = Warehouse
     _action_masks = (("action", "allowed"),)
+    _columns = frozenset(["step_count", "episode_reward"])
 
     def __init__(
         self, *, size: int = 5, bonus: float = 1.0, slip: ArrayLike | None = None,
@@ -797,6 +798,7 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
     params: DepotParams
     _root_record = DepotTrainRoot
     _env_class = Depot
+    _columns = frozenset(["step_count", "episode_reward"])
 
     def __init__(
         self, *, places: int = 3, limit: ArrayLike | None = None, device: DEVICE_TYPING | None = None,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db0fbf536a904886c5451303f329bee1fcaa0960f97dfc73415cfefd8f8a98fa
+# specgen: sha256=d46b19ac3effaad4d1d6fd823b552daf2e505a87ea6cc33538c448037c273049
 """Images."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
-from specgen_runtime.functional import resize
+from specgen_runtime.functional import resize_image
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
@@ -262,7 +262,7 @@ def resize_map_sharp(w: int, h: int | None, image: Tensor) -> Tensor:
     """
     # transforms.Resize.map
     rows = h if h is not None else w
-    return resize(image, rows, w, "bicubic")
+    return resize_image(image, rows, w, "bicubic")
 
 
 def resize_map_resized(w: int, h: int | None, interpolation: str, image: Tensor) -> Tensor:
@@ -277,9 +277,9 @@ def resize_map_resized(w: int, h: int | None, interpolation: str, image: Tensor)
     # transforms.Resize.map
     rows = h if h is not None else w
     return (
-        resize(image, rows, w, "nearest")
+        resize_image(image, rows, w, "nearest")
         if interpolation == "nearest"
-        else resize(image, rows, w, "bilinear")
+        else resize_image(image, rows, w, "bilinear")
     )
 
 

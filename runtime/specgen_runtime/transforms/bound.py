@@ -206,7 +206,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         """
         if given is not None:
             return self._checked(env, given, dtypes, groups)
-        if not default and self._in_keys_inv is None:
+        if not default and groups is OUTPUTS and self._in_keys_inv is None:
             raise TypeError(f"{type(self).__name__} needs `in_keys` or `in_keys_inv`")
         found: list[NestedKey] = []
         for entry in default:

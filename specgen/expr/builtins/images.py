@@ -123,7 +123,7 @@ def _show_resize(node: Typed, printer: Printer) -> Printed:
     assert isinstance(columns, Typed)
     word = printer.text(how) if isinstance(how, Typed) else literal(how)
     image = printer.logical(node.args[0]).text
-    return printer.call("resize", image, printer.text(rows), printer.text(columns), word)
+    return printer.call("resize_image", image, printer.text(rows), printer.text(columns), word)
 
 
 def _resize_reference(np: Any, x: Any, rows: int, columns: int, interpolation: str) -> Any:
