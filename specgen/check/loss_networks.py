@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from specgen.check.loss_builtins import which_member
 from specgen.check.loss_model import (
     Alias,
     Choice,
@@ -236,7 +237,7 @@ def _infer(site: Site, made: Forward, roles: Mapping[str, Type | None]) -> Typed
             return None
         if kind.axes:
             message = f"`{name}` is one value per sample, `{site.written(value)}` is {kind}"
-            site.fail(rules.NETWORK_CALL, message, at=value, help=f"choose one: min(…, axis={kind.axes[0]})")
+            site.fail(rules.NETWORK_CALL, message, at=value, help=which_member(value))
             return None
         if wanted is not None and (kind.dtype, len(kind.dims)) != (wanted.dtype, len(wanted.dims)):
             message = f"`{made.network}` reads {wanted} as `{name}`, `{site.written(value)}` is {kind}"
