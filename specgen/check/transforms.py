@@ -135,9 +135,7 @@ class _Checker:
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
         check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
-        check_positions(
-            self.file, self.path, self.transform, sections["reset"].statements, self.buffers, self.sink
-        )
+        check_positions(self.transform, sections["reset"].statements, self.buffers, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
