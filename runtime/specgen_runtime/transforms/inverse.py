@@ -277,6 +277,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     def _rank_from_data(self, key: NestedKey) -> int:
         """The rank of which what recorded data hold in the place of `key` is made, where no environment tells it.
 
+        Each rank of `key` makes another one of what the policy writes, so that at most one fits the data.
+
         Raises:
             RuntimeError: if the data do not tell it either.
         """
