@@ -131,8 +131,10 @@ def _joined(parts: Sequence[Elements], axis: int, shape: tuple[int, ...]) -> Ele
 
 
 def _narrowed(whole: Elements, axis: int, node: Typed, shape: tuple[int, ...]) -> Elements:
-    start = node.options["start"]
-    first = start if isinstance(start, int) else int(getattr(start, "static", None) or 0)
+    start: Any = node.options["start"]
+    first = start.interval.known_size
+    if not isinstance(first, int):
+        raise ValueError("nobody knows where the elements begin")
     inner = math.prod(shape[axis + 1 :])
     length = whole.shape[axis] * inner
     rows = range(math.prod(shape[:axis]))

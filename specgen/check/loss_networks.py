@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from specgen.check.loss_builtins import which_member
 from specgen.check.loss_model import (
     Alias,
     Choice,
@@ -26,6 +27,7 @@ from specgen.expr import SourceText, Type, Typed, tree
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.tree import Expr, free_names
+from specgen.program.names import numbered
 
 _VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
 _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
@@ -39,6 +41,7 @@ class NetworkCalls:
         networks: the declared networks.
         roles: what the networks may read instead of the data, with its type where that is known.
         flags: the parameters, on which a choice between networks may depend.
+        taken: the names that the declaration gives.
         sink: takes every mistake.
         broken: networks whose declaration is wrong; calls of them are not reported again.
         forward: what the networks compute, found so far.
@@ -49,6 +52,7 @@ class NetworkCalls:
     networks: Mapping[str, LossNetwork]
     roles: Mapping[str, Type | None]
     flags: frozenset[str]
+    taken: frozenset[str]
     sink: Sink
     broken: frozenset[str] = frozenset()
     forward: list[Forward] = field(default_factory=list)
@@ -82,15 +86,17 @@ class NetworkCalls:
                 if call is None:
                     return expr
                 if call not in self._known:
-                    self._known[call] = call.name
-                    self.forward.append(
-                        Forward(call.name, call, call.network, self.networks[call.network].value, path)
+                    name = self._known[call] = numbered(
+                        call.name, self.taken | {made.name for made in self.forward}
                     )
-                name = tree.Name(self._known[call], expr.start, expr.end)
+                    self.forward.append(
+                        Forward(name, call, call.network, self.networks[call.network].value, path)
+                    )
+                made = tree.Name(self._known[call], expr.start, expr.end)
                 if not call.replaced:
-                    return name
+                    return made
                 values = tuple(self._replace(keyword.value, source, path) for keyword in expr.keywords)
-                return tree.Call(name, values, (), expr.start, expr.end)
+                return tree.Call(made, values, (), expr.start, expr.end)
             case tree.Name() if expr.path in self.broken:
                 self._failed = True
                 return expr
@@ -236,7 +242,7 @@ def _infer(site: Site, made: Forward, roles: Mapping[str, Type | None]) -> Typed
             return None
         if kind.axes:
             message = f"`{name}` is one value per sample, `{site.written(value)}` is {kind}"
-            site.fail(rules.NETWORK_CALL, message, at=value, help=f"choose one: min(…, axis={kind.axes[0]})")
+            site.fail(rules.NETWORK_CALL, message, at=value, help=which_member(value))
             return None
         if wanted is not None and (kind.dtype, len(kind.dims)) != (wanted.dtype, len(wanted.dims)):
             message = f"`{made.network}` reads {wanted} as `{name}`, `{site.written(value)}` is {kind}"

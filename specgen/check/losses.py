@@ -99,6 +99,9 @@ class _Checker:
             {network.name: network for network in networks},
             self.readable,
             frozenset(param.name for param in params),
+            frozenset().union(
+                self.loss.params, self.loss.keys, self.loss.let, self.loss.terms, self.loss.metrics
+            ),
             self.sink,
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )

@@ -83,9 +83,7 @@ class AroundChecker:
             return None
         before = len(self.sink)
         self.names.claim(NTH, "number of the repetition", self.file.key_span(*here))
-        sections = {
-            phase: statements for phase in self._parts(declared) if (statements := self._part(phase, kind))
-        }
+        sections = {phase: statements for phase in self._parts(declared) if (statements := self._part(phase))}
         count = self._count(kind, sections)
         check_around_flow(
             self.file, self.path, self.transform, declared, (self.roles, self.outputs), self.sink
@@ -154,7 +152,7 @@ class AroundChecker:
 
     # ------------------------------------------------------------------ parts
 
-    def _part(self, phase: Phase, kind: str) -> tuple[Statement, ...]:
+    def _part(self, phase: Phase) -> tuple[Statement, ...]:
         scope = self._scope(phase)
         absent = self._absent(phase)
         if phase in ("until", "skip", "reset_steps"):

@@ -223,14 +223,7 @@ def check_update(
     return result, symbols
 
 
-def check_positions(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    transform: Transform,
-    reset: Iterable[Statement],
-    buffers: Buffers,
-    sink: Sink,
-) -> None:
+def check_positions(transform: Transform, reset: Iterable[Statement], buffers: Buffers, sink: Sink) -> None:
     """Report a reset that asks for the positions of rows where they tell nothing apart."""
     for statement in reset:
         if not any(node.op == "batch_rank" for node in statement.typed.nodes()):

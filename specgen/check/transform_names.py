@@ -1,8 +1,14 @@
-"""Keys that a transform can't give: what is no name."""
+"""Names that a transform can't give: what its generated functions call otherwise, and keys that are no names."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from specgen.check import names
+from specgen.expr.builtins.batch import NEW_ROWS
+
+RESERVED_IN_TRANSFORM: Final = {NEW_ROWS: "generated code calls the rows that are new so"}
+"""What nothing of a transform can be called, and why."""
 
 
 def transform_key_refusal(part: str) -> str | None:

@@ -24,6 +24,7 @@ from specgen.check.transform_flow import check_flow, check_optional_params, valu
 from specgen.check.transform_inverse import check_inverse_reads, fact_symbols
 from specgen.check.transform_masks import check_transform_masks
 from specgen.check.transform_model import CheckedTransform, Phase, sizes_of
+from specgen.check.transform_names import RESERVED_IN_TRANSFORM
 from specgen.check.transform_networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transform_offline import check_recursion
 from specgen.check.transform_outputs import Outputs
@@ -85,7 +86,7 @@ class _Checker:
 
     def run(self) -> CheckedTransform | None:
         self.path = ("transforms", self.name)
-        self.names = Names(self.sink)
+        self.names = Names(self.sink, RESERVED_IN_TRANSFORM)
         self._refuse_unavailable()
         params, fixed = check_params(
             self.file, self.path, self.transform.params, OF_TRANSFORMS, self.names, self.sink
@@ -134,9 +135,7 @@ class _Checker:
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
         check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
-        check_positions(
-            self.file, self.path, self.transform, sections["reset"].statements, self.buffers, self.sink
-        )
+        check_positions(self.transform, sections["reset"].statements, self.buffers, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(

@@ -119,10 +119,14 @@ def summary(text: str) -> list[str]:
 
 
 def _sentences(text: str) -> tuple[str, str]:
-    """The first sentence, and the rest."""
+    """The first sentence, and the rest; what stands in parentheses, such as `et al.`, ends none."""
     text = " ".join(text.split())
-    first, dot, rest = text.partition(". ")
-    return first + dot.rstrip(), rest
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth <= 0 and text.startswith(". ", place):
+            return text[: place + 1], text[place + 2 :]
+    return text, ""
 
 
 def hanging(text: str) -> list[str]:

@@ -126,7 +126,7 @@ class Transform(DeclaredClass):
         update: the buffers, from the rows that are new.
         learns: `always`, `at_reset`, or `when_called`: by `init_stats` and `learn` only.
         around: how it steps the environment before it.
-        networks: the constructor's networks, which `reset`, `step` and `map` call.
+        networks: the constructor's networks, which expressions call.
         python: the class that says what happens instead of statements, `package.module:Class`.
         phases: its methods.
         reads_env: whether it is made with the environment that the transform stands around.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from torch import nn
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.diagnostics import render_human
 from specgen.settings import Config
-from tests.support import compile_sources
+from tests.support import compile_sources, generate, imported
 
 SCHEMA = """\
 specgen: 1
@@ -202,3 +203,41 @@ def test_contract(generated: ModuleType) -> None:
 
 def test_names_of_the_base_class_are_refused_by_the_compiler() -> None:
     assert {name for name in dir(LossModule) if not name.startswith("_")} - LOSS_ATTRIBUTES == set()
+
+
+NAMES = """\
+specgen: 1
+losses:
+  NamedLikeCallsLoss:
+    networks:
+      critic: {in: [observation], out: {value: "float32[1]"}}
+      critic_frozen: {in: [observation], out: {frozen_value: "float32[1]"}}
+    keys: {reward: {key: reward}}
+    let:
+      critic_now: reward * 100.0
+    terms:
+      loss_value: critic(now) + critic_now + 2.0 * critic.frozen(now) + 3.0 * critic_frozen(now)
+"""
+
+
+def test_what_users_call_like_a_network_call_is_theirs(tmp_path: Path) -> None:
+    with imported(generate({"named.yaml": NAMES}, "named_losses"), "named_losses", tmp_path):
+        made = importlib.import_module("named_losses.named").NamedLikeCallsLoss
+        networks = [
+            TensorDictModule(Constant(value), in_keys=["observation"], out_keys=[key])
+            for value, key in ((1.0, "value"), (10.0, "frozen_value"))
+        ]
+        one = torch.ones(4, 1)
+        data = TensorDict({"observation": one, "next": {"reward": one}}, [4])
+        assert made(*networks)(data)["loss_value"] == 1 + 100 + 2 + 30
+
+
+class Constant(nn.Module):
+    """Gives one number for each row."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.tensor(value))
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        return self.value.expand(len(observation), 1)

@@ -49,9 +49,11 @@ class Replay(EnvBase):
     def __init__(self, values: torch.Tensor, ends: torch.Tensor) -> None:
         batch = values.shape[1:-1]
         super().__init__(batch_size=batch)
-        self.observation_spec = Composite(position=Unbounded(values.shape[1:]), shape=batch)
+        self.observation_spec = Composite(
+            position=Unbounded(values.shape[1:], dtype=values.dtype), shape=batch
+        )
         self.action_spec = Unbounded((*batch, 1))
-        self.reward_spec = Unbounded((*batch, 1))
+        self.reward_spec = Unbounded((*batch, 1), dtype=values.dtype)
         flag = Categorical(2, shape=(*batch, 1), dtype=torch.bool)
         self.done_spec = Composite(done=flag, terminated=flag.clone(), shape=batch)
         self.values, self.ends, self.time = values, ends, -1

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3dcf972c4739a514ef42aa0e40a53df881cad00bc77de43891c9a3cde66a6725
+# specgen: sha256=234bbb5d970be18621a3ee75b353ce5506ba174834db4b4c1663bc4715c1cdcc
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class DDPGLoss(LossModule):
         use_prioritized_weights: Literal["auto"] | bool = "auto",
     ) -> None:
         """The losses of deep deterministic policy gradients: the value of the action in the data moves towards
-        the one-step return, and the policy towards the actions that are worth most (Lillicrap et al.
+        the one-step return, and the policy towards the actions that are worth most (Lillicrap et al. 2015,
+        algorithm 1).
 
         Args:
             actor_network: the policy, from `observation` to `action`.

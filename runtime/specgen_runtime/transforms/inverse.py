@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["InverseTransform"]
 
 _MOST_DIMS = 16
-
+"""No entry of recorded data has more dimensions behind the batch's, where these alone tell its shape."""
 
 _KINDS: dict[str, type[Any]] = {
     "categorical": Categorical,
@@ -111,9 +111,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                 )
         for key, spec in added.items():
             specs[key] = spec
-        for (
-            key
-        ) in present:  # now that a group has what takes their place, it stays with its agents' dimension
+        # Last, so that a group has what takes their place, and stays with its agents' dimension.
+        for key in present:
             if key in given and key not in added:
                 remove(specs, key)
 
@@ -127,11 +126,11 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             raise ValueError(
                 f"{type(self).__name__}: with these parameters nothing takes the place of {keys[0]!r}"
             )
+        if self._unknown_inverse:
+            return
         outer = TensorDict({}, [])
         for key, spec in taken.items():
             outer.set(key, spec.zero())
-        if self._unknown_inverse:
-            return
         with self._drawing_zeros():
             made = self._inwards(outer)
         for key in keys:
@@ -173,10 +172,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """
         if (env := self.parent) is not None:
             spec = self._spec(key, INPUTS)
-            shape = (
-                *tensordict.batch_size,
-                *spec.shape[len(env.batch_size) :],
-            )  # of any data, not only the environment's
+            # data may have another batch size than the environment
+            shape = (*tensordict.batch_size, *spec.shape[len(env.batch_size) :])
             if (value.shape, value.dtype) != (shape, spec.dtype):
                 raise RuntimeError(
                     f"{type(self).__name__} makes {value.dtype} {list(value.shape)} of what the policy writes, and"
@@ -279,6 +276,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     def _rank_from_data(self, key: NestedKey) -> int:
         """The rank of which what recorded data hold in the place of `key` is made, where no environment tells it.
+
+        Each rank of `key` makes another one of what the policy writes, so that at most one fits the data.
 
         Raises:
             RuntimeError: if the data do not tell it either.

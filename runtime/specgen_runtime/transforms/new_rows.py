@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -114,18 +114,15 @@ def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:
     return x.reshape(-1, *x.shape[ndim:]).sum(0) if ndim else x
 
 
-def batch_mean(x: Tensor, new_rows: NewRows, axis: Sequence[int] = (), keep: bool = False) -> Tensor:
+def batch_mean(x: Tensor, new_rows: NewRows) -> Tensor:
     """The mean of `x` over the rows that are new; NaN where none is.
 
     Args:
         x: as of `batch_sum`.
         new_rows: the rows that count.
-        axis: further axes to average over, of one row.
-        keep: whether these stay, of size 1.
 
     Returns:
-        float64 ``[*dims]`` without the axes.
+        float64 ``[*dims]``.
     """
     alone = new_rows.mask is None and not new_rows.size  # one environment without a batch
-    mean = x.to(torch.float64) if alone else batch_sum(x, new_rows) / batch_count(new_rows)
-    return mean.mean(tuple(axis), keepdim=keep) if axis else mean
+    return x.to(torch.float64) if alone else batch_sum(x, new_rows) / batch_count(new_rows)

@@ -203,8 +203,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
                     old = held[spec.name]
                     if learned is not None:
                         value = torch.where(learned, value, old)
-                    if id(value) in data:
-                        value = value.clone()  # it may be written to later
+                    if id(value) in data or value._base is not None:
+                        value = value.clone()  # the data, or a part of them, which may be written to later
                     if value.dtype is not old.dtype or value.shape != old.shape:
                         value = value.to(old.dtype).expand(old.shape)
                     statistics.put(name, value.detach())

@@ -138,7 +138,7 @@ NOT_AVAILABLE = Rule(
 The language reserves a place for this, but this version of specgen can't generate code for it yet. It is
 refused rather than ignored. Leave it out, or write this part in Python by subclassing the generated class.
 """,
-    without="What was declared would be ignored: a normalisation that never updates, an ensemble of one.",
+    without="What was declared would be ignored: a normalisation that never updates, a mask of samples that count all the same.",
 )
 
 PARAM_OUT_OF_RANGE = Rule(

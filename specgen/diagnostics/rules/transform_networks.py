@@ -9,8 +9,8 @@ NETWORK_DECLARED = Rule(
     "network whose rows are not known",
     """\
 A network of a transform is called on rows, whatever batch dimensions a tensor has in front of them. So each role, or
-output of an inverse one, that it reads names the dimensions of one row, and the network says what it gives for one. A name that no role has is a size
-that only the network knows. What is computed of it has a declared type.
+output of an inverse one, that it reads names the dimensions of one row, and the network says what it gives for one. A
+name that no role has is a size that only the network knows. What is computed of it has a declared type.
 
 ```yaml
 in: {image: {key: pixels, type: "float32[...]"}}

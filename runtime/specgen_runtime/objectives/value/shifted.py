@@ -37,15 +37,12 @@ class Slots:
     last: Tensor
     inserted: Tensor
 
-    def sequence(
-        self, data: TensorDictBase, keys: Iterable[NestedKey], *, fallback: bool = True
-    ) -> TensorDictBase:
+    def sequence(self, data: TensorDictBase, keys: Iterable[NestedKey]) -> TensorDictBase:
         """The entries of roots and next states in their places; zeros where nothing stands.
 
         Args:
             data: a batch of steps.
-            keys: what of them is used; entries that are not there are left out.
-            fallback: take an entry that the next state lacks from the root.
+            keys: what of them is used; an entry that the next state lacks is the root's, one that both lack is left out.
         """
         shape = list(data.batch_size)
         shape[self.axis] = self.length
@@ -53,7 +50,7 @@ class Slots:
         sequence.batch_size = shape
         for key in keys:
             root = data.get(key, None)
-            after = data.get(next_key(key), root if fallback else None)
+            after = data.get(next_key(key), root)
             if isinstance(root, Tensor) and isinstance(after, Tensor):
                 if key == "is_init":
                     after = after | root

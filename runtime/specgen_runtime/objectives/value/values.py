@@ -68,7 +68,7 @@ def state_values(
     """
     root, after = root_record(data, reading.network), next_record(data, reading.network)
     dim = _joining(root, reading.time)
-    if target_params is not None or reading.apart or dim is None or _draws_on_the_batch(reading.network):
+    if target_params is not None or reading.apart or dim is None or _normalises_by_batch(reading.network):
         value = network_values(root, reading, params)
         return value, network_values(after, reading, params if target_params is None else target_params)
     both = network_values(torch.cat([root, after], dim), reading, params)
@@ -129,7 +129,7 @@ def _joining(record: TensorDictBase, time: int) -> int | None:
     return next((dim for dim in range(record.ndim) if dim != time), None)
 
 
-def _draws_on_the_batch(network: nn.Module) -> bool:
+def _normalises_by_batch(network: nn.Module) -> bool:
     """Whether a module computes statistics of its batch, so that two calls differ from one on both batches."""
     return any(
         isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training

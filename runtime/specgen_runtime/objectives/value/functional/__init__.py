@@ -5,7 +5,7 @@ where ``done`` holds is the last of its trajectory, and another one may begin be
 holds is done as well, and the state behind it is worth nothing; behind other steps that are done, as truncated ones
 are, and behind the last one of the data, the value of the next state counts.
 
-The functions called ``vec_…`` are those without: there is one algorithm, of O(time) work and memory.
+The functions called ``vec_…`` are those without: there is one algorithm (`recurrence.discounted_sums`).
 """
 
 from specgen_runtime.objectives.value.functional.gae import (
