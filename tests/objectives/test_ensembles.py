@@ -198,3 +198,17 @@ def test_what_members_share_with_another_network_is_trained_by_the_first_alone(
     if first == "ActorFirstLoss":
         shown = loss.qvalue_network_params["module", "trunk", "weight"][-1]
         assert torch.equal(shown, loss.actor_network_params["module", "0", "weight"])
+
+
+def test_a_loss_that_reads_no_key_of_its_own_leaves_no_name_unused() -> None:
+    """Strict pyright refuses a local that nobody reads."""
+    schema = """\
+specgen: 1
+losses:
+  SmallLoss:
+    networks: {policy: {in: [observation], out: {action: "float32[a]"}}}
+    terms: {loss: "sum(policy(now)**2, axis=-1)"}
+"""
+    text = generate({"small.yaml": schema}, "small_made")["small.py"]
+    assert text.count("keys = self.tensor_keys") == 1
+    assert "def in_keys" not in text
