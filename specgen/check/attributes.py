@@ -126,6 +126,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "select_out_keys",
         "set_keys",
         "set_vmap_randomness",
+        "shared_by_members",
         "supported_value_estimators",
         "target_networks",
         "tensor_keys",

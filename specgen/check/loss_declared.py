@@ -119,6 +119,14 @@ class Declared:
             type_ = self._type((*here, "out", output))
             target = self._truth_value(network.target, *here, "target")
             apart = self._truth_value(network.apart, *here, "apart")
+            if apart is not False and network is next(iter(self.loss.networks.values())):
+                message = (
+                    f"`apart` is of what `{name}` shares with a network before it, and it is the first one"
+                )
+                help = "declare it behind the network that trains what they share"
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "apart"), message, help=help)
+                )
             if type_ is not None and network.qvalue is not None and type_.rank != 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"

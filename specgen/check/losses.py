@@ -208,18 +208,17 @@ class _Checker:
                 return True
             self.declared.unknown_role(name, known, "writes", name, key=True)
             return False
+        if section != "let" and name.startswith("loss") != (section == "terms"):
+            wrong, better = "the term `{}` would not be minimised", f"call it `loss_{name}`"
+            if section == "metrics":
+                wrong, better = "training loops would sum the metric `{}` with the terms", "call it otherwise"
+            self.sink.add(rules.TERM_NAME.at(key.span, wrong.format(name), help=better))
+            return False
         if section == "metrics" and value.text.strip() == name:
             return True  # a value that is logged under its own name
         # a metric is only a key of the output: `entropy: -log_p` hides no function
         if section != "metrics" and (name in LOSS_BUILTINS or name in LATER):
             self.sink.add(refused(name, "it is a function of losses", _KINDS[section], key.span))
-            return False
-        if section == "terms" and not name.startswith("loss"):
-            self.sink.add(
-                rules.TERM_NAME.at(
-                    key.span, f"the term `{name}` would not be minimised", help=f"call it `loss_{name}`"
-                )
-            )
             return False
         return self.names.claim(name, _KINDS[section], key.span)
 
@@ -328,7 +327,8 @@ class _Checker:
             return True
         help = "reduce its axes, as in sum(x, axis=-1)" if typed.type.dims else None
         help = which_member(typed) if typed.type.axes else help
-        message = f"`{name}` is one floating-point number per sample, this is {typed.type}"
+        same = ", the same for all samples" if one and typed.type.level != "batch" else ""
+        message = f"`{name}` is one floating-point number per sample, this is {typed.type}{same}"
         self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=help))
         return False
 

@@ -201,7 +201,9 @@ def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
     before = loss.networks[: loss.networks.index(network)]
     if network.apart is False or not before:
         return ""
-    parameters = [f"{one.name}.parameters()" for one in before]
+    parameters = [
+        f"self.shared_by_members({one.name})" if one.members else f"{one.name}.parameters()" for one in before
+    ]
     text = parameters[0] if len(parameters) == 1 else f"[{', '.join(f'*{each}' for each in parameters)}]"
     return text if network.apart is True else f"{text} if {network.apart} else None"
 

@@ -52,6 +52,34 @@ losses:
     params: {members: {default: 3, min: 1}}
     terms:
       loss: mean((gather(value_network(now), action) - reward)**2, axis=ensemble)
+  ActorFirstLoss:
+    networks:
+      actor_network: {in: [observation], out: {action: "float32[a]"}}
+      qvalue_network:
+        in: [observation, action]
+        out: {state_action_value: "float32[1]"}
+        ensemble: members
+        apart: true
+    keys: {action: action}
+    params: {members: {default: 2, min: 1}}
+    let:
+      q: qvalue_network(now)
+      q_of_policy: qvalue_network.frozen(now, action=actor_network(now))
+    terms:
+      loss_qvalue: sum(q**2, axis=ensemble)
+      loss_actor: -mean(q_of_policy, axis=ensemble)
+  CriticsFirstLoss:
+    networks:
+      qvalue_network: {in: [observation, action], out: {state_action_value: "float32[1]"}, ensemble: members}
+      actor_network: {in: [observation], out: {action: "float32[a]"}, apart: true}
+    keys: {action: action}
+    params: {members: {default: 2, min: 1}}
+    let:
+      q: qvalue_network(now)
+      q_of_policy: qvalue_network.frozen(now, action=actor_network(now))
+    terms:
+      loss_qvalue: sum(q**2, axis=ensemble)
+      loss_actor: -mean(q_of_policy, axis=ensemble)
 """
 PACKAGE = "ensembles_made"
 
@@ -139,3 +167,48 @@ def test_the_action_of_every_member(made: ModuleType) -> None:
 def test_another_number_of_modules(made: ModuleType, count: int) -> None:
     with pytest.raises(RuntimeError, match=f"qvalue_network: {count} modules were given, and expand_dim=2"):
         made.TwinLoss(networks()[0], critics(count))
+
+
+@pytest.mark.parametrize("first", ["ActorFirstLoss", "CriticsFirstLoss"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_members_share_with_another_network_is_trained_by_the_first_alone(
+    made: ModuleType, first: str, count: int
+) -> None:
+    torch.manual_seed(0)
+    trunk = nn.Linear(N_OBS, 8)
+    actor = TensorDictModule(
+        nn.Sequential(trunk, nn.Linear(8, 2)), in_keys=["observation"], out_keys=["action"]
+    )
+    members = [
+        TensorDictModule(Value(trunk), in_keys=["observation", "action"], out_keys=["state_action_value"])
+        for _ in range(count)
+    ]
+    both = (actor, members) if first == "ActorFirstLoss" else (members, actor)
+    loss = getattr(made, first)(*both, members=count)
+    # One member alone is a copy, which shares nothing: then the policy trains what was shared.
+    trained = {"ActorFirstLoss": {"loss_actor"}, "CriticsFirstLoss": {"loss_qvalue"}}[first]
+    trained = {"loss_actor"} if count == 1 else trained
+    for term in ("loss_actor", "loss_qvalue"):
+        trunk.zero_grad()
+        loss(batch(5))[term].backward()
+        assert (trunk.weight.grad is not None) == (term in trained)
+    loss.double()
+    with torch.no_grad():
+        loss.actor_network_params["module", "0", "weight"].add_(1)
+    if first == "ActorFirstLoss":
+        shown = loss.qvalue_network_params["module", "trunk", "weight"][-1]
+        assert torch.equal(shown, loss.actor_network_params["module", "0", "weight"])
+
+
+def test_a_loss_that_reads_no_key_of_its_own_leaves_no_name_unused() -> None:
+    """Strict pyright refuses a local that nobody reads."""
+    schema = """\
+specgen: 1
+losses:
+  SmallLoss:
+    networks: {policy: {in: [observation], out: {action: "float32[a]"}}}
+    terms: {loss: "sum(policy(now)**2, axis=-1)"}
+"""
+    text = generate({"small.yaml": schema}, "small_made")["small.py"]
+    assert text.count("keys = self.tensor_keys") == 1
+    assert "def in_keys" not in text

@@ -143,6 +143,16 @@ def test_roles_of_several_keys(transform: Transform) -> None:
     assert_same(mapped.exclude("next"), transform(moment))
 
 
+@pytest.mark.parametrize("keep_rewards", [True, False])
+def test_selecting_keeps_flags_and_rewards_as_in_the_environment(keep_rewards: bool) -> None:
+    data = recorded(Walk(3))
+    selected = SelectTransform("position", keep_rewards=keep_rewards)(data.copy())
+    flags = {"done", "terminated", "truncated"} & set(data["next"].keys())
+    assert flags
+    assert flags <= set(selected["next"].keys()) & set(selected.keys())
+    assert ("reward" in selected["next"]) == keep_rewards
+
+
 def test_keys_that_nobody_chose() -> None:
     data = recorded(Walk(3, dtype=torch.float64))
     cast = DoubleToFloat()(data.copy())

@@ -296,14 +296,17 @@ def shared_env(transform: VecNorm, seed: int) -> TransformedEnv:
     return TransformedEnv(Replay(values, torch.zeros(1, 1, dtype=torch.bool)), transform.clone())
 
 
-def test_four_processes_learn_together() -> None:
-    first = TransformedEnv(replay(), transform := beside(decay=1.0))
-    assert transform.share_memory() is transform
+@pytest.mark.parametrize("whose", ["transform", "chain", "environment", "environment around it"])
+def test_four_processes_learn_together(whose: str) -> None:
+    first = TransformedEnv(replay(), Compose(transform := beside(decay=1.0)))
+    around = TransformedEnv(first, Compose(), auto_unwrap=False)
+    shared = {"transform": transform, "chain": first.transform, "environment": first}.get(whose, around)
+    assert shared.share_memory() is shared
     workers = ParallelEnv(4, [partial(shared_env, transform.clone(), seed) for seed in range(4)])
     data = workers.rollout(20, break_when_any_done=False)
     workers.close()
     seen = torch.cat([data["position"][:, :1], data["next", "position"]], 1).reshape(-1, 2).double()
-    learned = statistics(first.transform)
+    learned = statistics(transform)
     assert learned["count|position"] >= len(seen)
     assert learned["count|reward"] == 80
     torch.testing.assert_close(learned["loc|reward"], data["next", "reward"].double().mean((0, 1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from specgen_runtime.envs.base import D, EnvBase
 
@@ -47,6 +47,12 @@ class WrappingEnv(EnvBase[D]):
 
     def _set_seed(self, seed: int | None) -> None:
         self.base_env._set_seed(seed)
+
+    def share_memory(self) -> Self:
+        """Put tensors where processes share them, those of the environment inside as it does."""
+        super().share_memory()
+        self.base_env.share_memory()
+        return self
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close this environment and the one inside."""

@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.module_base import TensorDictModuleParent
 from specgen_runtime.objectives.networks import FunctionalNetwork
-from specgen_runtime.objectives.parameters import coefficient, copy_values, take_parameters, target_parameters
+from specgen_runtime.objectives.parameters import (
+    coefficient,
+    common_parameters,
+    copy_values,
+    take_parameters,
+    target_parameters,
+)
 from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness, is_random
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
 
@@ -86,6 +92,14 @@ class FunctionalModule(TensorDictModuleParent):
             self._modules[f"target_{module_name}_params"] = target_parameters(params)
             self._has_updater[module_name] = False
         self._bind_networks()
+
+    @staticmethod
+    def shared_by_members(modules: nn.Module | Sequence[nn.Module]) -> list[nn.Parameter]:
+        """The users' own parameters in an ensemble: what all ``modules`` share. The others of an ensemble are new ones."""
+        if isinstance(modules, nn.Module) or len(modules) < 2:
+            return []
+        found = common_parameters(modules).values()
+        return [tensor for tensor in found if isinstance(tensor, nn.Parameter)]
 
     def functional_network(self, name: str) -> FunctionalNetwork:
         """The network called ``name``, to be called with its live, frozen or target parameters.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from torch import Tensor, nn
+
+from specgen_runtime.typing import NestedKey
 
 
 def take_parameters(
@@ -35,8 +37,9 @@ def take_parameters(
         isinstance(expand_dim, bool) or not isinstance(expand_dim, int) or expand_dim < 1
     ):
         raise ValueError(f"{name}: expand_dim must be a positive integer or None, got {expand_dim!r}")
+    foreign = {id(parameter) for parameter in compare_against or ()}
     if isinstance(module, (list, tuple)):
-        return _stacked(module, name=name, expand_dim=expand_dim)
+        return _stacked(module, foreign, name=name, expand_dim=expand_dim)
     if not isinstance(module, nn.Module):
         raise TypeError(f"{name} must be an nn.Module, got {type(module).__name__}")
     for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
@@ -46,7 +49,6 @@ def take_parameters(
     for key in params.keys(True):
         if any("." in part for part in ((key,) if isinstance(key, str) else key)):
             raise KeyError(f"{name}: the parameter {key!r} has a dot in its name, rename it")
-    foreign = {id(parameter) for parameter in compare_against or ()}
 
     def taken(tensor: Tensor) -> Tensor:
         if id(tensor) in foreign:
@@ -113,7 +115,9 @@ def meta_tensors(module: nn.Module) -> dict[int, Tensor]:
     }
 
 
-def _stacked(modules: Sequence[nn.Module], *, name: str, expand_dim: int | None) -> TensorDictParams:
+def _stacked(
+    modules: Sequence[nn.Module], foreign: Collection[int], *, name: str, expand_dim: int | None
+) -> TensorDictParams:
     if len(modules) != expand_dim:
         raise RuntimeError(
             f"{name}: {len(modules)} modules were given, and expand_dim={expand_dim}; they must be as many"
@@ -124,15 +128,27 @@ def _stacked(modules: Sequence[nn.Module], *, name: str, expand_dim: int | None)
     if len(modules) == 1:
 
         def alone(tensor: Tensor) -> Tensor:
+            if id(tensor) in foreign:
+                return tensor.data.unsqueeze(0)
             # stacking what is one and the same gives a view, which no optimizer can train
             made = tensor.data.unsqueeze(0).clone()
             return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
 
         params = TensorDict.from_module(modules[0])
         return TensorDictParams(params.apply(alone, batch_size=[1], filter_empty=False), no_convert=True)
-    return TensorDictParams(
+    stacked = TensorDictParams(
         TensorDict.from_modules(*modules, as_module=True, expand_identical=True), no_convert=True
     )
+    for key, tensor in common_parameters(modules).items():
+        if id(tensor) in foreign:
+            stacked.set(key, tensor.data.expand(len(modules), *tensor.shape))
+    return stacked
+
+
+def common_parameters(modules: Sequence[nn.Module]) -> dict[NestedKey, Tensor]:
+    """The parameters that are one and the same in all of ``modules``, by their keys."""
+    first, *others = [dict(TensorDict.from_module(module).items(True, True)) for module in modules]
+    return {key: tensor for key, tensor in first.items() if all(other[key] is tensor for other in others)}
 
 
 def device_of(tensors: Iterable[Tensor]) -> torch.device | None:

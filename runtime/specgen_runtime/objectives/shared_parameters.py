@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensordict import TensorDict, TensorDictParams
+from tensordict import TensorDictParams
 from torch import nn
 
+from specgen_runtime.objectives.parameters import common_parameters
 from specgen_runtime.typing import NestedKey
 
 
@@ -34,8 +35,9 @@ def shared_parameters(
 ) -> list[SharedParameter]:
     """The parameters of ``module`` that are in ``compare_against`` and belong to a network already in the loss."""
     compared = {id(parameter) for parameter in compare_against}
-    if not isinstance(module, nn.Module) or not compared:
+    if not compared:
         return []
+    modules = [module] if isinstance(module, nn.Module) else module
     owners = {
         id(tensor): (other, key)
         for other, params in others.items()
@@ -43,6 +45,6 @@ def shared_parameters(
     }
     return [
         SharedParameter(name, key, *owners[id(tensor)])
-        for key, tensor in TensorDict.from_module(module).items(True, True)
+        for key, tensor in common_parameters(modules).items()
         if id(tensor) in compared and id(tensor) in owners
     ]

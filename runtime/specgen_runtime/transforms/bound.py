@@ -23,7 +23,7 @@ from specgen_runtime.transforms.keys import (
     private_key,
     root_most,
 )
-from specgen_runtime.transforms.offline import moment_keys
+from specgen_runtime.transforms.offline import NEVER, moment_keys
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     ) -> list[NestedKey]:
         if env is None:
             if self._data is not None and not self._sequential and group not in INPUTS:
-                present = moment_keys(self._data).items()
+                present = moment_keys(self._data, but=NEVER[group]).items()
                 return [key for key, dtype in present if dtype in dtypes and not is_private(key)]
             if group in ("reward", "done"):
                 # What these keys are called where nobody says otherwise.

@@ -281,6 +281,16 @@ class Compose(Transform):
             entry.to(*args, **kwargs)
         return super().to(*args, **kwargs)
 
+    def share_memory(self) -> Self:
+        """Put the statistics, parameters and buffers of each transform where processes share them.
+
+        Raises:
+            RuntimeError: one of them keeps statistics of keys that are not known yet.
+        """
+        for entry in self:
+            entry.share_memory()
+        return self
+
     def __repr__(self) -> str:
         inside = ",\n".join(indent(repr(entry), "    ") for entry in self)
         return f"{type(self).__name__}(\n{inside})" if inside else f"{type(self).__name__}()"

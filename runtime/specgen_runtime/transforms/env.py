@@ -118,6 +118,16 @@ class TransformedEnv(WrappingEnv[TensorDict]):
         self._transform = transform
         self.empty_cache()
 
+    def share_memory(self) -> Self:
+        """Put all statistics, parameters and buffers where processes share them: what one learns, all know.
+
+        Copies in other processes, such as the environments of a `ParallelEnv`, share them if they are made behind this
+        call.
+        """
+        super().share_memory()
+        self._transform.share_memory()
+        return self
+
     def append_transform(self, transform: TransformLike) -> TransformedEnv:
         """Add a transform at the end of the chain; returns this environment."""
         return self.insert_transform(len(leaves(self._transform)), transform)

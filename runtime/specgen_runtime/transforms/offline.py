@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +18,10 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["map_moments", "moment_keys", "replay"]
+__all__ = ["NEVER", "map_moments", "moment_keys", "replay"]
+
+NEVER = {"observation": (*FLAGS, "reward"), "reward": FLAGS, "done": ()}
+"""What is called so in recorded data is not among what an environment returns as its observations, rewards and flags."""
 
 Pairs = Iterable[tuple[NestedKey, NestedKey]]
 
@@ -55,11 +58,17 @@ def map_moments(
     return [in_key for in_key, _ in pairs if in_key not in found]
 
 
-def moment_keys(tensordict: TensorDictBase) -> dict[NestedKey, torch.dtype]:
-    """The entries of a moment with their dtypes: those at the root, and those under ``"next"`` without it."""
+def moment_keys(tensordict: TensorDictBase, but: Collection[str] = ()) -> dict[NestedKey, torch.dtype]:
+    """The entries of a moment with their dtypes: those at the root, and those under ``"next"`` without it.
+
+    Args:
+        tensordict: the moment.
+        but: the last parts of keys that are left out.
+    """
     found: dict[NestedKey, torch.dtype] = {}
     for key, value in tensordict.items(True, True):
-        found.setdefault(without_next(key), value.dtype)
+        if leaf_name(key) not in but:
+            found.setdefault(without_next(key), value.dtype)
     return found
 
 
