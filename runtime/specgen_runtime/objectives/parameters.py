@@ -125,19 +125,8 @@ def _stacked(
     for module in modules:
         if not isinstance(module, nn.Module):
             raise TypeError(f"{name} must be a list of nn.Module, found {type(module).__name__} in it")
-    if len(modules) == 1:
-
-        def alone(tensor: Tensor) -> Tensor:
-            if id(tensor) in foreign:
-                return tensor.data.unsqueeze(0)
-            # stacking what is one and the same gives a view, which no optimizer can train
-            made = tensor.data.unsqueeze(0).clone()
-            return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
-
-        params = TensorDict.from_module(modules[0])
-        return TensorDictParams(params.apply(alone, batch_size=[1], filter_empty=False), no_convert=True)
     stacked = TensorDictParams(
-        TensorDict.from_modules(*modules, as_module=True, expand_identical=True), no_convert=True
+        TensorDict.from_modules(*modules, as_module=True, expand_identical=len(modules) > 1), no_convert=True
     )
     for key, tensor in common_parameters(modules).items():
         if id(tensor) in foreign:

@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import skip_existing
 from tensordict.utils import NestedKey as TensorDictKey
+from tensordict.utils import expand_as_right
 from torch import Tensor
 
 from specgen_runtime.objectives.keys import checked_updates, next_key, required
@@ -203,7 +204,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
             advantage, target = self._advantage_and_target(steps, value, next_value, time, valid)
         if valid is not None:
             zero = advantage.new_zeros(())
-            mask = valid.reshape(valid.shape + (1,) * (advantage.ndim - valid.ndim))
+            mask = expand_as_right(valid, advantage)
             advantage, target = torch.where(mask, advantage, zero), torch.where(mask, target, zero)
             tensordict.set("shifted_valid", valid)
         if self.value_network is not None:
@@ -275,7 +276,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
     def _cut(self, tensordict: TensorDictBase, places: Slots) -> TensorDictBase:
         """The data with trajectories that end where the sequence has no room for more."""
         done = self._signal(tensordict, "done")
-        last = places.last.reshape(places.last.shape + (1,) * (done.ndim - places.last.ndim))
+        last = expand_as_right(places.last, done)
         return tensordict.copy().set(next_key(self._tensor_keys.done), done | last)
 
     def _signal(self, tensordict: TensorDictBase, role: str) -> Tensor:

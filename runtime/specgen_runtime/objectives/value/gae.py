@@ -8,13 +8,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.objectives.keys import next_key, required
-from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.advantages import AdvantageEstimatorBase
 from specgen_runtime.objectives.value.functional.gae import for_each_agent, generalized_advantage_estimate
 from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount
-from specgen_runtime.objectives.value.standardised import standardised
 
 
-class GAE(ValueEstimatorBase):
+class GAE(AdvantageEstimatorBase):
     """The generalised advantage estimate, see `generalized_advantage_estimate`.
 
     Args:
@@ -34,7 +33,6 @@ class GAE(ValueEstimatorBase):
 
     gamma: Tensor
     lmbda: Tensor
-    _agent_dim: int | None = None
 
     def __init__(
         self,
@@ -55,38 +53,8 @@ class GAE(ValueEstimatorBase):
         self.time_dim = time_dim
         self.auto_reset_env = auto_reset_env
 
-    def value_estimate(
-        self,
-        tensordict: TensorDictBase,
-        target_params: TensorDictBase | None = None,
-        next_value: Tensor | None = None,
-        *,
-        params: TensorDictBase | None = None,
-        time_dim: int | None = None,
-    ) -> Tensor:
-        """The advantage plus the value, of each step; see `ValueEstimatorBase.value_estimate`.
-
-        Args:
-            tensordict: holds the signals under ``"next"``.
-            target_params: parameters of the value network for next states.
-            next_value: the value of the next state; else it is read or computed.
-            params: parameters of the value network.
-            time_dim: the batch dimension of time.
-        """
-        self._check(tensordict)
-        time = self._time(tensordict, time_dim)
-        value, following, _, steps = self._values(tensordict, params, target_params, time)
-        return self._estimate(steps, value, following if next_value is None else next_value, time)[1]
-
-    def _advantage_and_target(
-        self, steps: TensorDictBase, value: Tensor, next_value: Tensor, time: int, valid: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        advantage, target = self._estimate(steps, value, next_value, time)
-        if self.average_gae:
-            advantage = standardised(
-                advantage, least=1e-4, valid=valid, groups=self._groups(steps), agent_dim=self._agent_dim
-            )
-        return advantage, target
+    def _standardises(self) -> bool:
+        return self.average_gae
 
     def _estimate(
         self, steps: TensorDictBase, value: Tensor, next_value: Tensor, time: int
@@ -155,7 +123,9 @@ class MultiAgentGAE(GAE):
             **options,
         )
         self.agent_dim = agent_dim
-        self._agent_dim = agent_dim
+
+    def _each_alone(self) -> int | None:
+        return self.agent_dim
 
     def _of_each_value(self, name: str, signal: Tensor, value: Tensor) -> Tensor:
         return for_each_agent(name, signal, value, self.agent_dim)

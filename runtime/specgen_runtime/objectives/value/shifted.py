@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from tensordict import TensorDictBase
+from tensordict.utils import expand_as_right
 from torch import Tensor
 
 from specgen_runtime.objectives.keys import next_key
@@ -70,14 +71,14 @@ class Slots:
             (self.roots, root),
             (torch.where(self.inserted, self.roots + 1, self.length), after),
         ):
-            placed = placed.scatter(self.axis, _like(index.clamp_max(self.length), source), source)
+            placed = placed.scatter(self.axis, expand_as_right(index.clamp_max(self.length), source), source)
         return placed.narrow(self.axis, 0, self.length)
 
     def _gathered(self, values: Tensor, index: Tensor) -> Tensor:
         steps = values.narrow(self.axis, 0, 1).expand(
             *values.shape[: self.axis], index.shape[self.axis], *values.shape[self.axis + 1 :]
         )
-        return values.gather(self.axis, _like(index.clamp_max(self.length - 1), steps))
+        return values.gather(self.axis, expand_as_right(index.clamp_max(self.length - 1), steps))
 
 
 def slots(done: Tensor, terminated: Tensor, axis: int, budget: int) -> Slots:
@@ -98,8 +99,3 @@ def slots(done: Tensor, terminated: Tensor, axis: int, budget: int) -> Slots:
     last = valid & ~torch.where(step == length - 1, True, valid.roll(-1, axis))
     inserted = valid & (truncated | last | (step == length - 1))
     return Slots(roots, length + budget, axis, valid, last, inserted)
-
-
-def _like(index: Tensor, tensor: Tensor) -> Tensor:
-    """``index`` with the features of ``tensor``."""
-    return index.reshape(index.shape + (1,) * (tensor.ndim - index.ndim)).expand_as(tensor)

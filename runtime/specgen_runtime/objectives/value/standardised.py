@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from tensordict.utils import expand_as_right
 from torch import Tensor
 
 
@@ -76,4 +77,5 @@ def _expanded(name: str, leading: Tensor, x: Tensor) -> Tensor:
         raise ValueError(
             f"{name} of shape {tuple(leading.shape)} does not fit values of shape {tuple(x.shape)}"
         )
-    return leading.reshape(leading.shape + (1,) * (x.ndim - leading.ndim)).expand_as(x)
+    expanded: Tensor = expand_as_right(leading, x)
+    return expanded

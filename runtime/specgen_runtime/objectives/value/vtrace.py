@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import listed, required
-from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.advantages import AdvantageEstimatorBase
 from specgen_runtime.objectives.value.functional.vtrace import vtrace_advantage_estimate
 from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount, checked_numbers
-from specgen_runtime.objectives.value.standardised import standardised
 from specgen_runtime.typing import NestedKey
 
 
-class VTrace(ValueEstimatorBase):
+class VTrace(AdvantageEstimatorBase):
     """The V-trace target and advantage, see `vtrace_advantage_estimate`.
 
     The action in the data is weighed by its probability under ``actor_network`` now, against the log-probability that
@@ -43,6 +42,7 @@ class VTrace(ValueEstimatorBase):
     rho_thresh: Tensor
     c_thresh: Tensor
     actor_network: Any
+    _least_deviation = 1e-5
 
     def __init__(
         self,
@@ -76,36 +76,8 @@ class VTrace(ValueEstimatorBase):
         actor = [*self.actor_network.in_keys, *self.actor_network.dist_sample_keys]
         return list(dict.fromkeys([*super().in_keys, *actor, self._tensor_keys.sample_log_prob]))
 
-    def value_estimate(
-        self,
-        tensordict: TensorDictBase,
-        target_params: TensorDictBase | None = None,
-        next_value: Tensor | None = None,
-        *,
-        params: TensorDictBase | None = None,
-        time_dim: int | None = None,
-    ) -> Tensor:
-        """The V-trace target of each step; see `ValueEstimatorBase.value_estimate`.
-
-        Args:
-            tensordict: holds the signals under ``"next"``, the action and its log-probability.
-            target_params: parameters of the value network for next states.
-            next_value: the value of the next state; else it is read or computed.
-            params: parameters of the value network.
-            time_dim: the batch dimension of time.
-        """
-        self._check(tensordict)
-        time = self._time(tensordict, time_dim)
-        value, following, _, steps = self._values(tensordict, params, target_params, time)
-        return self._estimate(steps, value, following if next_value is None else next_value, time)[1]
-
-    def _advantage_and_target(
-        self, steps: TensorDictBase, value: Tensor, next_value: Tensor, time: int, valid: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        advantage, target = self._estimate(steps, value, next_value, time)
-        if self.average_adv:
-            advantage = standardised(advantage, least=1e-5, valid=valid, groups=self._groups(steps))
-        return advantage, target
+    def _standardises(self) -> bool:
+        return self.average_adv
 
     def _estimate(
         self, steps: TensorDictBase, value: Tensor, next_value: Tensor, time: int

@@ -8,11 +8,9 @@ from torch import Tensor
 from specgen_runtime.objectives.value.functional.signals import (
     Discount,
     ends,
-    flags,
     in_one_dtype,
     per_step,
-    same_shape,
-    time_axis,
+    trajectories,
     where_not,
 )
 
@@ -50,14 +48,9 @@ def n_step_return_estimate(
     """
     if isinstance(n_steps, bool) or not isinstance(n_steps, int) or n_steps < 1:
         raise ValueError(f"n_steps must be a positive integer, got {n_steps!r}")
-    same_shape(
-        next_state_value=next_state_value,
-        reward=reward,
-        done=done,
-        terminated=done if terminated is None else terminated,
+    axis, done, terminated = trajectories(
+        time_dim, done, terminated, next_state_value=next_state_value, reward=reward
     )
-    done, terminated = flags(done, terminated)
-    axis = time_axis(reward.shape, time_dim)
     following, reward = in_one_dtype(next_state_value, reward)
     gamma = per_step("gamma", gamma, reward)
     bootstrap = where_not(terminated, following)

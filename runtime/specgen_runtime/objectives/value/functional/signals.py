@@ -56,6 +56,24 @@ def time_axis(shape: torch.Size, time_dim: int) -> int:
     return time_dim % len(shape)
 
 
+def trajectories(
+    time_dim: int, done: Tensor, terminated: Tensor | None, **signals: Tensor
+) -> tuple[int, Tensor, Tensor]:
+    """Where time is, counted from the front, where trajectories end, and where they terminate.
+
+    Args:
+        time_dim: where time is.
+        done: the trajectory ends here.
+        terminated: the next state is worth nothing; by default ``done``.
+        **signals: what has their shape besides, by name.
+
+    Raises:
+        RuntimeError: if shapes differ, flags are not of booleans, or ``time_dim`` is no dimension.
+    """
+    same_shape(**signals, done=done, terminated=done if terminated is None else terminated)
+    return time_axis(done.shape, time_dim), *flags(done, terminated)
+
+
 def ends(done: Tensor, axis: int) -> Tensor:
     """``done``, and the last step of the data: nothing that follows it is known."""
     last = torch.arange(done.shape[axis], device=done.device) == done.shape[axis] - 1

@@ -9,11 +9,10 @@ from specgen_runtime.objectives.value.functional.signals import (
     Discount,
     decay_of,
     ends,
-    flags,
     in_one_dtype,
     per_step,
     same_shape,
-    time_axis,
+    trajectories,
     where_not,
 )
 from specgen_runtime.objectives.value.recurrence import discounted_sums
@@ -54,14 +53,9 @@ def td_lambda_return_estimate(
         RuntimeError: if shapes differ, flags are not of booleans, ``time_dim`` is no dimension, or
             ``rolling_gamma=False`` though neither ``gamma`` nor ``lmbda`` has a value for each step.
     """
-    same_shape(
-        next_state_value=next_state_value,
-        reward=reward,
-        done=done,
-        terminated=done if terminated is None else terminated,
+    axis, done, terminated = trajectories(
+        time_dim, done, terminated, next_state_value=next_state_value, reward=reward
     )
-    done, terminated = flags(done, terminated)
-    axis = time_axis(reward.shape, time_dim)
     following, reward = in_one_dtype(next_state_value, reward)
     bootstrap = where_not(terminated, following)
     gamma, lmbda = per_step("gamma", gamma, reward), per_step("lmbda", lmbda, reward)

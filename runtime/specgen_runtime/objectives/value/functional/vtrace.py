@@ -9,11 +9,9 @@ from specgen_runtime.objectives.value.functional.signals import (
     Discount,
     decay_of,
     ends,
-    flags,
     in_one_dtype,
     per_step,
-    same_shape,
-    time_axis,
+    trajectories,
     where_not,
 )
 from specgen_runtime.objectives.value.recurrence import discounted_sums
@@ -59,17 +57,16 @@ def vtrace_advantage_estimate(
     Raises:
         RuntimeError: if shapes differ, flags are not of booleans, or ``time_dim`` is no dimension.
     """
-    same_shape(
+    axis, done, terminated = trajectories(
+        time_dim,
+        done,
+        terminated,
         log_pi=log_pi,
         log_mu=log_mu,
         state_value=state_value,
         next_state_value=next_state_value,
         reward=reward,
-        done=done,
-        terminated=done if terminated is None else terminated,
     )
-    done, terminated = flags(done, terminated)
-    axis = time_axis(reward.shape, time_dim)
     value, following, reward, log_ratio = in_one_dtype(state_value, next_state_value, reward, log_pi - log_mu)
     gamma = per_step("gamma", gamma, reward)
     weight = log_ratio.exp()
