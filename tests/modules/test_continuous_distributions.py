@@ -76,7 +76,8 @@ def test_draws_of_a_saturated_tanh_normal_are_scored_where_they_were_drawn(dtype
         slope = 2 * (math.log(2.0) - x - torch.nn.functional.softplus(-2 * x))
         expected = (torch.distributions.Normal(loc.double(), 0.1).log_prob(x) - slope).sum(-1)
         torch.testing.assert_close(log_prob, expected, rtol=1e-10, atol=1e-10)
-    assert (log_prob - d.log_prob(action)).abs().min() > 50
+    assert torch.equal(log_prob, d.log_prob(action))
+    assert (log_prob - d.log_prob(action.clone())).abs().min() > 50
     assert (action.abs() < 1).all()
 
 

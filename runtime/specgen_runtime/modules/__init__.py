@@ -1,15 +1,43 @@
 """Policies and exploration as tensordict modules."""
 
 from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
+from specgen_runtime.modules.distributions import (
+    Delta,
+    IndependentNormal,
+    LLMMaskedCategorical,
+    MaskedCategorical,
+    MaskedOneHotCategorical,
+    NormalParamExtractor,
+    OneHotCategorical,
+    OneHotOrdinal,
+    Ordinal,
+    ReparamGradientStrategy,
+    TanhDelta,
+    TanhNormal,
+    TruncatedNormal,
+)
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
 
 __all__ = [
     "ActionSpace",
     "ActionSpaceName",
+    "Delta",
     "EGreedyModule",
+    "IndependentNormal",
+    "LLMMaskedCategorical",
+    "MaskedCategorical",
+    "MaskedOneHotCategorical",
+    "NormalParamExtractor",
+    "OneHotCategorical",
+    "OneHotOrdinal",
+    "Ordinal",
     "QValueActor",
     "QValueModule",
+    "ReparamGradientStrategy",
+    "TanhDelta",
+    "TanhNormal",
+    "TruncatedNormal",
     "action_index",
     "as_qvalue_ensemble",
     "as_qvalue_network",

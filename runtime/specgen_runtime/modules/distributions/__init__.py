@@ -5,6 +5,7 @@ from tensordict.nn import NormalParamExtractor
 from specgen_runtime.modules.distributions.continuous import IndependentNormal, TanhNormal
 from specgen_runtime.modules.distributions.delta import Delta, TanhDelta
 from specgen_runtime.modules.distributions.discrete import (
+    LLMMaskedCategorical,
     OneHotCategorical,
     OneHotOrdinal,
     Ordinal,
@@ -15,10 +16,15 @@ from specgen_runtime.modules.distributions.draws import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.masked import MaskedCategorical, MaskedOneHotCategorical
+from specgen_runtime.modules.distributions.truncated_normal import TruncatedNormal
 
 __all__ = [
     "Delta",
     "IndependentNormal",
+    "LLMMaskedCategorical",
+    "MaskedCategorical",
+    "MaskedOneHotCategorical",
     "NormalParamExtractor",
     "OneHotCategorical",
     "OneHotOrdinal",
@@ -26,6 +32,7 @@ __all__ = [
     "ReparamGradientStrategy",
     "TanhDelta",
     "TanhNormal",
+    "TruncatedNormal",
     "deterministic_sample",
     "rsample_and_log_prob",
     "sample_and_log_prob",

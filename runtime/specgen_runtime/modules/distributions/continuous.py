@@ -16,7 +16,9 @@ from torch.distributions import (
     constraints,
 )
 
-from specgen_runtime.modules.distributions.tanh import Bound, Interval
+from specgen_runtime.modules.distributions.tanh import Bound, Interval, SafeTanhTransform, squashed
+
+__all__ = ["IndependentNormal", "SafeTanhTransform", "TanhNormal"]
 
 Scale: TypeAlias = Tensor | float | Callable[[Tensor], Tensor]
 
@@ -30,13 +32,6 @@ def scale_of(scale: Scale, loc: Tensor) -> Tensor:
     if callable(scale):
         return scale(loc)
     return torch.as_tensor(scale, device=loc.device, dtype=loc.dtype)
-
-
-def squashed(loc: Tensor, upscale: Bound) -> Tensor:
-    """``upscale * tanh(loc / upscale)``, which keeps a location within ``upscale`` of 0."""
-    if isinstance(upscale, Tensor):
-        upscale = upscale.to(loc.device)
-    return upscale * (loc / upscale).tanh()
 
 
 class IndependentNormal(Independent[Normal]):
@@ -85,8 +80,8 @@ class TanhNormal(TransformedDistribution):
 
     Actions are ``(low + high) / 2 + (high - low) / 2 * tanh(x)`` of normal ``x``; tanh is kept away from -1 and 1 by
     the resolution of the dtype (1e-6 in float32), so that each action can be scored. An action of the data is
-    scored at ``x = atanh(…)``; `rsample_and_log_prob` scores what it draws at the ``x`` that was drawn, which is
-    exact where tanh saturates, too.
+    scored at ``x = atanh(…)``. The tensor that was drawn last is scored at the ``x`` that was drawn, which is exact
+    where tanh saturates, too.
 
     There is no closed form of the mean and of the entropy. `get_mode` solves for the mode.
 
@@ -125,6 +120,7 @@ class TanhNormal(TransformedDistribution):
         self.tanh_loc = tanh_loc
         self.upscale = upscale
         self._interval = Interval(low, high, loc, safe=safe_tanh)
+        self._last_draw: tuple[Tensor, Tensor] | None = None  # an action, and the x that it was made from
         self.update(loc, scale)
 
     def update(self, loc: Tensor, scale: Scale) -> None:
@@ -205,10 +201,6 @@ class TanhNormal(TransformedDistribution):
         """The interval of each number of an action."""
         return self._interval.support(self.loc, self._event_dims)
 
-    def _draw(self, sample_shape: Sequence[int]) -> Tensor:
-        latent: Tensor = self.root_dist.rsample(torch.Size(sample_shape))
-        return latent
-
     def _score(self, latent: Tensor) -> Tensor:
         normal: Tensor = self.root_dist.log_prob(latent)  # type: ignore[no-untyped-call]
         each = normal - self._interval.log_derivative(latent)
@@ -216,7 +208,10 @@ class TanhNormal(TransformedDistribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions that depend on the parameters, shape ``(*sample_shape, *batch, *event)``."""
-        return self._interval.into(self._draw(sample_shape))
+        latent: Tensor = self.root_dist.rsample(torch.Size(sample_shape))
+        action = self._interval.into(latent)
+        self._last_draw = action, latent
+        return action
 
     @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -229,8 +224,8 @@ class TanhNormal(TransformedDistribution):
         Returns:
             The actions, shape ``(*sample_shape, *batch, *event)``, and one number for each, ``(*sample_shape, *batch)``.
         """
-        latent = self._draw(sample_shape)
-        return self._interval.into(latent), self._score(latent)
+        action = self.rsample(sample_shape)
+        return action, self.log_prob(action)
 
     def sample_and_log_prob(self, sample_shape: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
         """Actions without gradients, and their log-probabilities, with gradients to the parameters alone.
@@ -238,13 +233,13 @@ class TanhNormal(TransformedDistribution):
         Returns:
             As `rsample_and_log_prob`.
         """
-        with torch.no_grad():
-            latent = self._draw(sample_shape)
-            action = self._interval.into(latent)
-        return action, self._score(latent)
+        action = self.sample(sample_shape)
+        return action, self.log_prob(action)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of actions of shape ``(*sample, *batch, *event)``, one number for each."""
+        if self._last_draw is not None and value is self._last_draw[0]:
+            return self._score(self._last_draw[1])
         return self._score(self._interval.out_of(value))
 
     @property

@@ -19,15 +19,20 @@ def _limit(dtype: torch.dtype) -> float:
     return 1.0 - float(torch.finfo(dtype).resolution)
 
 
+def clamp_value(x: Tensor, low: Bound, high: Bound) -> Tensor:
+    """The value of ``x`` within the bounds, with the gradient of ``x`` itself, also where it is cut off."""
+    value: Tensor = torch.clamp(x.detach(), low, high)  # type: ignore[arg-type]
+    return value + (x - x.detach()) if x.requires_grad else value
+
+
 def safe_tanh(x: Tensor) -> Tensor:
     """tanh that stays inside ``(-1, 1)``; its gradient is that of tanh, also where it is cut off.
 
     Args:
         x: floating point, any shape.
     """
-    y = x.tanh()
-    limit = _limit(y.dtype)
-    return y + (y.clamp(-limit, limit) - y).detach()
+    limit = _limit(x.dtype)
+    return clamp_value(x.tanh(), -limit, limit)
 
 
 def safe_atanh(y: Tensor) -> Tensor:
@@ -37,7 +42,7 @@ def safe_atanh(y: Tensor) -> Tensor:
         y: floating point, any shape.
     """
     limit = _limit(y.dtype)
-    return (y + (y.clamp(-limit, limit) - y).detach()).atanh()
+    return clamp_value(y, -limit, limit).atanh()
 
 
 class SafeTanhTransform(TanhTransform):
@@ -66,6 +71,19 @@ def bounds(low: Bound, high: Bound, like: Tensor) -> tuple[Bound, Bound]:
     if not torch.compiler.is_compiling() and not captured and not bool((low < high).all()):
         raise ValueError(f"high must be strictly greater than low, got low={low}, high={high}")
     return low, high
+
+
+def squashed(loc: Tensor, upscale: Bound) -> Tensor:
+    """``upscale * tanh(loc / upscale)``, which keeps a location within ``upscale`` of 0."""
+    if isinstance(upscale, Tensor):
+        upscale = upscale.to(loc.device)
+    return upscale * (loc / upscale).tanh()
+
+
+def interval_support(low: Tensor, high: Tensor, event_dims: int) -> constraints.Constraint:
+    """Values of ``event_dims`` dimensions that are all within ``[low, high]``."""
+    each = constraints.interval(low, high)  # type: ignore[no-untyped-call]
+    return constraints.independent(each, event_dims)  # type: ignore[no-untyped-call]
 
 
 class Interval:
@@ -115,7 +133,6 @@ class Interval:
         return ComposeTransform([tanh, AffineTransform(middle, half)])
 
     def support(self, like: Tensor, event_dims: int) -> constraints.Constraint:
-        """The values of ``event_dims`` dimensions inside the interval, such as ``like``."""
+        """Values of ``event_dims`` dimensions inside the interval, such as ``like``."""
         low, high = (torch.as_tensor(bound).to(like) for bound in (self.low, self.high))
-        each = constraints.interval(low, high)  # type: ignore[no-untyped-call]
-        return constraints.independent(each, event_dims)  # type: ignore[no-untyped-call]
+        return interval_support(low, high, event_dims)
