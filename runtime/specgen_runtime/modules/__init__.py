@@ -1,20 +1,42 @@
 """Policies and exploration as tensordict modules."""
 
 from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
+from specgen_runtime.modules.distributional_qvalue import (
+    DistributionalDQNnet,
+    DistributionalQValueActor,
+    DistributionalQValueModule,
+)
 from specgen_runtime.modules.egreedy import EGreedyModule
+from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
+from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
+from specgen_runtime.modules.networks.layers import SquashDims
+from specgen_runtime.modules.networks.mlp import MLP
+from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
 
 __all__ = [
+    "MLP",
     "ActionSpace",
     "ActionSpaceName",
+    "Conv3dNet",
+    "ConvNet",
+    "DistributionalDQNnet",
+    "DistributionalQValueActor",
+    "DistributionalQValueModule",
+    "DuelingCnnDQNet",
+    "DuelingMlpDQNet",
     "EGreedyModule",
+    "NoisyLazyLinear",
+    "NoisyLinear",
     "QValueActor",
     "QValueModule",
+    "SquashDims",
     "action_index",
     "as_qvalue_ensemble",
     "as_qvalue_network",
     "find_action_space",
     "recurrent_mode",
+    "reset_noise",
     "set_recurrent_mode",
 ]
