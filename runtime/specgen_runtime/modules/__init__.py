@@ -13,9 +13,15 @@ from specgen_runtime.modules.networks.layers import SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.recurrent.gru import GRUModule
+from specgen_runtime.modules.recurrent.lstm import LSTMModule
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
+from specgen_runtime.modules.recurrent.networks import GRU, LSTM
+from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "MLP",
     "ActionSpace",
     "ActionSpaceName",
@@ -27,6 +33,8 @@ __all__ = [
     "DuelingCnnDQNet",
     "DuelingMlpDQNet",
     "EGreedyModule",
+    "GRUModule",
+    "LSTMModule",
     "NoisyLazyLinear",
     "NoisyLinear",
     "QValueActor",
@@ -36,6 +44,7 @@ __all__ = [
     "as_qvalue_ensemble",
     "as_qvalue_network",
     "find_action_space",
+    "get_primers_from_module",
     "recurrent_mode",
     "reset_noise",
     "set_recurrent_mode",
