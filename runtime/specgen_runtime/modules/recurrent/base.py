@@ -204,21 +204,33 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
                 torch.cat([state.new_zeros(*shape, *state.shape[1:]), state.unsqueeze(1)], 1)
                 for state in last
             )
-        where = trajectories(starts)
+        return self._trajectories(inputs, states, starts)
+
+    def _trajectories(self, inputs: Tensor, states: States | None, starts: Tensor) -> tuple[Tensor, States]:
+        """Sequences within which trajectories begin, by torch's kernels."""
+        first, last, segments = trajectories(starts, whole=self.rnn.bidirectional)
         if states is None:
-            before = zero_states(self.rnn, where.first)
+            now = zero_states(self.rnn, first)
         else:
-            before = tuple(state.flatten(0, 1).index_select(0, where.first) for state in states)
-        packed, last = run_kernel(
-            self.rnn, inputs.flatten(0, 1).index_select(0, where.packed), before, where.sizes
-        )
-        after = tuple(
+            now = tuple(state.flatten(0, 1).index_select(0, first) for state in states)
+        steps = inputs.flatten(0, 1)
+        outputs = []
+        for segment in segments:
+            before = tuple(state.index_select(0, segment.which) for state in now)
+            output, after = run_kernel(self.rnn, steps[segment.steps], before)
+            outputs.append(output.flatten(0, 1))
+            now = tuple(
+                state.index_copy(0, segment.which, new) for state, new in zip(now, after, strict=True)
+            )
+        order = torch.cat([segment.steps.flatten() for segment in segments])
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+        output = torch.cat(outputs).index_select(0, place).reshape(*starts.shape, -1)
+        return output, tuple(
             state.new_zeros(starts.numel(), *state.shape[1:])
-            .index_copy(0, where.last, state)
+            .index_copy(0, last, state)
             .reshape(*starts.shape, *state.shape[1:])
-            for state in last
+            for state in now
         )
-        return packed.index_select(0, where.rows).reshape(*starts.shape, -1), after
 
     def _run(self, inputs: Tensor, before: States) -> tuple[Tensor, States]:
         """The output, and the last states as `(n_rows, n_layers, size)`, of sequences that don't start anew."""

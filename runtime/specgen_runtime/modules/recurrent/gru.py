@@ -31,7 +31,7 @@ class GRUModule(RecurrentModule):
         dropout: between layers, in training.
         bidirectional: read sequences from both ends.
         python_based: always compute step by step.
-        recurrent_backend: `"pad"` and `"auto"` use torch's kernels, on packed sequences where trajectories begin within
+        recurrent_backend: `"pad"` and `"auto"` use torch's kernels, on parts of equal lengths where trajectories begin within
             rows, and go step by step where torch compiles or maps; `"scan"` always goes step by step.
         in_key: of the input; the state is `"recurrent_state"`, and `"is_init"`.
         in_keys: instead: of the input and the state, and of `is_init` if it is not `"is_init"`.

@@ -32,7 +32,7 @@ class LSTMModule(RecurrentModule):
         proj_size: project `h` to this size; 0: don't.
         bidirectional: read sequences from both ends.
         python_based: always compute step by step.
-        recurrent_backend: `"pad"` and `"auto"` use torch's kernels, on packed sequences where trajectories begin within
+        recurrent_backend: `"pad"` and `"auto"` use torch's kernels, on parts of equal lengths where trajectories begin within
             rows, and go step by step where torch compiles or maps; `"scan"` always goes step by step.
         in_key: of the input; states are `"recurrent_state_h"` and `"recurrent_state_c"`, and `"is_init"`.
         in_keys: instead: of the input and the states, and of `is_init` if it is not `"is_init"`.

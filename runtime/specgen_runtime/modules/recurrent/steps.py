@@ -103,28 +103,30 @@ def zero_states(rnn: nn.RNNBase, rows: Tensor) -> States:
     return tuple(weight.new_zeros(rows.shape[0], layers, size) for size in state_sizes(rnn))
 
 
-def run_kernel(
-    rnn: nn.RNNBase, inputs: Tensor, states: States, packing: Tensor | None = None
-) -> tuple[Tensor, States]:
+def run_kernel(rnn: nn.RNNBase, inputs: Tensor, states: States) -> tuple[Tensor, States]:
     """What a recurrent network computes of sequences by torch's kernel, and its states after the last step.
 
     Args:
         rnn: an LSTM or a GRU.
-        inputs: shape `(n_rows, time, features)`; or with `packing` a packed sequence, `(n_elements, features)`.
+        inputs: shape `(n_rows, time, features)`.
         states: before the first step, each of shape `(n_rows, n_layers, size)`.
-        packing: how many rows have a step, for each number of steps; int64, on the CPU.
 
     Returns:
-        The output, with the same dimensions as `inputs`, and the states of each row, `(n_rows, n_layers, size)`.
+        The output, `(n_rows, time, size)`, and the states, each of shape `(n_rows, n_layers, size)`.
     """
     weights = [getattr(rnn, name) for name in rnn._flat_weights_names]
-    options = (rnn.bias, rnn.num_layers, rnn.dropout, rnn.training, rnn.bidirectional)
     before = [state.transpose(0, 1).contiguous() for state in states]
     # One function for each kind, which takes all states of an LSTM and the only one of a GRU.
     kernel: Any = torch.lstm if rnn.mode == "LSTM" else torch.gru
-    hx = before if rnn.mode == "LSTM" else before[0]
-    if packing is None:
-        output, *after = kernel(inputs, hx, weights, *options, True)
-    else:
-        output, *after = kernel(inputs, packing, hx, weights, *options)
+    output, *after = kernel(
+        inputs,
+        before if rnn.mode == "LSTM" else before[0],
+        weights,
+        rnn.bias,
+        rnn.num_layers,
+        rnn.dropout,
+        rnn.training,
+        rnn.bidirectional,
+        True,
+    )
     return output, tuple(state.transpose(0, 1) for state in after)

@@ -1,4 +1,4 @@
-"""Episodes that stand behind each other in the rows of a batch, as one packed sequence for torch's kernels."""
+"""Trajectories that stand behind each other in the rows of a batch, cut into segments of equal lengths."""
 
 from __future__ import annotations
 
@@ -8,42 +8,48 @@ import torch
 from torch import Tensor
 
 
+class Segment(NamedTuple):
+    """As many steps of several trajectories, each behind those of the segments before."""
+
+    which: Tensor
+    """The trajectories that it is part of, `(n,)`."""
+    steps: Tensor
+    """The indices of its steps among the flattened rows, `(n, length)`."""
+
+
 class Trajectories(NamedTuple):
-    """Where the steps of each trajectory are: in rows of steps, and in a packed sequence, the longest ones first.
+    """Where trajectories begin and end among the flattened rows, and the segments of which they consist."""
 
-    A packed sequence holds the first steps of all trajectories, then the second steps of those that have one, and so
-    on, so that no step is computed for padding.
-    """
-
-    sizes: Tensor
-    """How many trajectories have a step, for each number of steps; int64, on the CPU."""
-    packed: Tensor
-    """For each element of the packed sequence its index among the flattened rows."""
-    rows: Tensor
-    """For each element of the flattened rows its index in the packed sequence."""
     first: Tensor
-    """The index of each trajectory's first step among the flattened rows."""
     last: Tensor
-    """The index of each trajectory's last step among the flattened rows."""
+    segments: list[Segment]
 
 
-def trajectories(starts: Tensor) -> Trajectories:
-    """Where trajectories are in rows of steps; each row begins with one.
+def trajectories(starts: Tensor, whole: bool = False) -> Trajectories:
+    """Cuts trajectories of any lengths into segments whose lengths are powers of two.
+
+    A trajectory of 13 steps has segments of 8, 4 and 1. Segments of one length are computed together, so that there are
+    few calls of a network, for no more steps than the data have, and each gives the true state at its end.
 
     Args:
-        starts: bool, shape `(n_rows, time)`: whether a step is the first of a trajectory.
+        starts: bool, shape `(n_rows, time)`: whether a step is the first of a trajectory; that of a row always is.
+        whole: don't cut them, as networks of both directions ask: a segment for each length that there is.
     """
     begins = starts.clone()
     begins[:, 0] = True
     first = begins.flatten().nonzero().squeeze(-1)
     lengths = torch.diff(first, append=first.new_full((1,), begins.numel()))
-    lengths, order = lengths.sort(descending=True, stable=True)
-    first = first[order]
-    finished = torch.bincount(lengths).cumsum(0)[:-1]  # after 0, 1, … steps
-    sizes = len(lengths) - finished
-    step = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
-    offsets = sizes.cumsum(0) - sizes
-    position = torch.arange(begins.numel(), device=sizes.device)
-    packed = first[position - offsets[step]] + step
-    rows = torch.empty_like(packed).scatter_(0, packed, position)
-    return Trajectories(sizes.cpu(), packed, rows, first, first + lengths - 1)
+    if whole:
+        parts = [(length, lengths == length) for length in lengths.unique().tolist()]
+    else:
+        powers = [1 << i for i in reversed(range(int(lengths.max()).bit_length()))]
+        parts = [(length, lengths.bitwise_and(length) != 0) for length in powers]
+    segments = []
+    position = first
+    for length, has in parts:
+        which = has.nonzero().squeeze(-1)
+        if len(which):
+            steps = torch.arange(length, device=starts.device)
+            segments.append(Segment(which, position[which].unsqueeze(-1) + steps))
+            position = position + length * has
+    return Trajectories(first, first + lengths - 1, segments)
