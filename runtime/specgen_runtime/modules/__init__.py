@@ -1,17 +1,20 @@
 """Policies and exploration as tensordict modules."""
 
 from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
+from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
 from specgen_runtime.modules.distributional_qvalue import (
     DistributionalDQNnet,
     DistributionalQValueActor,
     DistributionalQValueModule,
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
+from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.layers import SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
+from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
 from specgen_runtime.modules.recurrent.gru import GRUModule
 from specgen_runtime.modules.recurrent.lstm import LSTMModule
@@ -25,6 +28,7 @@ __all__ = [
     "MLP",
     "ActionSpace",
     "ActionSpaceName",
+    "AdditiveGaussianModule",
     "Conv3dNet",
     "ConvNet",
     "DistributionalDQNnet",
@@ -35,8 +39,10 @@ __all__ = [
     "EGreedyModule",
     "GRUModule",
     "LSTMModule",
+    "LazygSDEModule",
     "NoisyLazyLinear",
     "NoisyLinear",
+    "OrnsteinUhlenbeckProcessModule",
     "QValueActor",
     "QValueModule",
     "SquashDims",
@@ -44,6 +50,7 @@ __all__ = [
     "as_qvalue_ensemble",
     "as_qvalue_network",
     "find_action_space",
+    "gSDEModule",
     "get_primers_from_module",
     "recurrent_mode",
     "reset_noise",

@@ -40,7 +40,7 @@ def trajectories(starts: Tensor, whole: bool = False) -> Trajectories:
     first = begins.flatten().nonzero().squeeze(-1)
     lengths = torch.diff(first, append=first.new_full((1,), begins.numel()))
     if whole:
-        parts = [(length, lengths == length) for length in lengths.unique().tolist()]
+        parts = [(length, lengths == length) for length in sorted(set(lengths.tolist()))]
     else:
         powers = [1 << i for i in reversed(range(int(lengths.max()).bit_length()))]
         parts = [(length, lengths.bitwise_and(length) != 0) for length in powers]
