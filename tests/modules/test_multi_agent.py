@@ -122,7 +122,7 @@ def test_state_dicts_of_torchrl_load(share_params: bool) -> None:
     mine, theirs = pair(MultiAgentMLP, 3, 2, 4, centralized=False, share_params=share_params, num_cells=[5])
     for p in theirs.parameters():
         nn.init.normal_(p)
-    mine.load_state_dict(theirs.state_dict(), strict=False)
+    mine.load_state_dict(theirs.state_dict())
     x = torch.randn(7, 4, 3)
     torch.testing.assert_close(mine(x), theirs(x))
 
@@ -162,9 +162,23 @@ def test_parameters_drawn_again(share_params: bool) -> None:
         assert not torch.equal(weight[0], weight[1])
 
 
+@BOTH
+def test_optimizers_may_have_lazy_parameters(centralized: bool) -> None:
+    net = MultiAgentMLP(None, 2, 4, centralized=centralized, share_params=False, num_cells=[5]).double()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    x = torch.randn(7, 4, 3, dtype=torch.float64)
+    before = net(x).detach()
+    net(x).square().sum().backward()
+    optimizer.step()
+    assert not torch.allclose(net(x), before)
+    assert all(a is b for a, b in zip(net.parameters(), optimizer.param_groups[0]["params"], strict=True))
+    assert all(p.dtype == torch.float64 and p.grad is not None for p in net.parameters())
+    assert len(list(net.parameters())) == 4
+
+
 class Embedding(MultiAgentNetBase):
     def __init__(self, n_agents: int, **options: Any) -> None:
-        super().__init__(n_agents=n_agents, agent_dim=-1, **options)
+        super().__init__(n_agents=n_agents, **options)
 
     def _build_single_net(self, **options: Any) -> nn.Module:
         return nn.Embedding(10, 3)
@@ -174,8 +188,9 @@ class Embedding(MultiAgentNetBase):
 
 
 @SHARED
-def test_networks_of_ones_own(share_params: bool) -> None:
-    net = Embedding(4, centralized=False, share_params=share_params)
+@pytest.mark.parametrize("agent_dim", [-1, 1])
+def test_networks_of_ones_own(share_params: bool, agent_dim: int) -> None:
+    net = Embedding(4, centralized=False, share_params=share_params, agent_dim=agent_dim)
     classes = torch.randint(10, (7, 4))
     out = net(classes)
     assert out.shape == (7, 4, 3)
@@ -201,5 +216,3 @@ def test_refuses() -> None:
         images(torch.zeros(4, 3, 3))
     with pytest.raises(TypeError, match="share_params"):
         MultiAgentMLP(3, 2, 4, centralized=False)  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="agent_dim is counted from the end"):
-        MultiAgentNetBase(n_agents=2, centralized=False, share_params=True, agent_dim=1)

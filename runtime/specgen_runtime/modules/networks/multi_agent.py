@@ -31,7 +31,7 @@ class MultiAgentNetBase(nn.Module):
         n_agents: number of agents.
         centralized: each agent's output follows from what all agents observe.
         share_params: one network for all agents; if `centralized` as well, they all have the same output.
-        agent_dim: the dimension of agents in the input, counted from the end.
+        agent_dim: the dimension of agents in the input.
         vmap_randomness: whether the agents' networks draw different numbers in dropout, where parameters are not shared.
         kwargs: for `_build_single_net`.
     """
@@ -49,20 +49,16 @@ class MultiAgentNetBase(nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        if agent_dim >= 0:
-            raise ValueError(f"agent_dim is counted from the end, so it is negative, got {agent_dim}")
         self.n_agents = n_agents
         self.centralized = centralized
         self.share_params = share_params
         self.agent_dim = agent_dim
         self.vmap_randomness = vmap_randomness
         networks = [self._build_single_net(**kwargs) for _ in range(1 if share_params else n_agents)]
-        if share_params:
-            self.params = networks[0]
-        elif any(is_lazy(p) for p in networks[0].parameters()):
-            self.params = nn.ModuleList(networks)  # until the first call tells their sizes
-        else:
-            self.params = stack_networks(networks)
+        self.params = networks[0] if share_params else stack_networks(networks)
+        # The first call makes the parameters of lazy networks, of each by itself: a list, so no part of this module.
+        lazy = not share_params and any(is_lazy(p) for p in networks[0].parameters())
+        self._lazy_networks = networks if lazy else []
 
     @abstractmethod
     def _build_single_net(self, **kwargs: Any) -> nn.Module:
@@ -82,7 +78,7 @@ class MultiAgentNetBase(nn.Module):
             ValueError: the input has another number of agents, or too few dimensions.
         """
         joined = inputs[0] if len(inputs) == 1 else torch.cat(inputs, -1)
-        agents = joined.ndim + self.agent_dim
+        agents = self.agent_dim % joined.ndim
         value = self._pre_forward_check(joined)
         if self.share_params:
             out: Tensor = self.params(value)
@@ -90,15 +86,21 @@ class MultiAgentNetBase(nn.Module):
                 return out
             out = out.unsqueeze(agents)
             return out.expand(*out.shape[:agents], self.n_agents, *out.shape[agents + 1 :])
-        by_agent = None if self.centralized else value.movedim(agents, 0)
-        if isinstance(self.params, nn.ModuleList):
-            with torch.no_grad():
-                for i, network in enumerate(self.params):
-                    network(value if by_agent is None else by_agent[i])
-            self.params = stack_networks(list(self.params))
-        if by_agent is None:
-            by_agent = value.expand(self.n_agents, *value.shape)
+        everything = self.centralized  # of all agents, for each of them
+        by_agent = value.expand(self.n_agents, *value.shape) if everything else value.movedim(agents, 0)
+        if self._lazy_networks:
+            self._make_parameters(by_agent)
         return run_stacked(self.params, by_agent, self.vmap_randomness).movedim(0, agents)
+
+    def _make_parameters(self, by_agent: Tensor) -> None:
+        """Give the parameters their sizes and values; they stay the same objects, as optimizers may have them."""
+        known = dict(self.params.named_parameters())
+        like = next(iter(known.values()))
+        with torch.no_grad():
+            for network, value in zip(self._lazy_networks, by_agent, strict=True):
+                network.to(like.device, like.dtype)(value)
+        self.params = stack_networks(self._lazy_networks, known)
+        self._lazy_networks = []
 
     def get_stateful_net(self, copy: bool = True) -> nn.Module:
         """The network with the parameters of this module, to initialize them in place.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from specgen_runtime.modules.networks.mlp import MLP
 
@@ -31,21 +32,30 @@ _ELEMENTWISE = (
 )
 
 
-def stack_networks(networks: list[nn.Module]) -> nn.Module:
+def stack_networks(networks: list[nn.Module], known: dict[str, nn.Parameter] | None = None) -> nn.Module:
     """A network whose parameters and buffers are those of several, stacked along a new first dimension.
 
     Args:
-        networks: at least one, all of one structure, with parameters that have their sizes.
+        networks: at least one, all of one structure. Lazy parameters stay lazy.
+        known: parameters by name, which are given the values and used in place of new ones.
     """
+    known = known or {}
     stacked = copy.deepcopy(networks[0])
     others = [dict(network.named_modules()) for network in networks]
     for path, module in stacked.named_modules():
         for name, parameter in list(module._parameters.items()):
-            if parameter is not None:
-                values = torch.stack([getattr(other[path], name).detach() for other in others])
-                module._parameters[name] = nn.Parameter(values, parameter.requires_grad)
+            if parameter is None or is_lazy(parameter):
+                continue
+            values = torch.stack([getattr(other[path], name).detach() for other in others])
+            kept: Any = known.get(f"{path}.{name}".removeprefix("."))
+            if kept is None:
+                kept = nn.Parameter(values, parameter.requires_grad)
+            elif is_lazy(kept):
+                kept.materialize(values.shape, values.device, values.dtype)
+                kept.data.copy_(values)
+            module._parameters[name] = kept
         for name, buffer in list(module._buffers.items()):
-            if buffer is not None:
+            if buffer is not None and not is_lazy(buffer):
                 module._buffers[name] = torch.stack([getattr(other[path], name) for other in others])
     return stacked
 
