@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from specgen.check.model import AgentGroup
@@ -17,6 +17,7 @@ from specgen.expr import Binding, SpecType, Type, point
 from specgen.expr.types import SourceText
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
 
 MAX_AGENTS = 100_000
 """A group of more is a mistake: each agent has a name in the generated class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
@@ -18,6 +18,7 @@ from specgen.expr.sizes import Dim, Dims, Rest, Sym
 from specgen.expr.types import At, Excerpt
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
+from specgen.values import dataclass
 
 COUNTED = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 """The kinds that an output of an inverse role can have."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal as Choice
+
+from specgen.values import dataclass
 
 BinaryOp = Choice["+", "-", "*", "/", "//", "%", "**", "@"]
 CompareOp = Choice["<", "<=", ">", ">=", "==", "!="]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from specgen.diagnostics import Span
 from specgen.expr.interval import Interval
 from specgen.expr.sizes import Dim, Dims, Rest, Sizes, quotient
 from specgen.expr.symbols import Symbol
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.expr.builtins.record import Builtin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from specgen.expr import Symbol, Typed
@@ -12,6 +11,7 @@ from specgen.program.common import value_key
 from specgen.program.inline import inline
 from specgen.program.program import DONE_FLAGS, Assign, Cell, Component, Program
 from specgen.program.walk import defined, read, reads, symbols_read
+from specgen.values import dataclass
 
 Rule = Literal["kept", "shifted", "count", "sum", "max", "min", "any", "all", "affine"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.printer import FunctionTexts
 from specgen.program.program import Assign, Carried, Region, Statement
 from specgen.program.walk import read, reads, reads_symbol, store, symbols_read, targets, where
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeGuard, cast
 
 from specgen.code import Code, named, using
@@ -18,6 +18,7 @@ from specgen.program.program import Assign, Call, Input, Output, Program, Region
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, substituted, symbols_read, targets
+from specgen.values import dataclass
 
 RECORDS: Final = (
     "dynamics",
@@ -361,9 +362,8 @@ class _Printer:
         return to_torch(self._named(expr), col=expr.type.col, texts=self.texts)
 
     def _stored(self, expr: Typed) -> str:
-        value, *rest = expr.args
-        kind = expr.type
-        like = self._named(rest[0]) if rest else None
+        value, kind = expr.args[0], expr.type
+        like = self._named(expr.args[1]) if len(expr.args) > 1 else None
         inner = self._named(value)
         if kind.open:
             return self._stored_like_key(value, inner, kind, like)
