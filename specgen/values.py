@@ -32,7 +32,8 @@ else:
             cls.__doc__ or cls.__name__
         )  # without any, finding the signature to put there takes longest
         made = dataclasses.dataclass(cls, repr=False, eq=False, slots=slots, kw_only=kw_only)
-        compared = attrgetter("__class__", *(item.name for item in dataclasses.fields(made) if item.compare))
+        names = [item.name for item in dataclasses.fields(made) if item.compare]
+        compared = attrgetter(*(names or ["__class__"]))
         made.__repr__ = shown
         made.__eq__ = lambda self, other: (
             compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented

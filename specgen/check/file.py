@@ -124,6 +124,8 @@ def check_file(
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
     """The named specs of a file, with nothing else of it."""
     specs = file.module.specs
+    if not specs:
+        return {}
     node = file.root.get("specs")
     key = file.root.key("specs")
     entries = ((key, node),) if key is not None and node is not None else ()

@@ -14,7 +14,7 @@ from specgen.diagnostics.rules import agents as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import specs as spec_rules
 from specgen.expr import Binding, SpecType, Type, point
-from specgen.expr.types import SourceText
+from specgen.expr.source_text import SourceText
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
 from specgen.values import dataclass

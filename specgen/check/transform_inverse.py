@@ -15,7 +15,8 @@ from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, SpecType, Symbol, Type, Typed, full, infer, parse_type
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
-from specgen.expr.types import At, Excerpt
+from specgen.expr.source_text import Excerpt
+from specgen.expr.types import At
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.values import dataclass

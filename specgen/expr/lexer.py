@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr.types import SourceText
+from specgen.expr.source_text import SourceText
 from specgen.values import dataclass
 
 TokenKind = Literal["number", "name", "op", "end"]

@@ -14,6 +14,7 @@ from specgen.expr.interval import ANYTHING, Interval, full, store
 from specgen.expr.numbers import Cursor, NotANumber, number, size
 from specgen.expr.parser import parse
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sizes, Sym, limits
+from specgen.expr.source_text import Excerpt, SourceText
 from specgen.expr.spec_limits import (
     MAX_ELEMENTS,
     Bound,
@@ -25,7 +26,7 @@ from specgen.expr.spec_limits import (
 )
 from specgen.expr.tree import Expr
 from specgen.expr.type_hints import bounds_in, meant_dtype, meant_type
-from specgen.expr.types import Excerpt, Level, SourceText, Type
+from specgen.expr.types import Level, Type
 from specgen.values import dataclass
 
 SpecKind = Literal[

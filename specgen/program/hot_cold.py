@@ -141,12 +141,15 @@ def _drawing_all(part: Program, whole: Program) -> Program:
     So a chain that hides a value goes on with the same numbers as its transforms one after the other.
     """
     inputs = list(part.inputs)
+    paths = [one.symbol.path for one in inputs]
     place = len(inputs)
     for one in reversed(whole.inputs):
-        if one.kind == "draw" and one not in inputs:
+        path = one.symbol.path
+        if path in paths:
+            place = paths.index(path)
+        elif one.kind == "draw":
             inputs.insert(place, one)
-        elif one in inputs:
-            place = inputs.index(one)
+            paths.insert(place, path)
     return replace(part, inputs=tuple(inputs))
 
 

@@ -17,7 +17,7 @@ from specgen.program.names import numbered
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
-from specgen.program.walk import reads, substituted, symbols_read, targets
+from specgen.program.walk import reads, substituted, targets
 from specgen.values import dataclass
 
 RECORDS: Final = (
@@ -145,7 +145,7 @@ class _Printer:
             for statement in program.body
             if isinstance(statement, Assign) and self._prints_inline(statement)
         }
-        inline = (symbol for value in self.in_return.values() for symbol in symbols_read(value))
+        inline = (symbol for value in self.in_return.values() for symbol in value.symbols_read)
         self.kept = {*self.returned, *inline}
 
     def function(self) -> PrintedFunction:
@@ -256,7 +256,7 @@ class _Printer:
 
     def _spent(self, statement: Assign) -> set[str]:
         """The variables whose memory a statement can take: it reads them once, and nothing else does."""
-        counts = Counter(symbols_read(statement.value))
+        counts = Counter(statement.value.symbols_read)
         owned = (one for one, count in counts.items() if count == 1 and one in self.made - self.kept)
         return {self.names[one] for one in owned if self.last_reader[one] is statement}
 
