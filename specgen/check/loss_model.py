@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from specgen.check.model import Parameter, Statement
@@ -11,6 +11,7 @@ from specgen.check.network_types import CALLED
 from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.tree import Expr
+from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target"]
 Record = Literal["now", "next"]

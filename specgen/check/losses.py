@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
@@ -44,6 +44,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, Metric
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 __all__ = ["CheckedLoss", "check_loss"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.check.loss_model import Forward, LossRole
 from specgen.check.model import Parameter
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
