@@ -178,6 +178,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal")
     if plan.parent:
         yield plan.parent
+    if plan.learnables:
+        yield "add_learnable"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.actions:

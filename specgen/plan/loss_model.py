@@ -44,6 +44,17 @@ class NetworkPlan:
 
 
 @dataclass(frozen=True)
+class LearnablePlan:
+    """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
+
+    name: str
+    init: Text
+    low: Text
+    high: Text
+    fixed: Text
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
@@ -60,6 +71,7 @@ class LossPlan:
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
+        learnables: the numbers that are learned.
         in_keys: the names of the keys that it reads, and whether it reads them after the step.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
@@ -81,6 +93,7 @@ class LossPlan:
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
+    learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[tuple[str, bool], ...]
     reads_next: bool
     values: tuple[Line, ...]
