@@ -9,6 +9,12 @@ from specgen_runtime.modules.actors import (
     ProbabilisticActor,
     ValueOperator,
 )
+from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
+from specgen_runtime.modules.distributional_qvalue import (
+    DistributionalDQNnet,
+    DistributionalQValueActor,
+    DistributionalQValueModule,
+)
 from specgen_runtime.modules.distributions import (
     Delta,
     IndependentNormal,
@@ -23,11 +29,6 @@ from specgen_runtime.modules.distributions import (
     TanhDelta,
     TanhNormal,
     TruncatedNormal,
-from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
-from specgen_runtime.modules.distributional_qvalue import (
-    DistributionalDQNnet,
-    DistributionalQValueActor,
-    DistributionalQValueModule,
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
@@ -39,17 +40,17 @@ from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, Mult
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.recurrent.gru import GRUModule
+from specgen_runtime.modules.recurrent.lstm import LSTMModule
+from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
+from specgen_runtime.modules.recurrent.networks import GRU, LSTM
+from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 from specgen_runtime.modules.safe import (
     SafeModule,
     SafeProbabilisticModule,
     SafeProbabilisticTensorDictSequential,
     SafeSequential,
 )
-from specgen_runtime.modules.recurrent.gru import GRUModule
-from specgen_runtime.modules.recurrent.lstm import LSTMModule
-from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
-from specgen_runtime.modules.recurrent.networks import GRU, LSTM
-from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 
 __all__ = [
     "GRU",
@@ -61,16 +62,33 @@ __all__ = [
     "ActorCriticOperator",
     "ActorCriticWrapper",
     "ActorValueOperator",
+    "AdditiveGaussianModule",
+    "Conv3dNet",
+    "ConvNet",
     "Delta",
+    "DistributionalDQNnet",
+    "DistributionalQValueActor",
+    "DistributionalQValueModule",
+    "DuelingCnnDQNet",
+    "DuelingMlpDQNet",
     "EGreedyModule",
+    "GRUModule",
     "IndependentNormal",
     "LLMMaskedCategorical",
+    "LSTMModule",
+    "LazygSDEModule",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "MultiAgentConvNet",
+    "MultiAgentMLP",
+    "MultiAgentNetBase",
+    "NoisyLazyLinear",
+    "NoisyLinear",
     "NormalParamExtractor",
     "OneHotCategorical",
     "OneHotOrdinal",
     "Ordinal",
+    "OrnsteinUhlenbeckProcessModule",
     "ProbabilisticActor",
     "QValueActor",
     "QValueModule",
@@ -79,31 +97,11 @@ __all__ = [
     "SafeProbabilisticModule",
     "SafeProbabilisticTensorDictSequential",
     "SafeSequential",
+    "SquashDims",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
     "ValueOperator",
-    "AdditiveGaussianModule",
-    "Conv3dNet",
-    "ConvNet",
-    "DistributionalDQNnet",
-    "DistributionalQValueActor",
-    "DistributionalQValueModule",
-    "DuelingCnnDQNet",
-    "DuelingMlpDQNet",
-    "EGreedyModule",
-    "GRUModule",
-    "LSTMModule",
-    "LazygSDEModule",
-    "MultiAgentConvNet",
-    "MultiAgentMLP",
-    "MultiAgentNetBase",
-    "NoisyLazyLinear",
-    "NoisyLinear",
-    "OrnsteinUhlenbeckProcessModule",
-    "QValueActor",
-    "QValueModule",
-    "SquashDims",
     "action_index",
     "as_qvalue_ensemble",
     "as_qvalue_network",
