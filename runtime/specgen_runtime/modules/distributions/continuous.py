@@ -17,9 +17,18 @@ from torch.distributions import (
     constraints,
 )
 
+from specgen_runtime.modules.distributions.delta import Delta, TanhDelta
 from specgen_runtime.modules.distributions.tanh import Bound, Interval, SafeTanhTransform, squashed
+from specgen_runtime.modules.distributions.truncated_normal import TruncatedNormal
 
-__all__ = ["IndependentNormal", "SafeTanhTransform", "TanhNormal"]
+__all__ = [
+    "Delta",
+    "IndependentNormal",
+    "SafeTanhTransform",
+    "TanhDelta",
+    "TanhNormal",
+    "TruncatedNormal",
+]
 
 Scale: TypeAlias = Tensor | float | Callable[[Tensor], Tensor]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Distribution, constraints
 from torch.nn.functional import one_hot
 
-from specgen_runtime.modules.distributions.discrete import ReparamGradientStrategy, relaxed_choice
+from specgen_runtime.modules.distributions.relaxed import ReparamGradientStrategy, relaxed_choice
 
 
 class MaskedCategorical(Categorical):
