@@ -2,6 +2,7 @@
 
 from tensordict.nn import NormalParamExtractor
 
+from specgen_runtime.modules.distributions.choices import log_probs, probs
 from specgen_runtime.modules.distributions.continuous import (
     Delta,
     IndependentNormal,
@@ -49,6 +50,8 @@ __all__ = [
     "has_analytic_entropy",
     "has_analytic_kl",
     "kl_divergence",
+    "log_probs",
+    "probs",
     "rsample_and_log_prob",
     "sample_and_log_prob",
 ]

@@ -6,20 +6,17 @@ import torch
 from tensordict.nn import CompositeDistribution
 from torch import Tensor
 from torch.distributions import (
-    Categorical,
     Distribution,
     Independent,
-    OneHotCategorical,
     TransformedDistribution,
 )
 from torch.distributions.kl import _KL_REGISTRY
 from torch.distributions.kl import kl_divergence as closed_form_kl
 
+from specgen_runtime.modules.distributions.choices import has_choices, log_probs
 from specgen_runtime.modules.distributions.draws import sample_and_log_prob, sum_of_parts
-from specgen_runtime.modules.distributions.masked import MaskedCategorical, MaskedOneHotCategorical
 
 _WRAPPERS = (Independent, TransformedDistribution)
-_CHOICES = (Categorical, OneHotCategorical, MaskedOneHotCategorical)
 
 
 def has_analytic_entropy(distribution: Distribution) -> bool:
@@ -33,7 +30,7 @@ def has_analytic_entropy(distribution: Distribution) -> bool:
 
 def has_analytic_kl(p: Distribution, q: Distribution) -> bool:
     """Whether torch knows the divergence of two distributions of these classes in closed form."""
-    if isinstance(p, _CHOICES) and isinstance(q, _CHOICES):
+    if has_choices(p) and has_choices(q):
         return True
     if isinstance(p, Independent) and isinstance(q, Independent):
         same = p.reinterpreted_batch_ndims == q.reinterpreted_batch_ndims
@@ -95,22 +92,13 @@ def kl_divergence(p: Distribution, q: Distribution, samples: int = 1) -> Tensor:
             raise ValueError(f"the composites have different parts: {list(p.dists)} and {list(q.dists)}")
         parts = [kl_divergence(part, q.dists[name], samples) for name, part in p.dists.items()]
         return sum_of_parts(parts, len(p.batch_shape))
-    if isinstance(p, _CHOICES) and isinstance(q, _CHOICES):
-        return _kl_of_choices(_log_probs(p), _log_probs(q))
+    if has_choices(p) and has_choices(q):
+        return _kl_of_choices(log_probs(p), log_probs(q))
     if has_analytic_kl(p, q):
         return closed_form_kl(p, q)
     drawn, log_p = sample_and_log_prob(p, (samples,))
     difference: Tensor = log_p - q.log_prob(drawn)
     return difference.mean(0)
-
-
-def _log_probs(distribution: Distribution) -> Tensor:
-    """Of all choices, shape ``(*batch, n)``."""
-    if isinstance(distribution, (MaskedCategorical, MaskedOneHotCategorical)):
-        return distribution.over_all_choices(distribution.logits, -torch.inf)
-    assert isinstance(distribution, (Categorical, OneHotCategorical))
-    logits: Tensor = distribution.logits
-    return logits
 
 
 def _kl_of_choices(log_p: Tensor, log_q: Tensor) -> Tensor:
