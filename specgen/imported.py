@@ -98,7 +98,16 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key", "not_none")
+_RUNTIME_SAMPLES = (
+    "sample_count",
+    "sample_logsumexp",
+    "sample_max",
+    "sample_mean",
+    "sample_std",
+    "sample_sum",
+    "sample_var",
+)
 _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",
@@ -142,6 +151,7 @@ IMPORTABLE: dict[str, Import] = {
         for name in names
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
+    **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{
         name: Import("specgen_runtime.row_networks", name)

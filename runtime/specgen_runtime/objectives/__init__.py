@@ -6,6 +6,7 @@ from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.networks import FunctionalNetwork
+from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -42,6 +43,7 @@ __all__ = [
     "distance_loss",
     "hold_out_net",
     "next_key",
+    "not_none",
     "reduce",
     "required",
 ]
