@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 import torch
-from tensordict import TensorDictBase, TensorDictParams, unravel_key
+from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
@@ -30,14 +30,19 @@ class FunctionalNetwork:
         name: the name of the network in its loss, for messages.
         module: the module given by the user; it is left as it is.
         expanded: whether its parameters have a leading ensemble dimension, over which calls are vmapped.
+        functional: False leaves the parameters in the module, which is called itself.
     """
 
-    def __init__(self, name: str, module: nn.Module, *, expanded: bool) -> None:
+    def __init__(self, name: str, module: nn.Module, *, expanded: bool, functional: bool = True) -> None:
         self.name = name
         self.expanded = expanded
-        self.skeleton = _copied(name, module, meta_tensors(module))
-        self.skeleton.register_forward_pre_hook(_Stateless(name))
-        self._live = _copied(name, module, own_tensors(module))
+        self._functional = functional
+        if functional:
+            self.skeleton = _copied(name, module, meta_tensors(module))
+            self.skeleton.register_forward_pre_hook(_Stateless(name))
+            self._live = _copied(name, module, own_tensors(module))
+        else:
+            self.skeleton = self._live = module
         self._frozen = _copied(name, module, own_tensors(module))
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
@@ -113,6 +118,8 @@ class FunctionalNetwork:
         randomness: str = "error",
     ) -> Tensor:
         """As `live`, with the same values of the parameters but no gradients to them."""
+        if not self._functional:
+            bind(self._frozen, TensorDict.from_module(self._live).data)
         return self._call("frozen", self._frozen, record, key, replaced, randomness)
 
     def target(
@@ -124,6 +131,8 @@ class FunctionalNetwork:
         randomness: str = "error",
     ) -> Tensor:
         """As `live`, with the target parameters; without any, the same as `frozen`."""
+        if self._target is None and not self.expanded:
+            return self.frozen(record, key, replaced)
         return self._call("target", self._target or self._frozen, record, key, replaced, randomness)
 
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
