@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=234bbb5d970be18621a3ee75b353ce5506ba174834db4b4c1663bc4715c1cdcc
+# specgen: sha256=c55c036258f90cb573d8f94b5ad87c26712930ae3dd51677c96a937189a4a608
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ class DDPGLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.make_value_estimator()
 
     @property
     def in_keys(self) -> list[NestedKey]:

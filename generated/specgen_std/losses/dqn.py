@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6f21ae070e95d78bc7b8ef076695896c78ea2974315582eb49a36c1c386b90a1
+# specgen: sha256=cca002fbd8f3c5f7731596894f3fe83d17fa55ab1c3a8204c69e00a37fb03f22
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ class DQNLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         network, self.action_space = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        self.make_value_estimator()
 
     @property
     def in_keys(self) -> list[NestedKey]:

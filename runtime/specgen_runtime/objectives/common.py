@@ -89,6 +89,7 @@ class LossModule(FunctionalModule):
         self._sampling_mode = InteractionType.DETERMINISTIC
         self.use_prioritized_weights = "auto"
         self.value_type = self.default_value_estimator
+        self._estimates_own_values = False
         self.register_module("_value_estimator", None)
 
     @property
@@ -118,6 +119,10 @@ class LossModule(FunctionalModule):
                     if hasattr(self._tensor_keys, name)
                 }
             )
+            if self._estimates_own_values:
+                estimator.value_network = self._frozen_network(
+                    lambda network: estimator.tensor_keys.value in network.out_keys
+                )
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -188,15 +193,8 @@ class LossModule(FunctionalModule):
             owner=type(self).__name__,
         )
         self._modules["_value_estimator"] = estimator
+        self._estimates_own_values = estimator is not value_type and "value_network" not in hyperparams
         self._forward_value_estimator_keys()
-        if (
-            estimator.value_network is None
-            and estimator is not value_type
-            and "value_network" not in hyperparams
-        ):
-            estimator.value_network = self._frozen_network(
-                lambda network: estimator.tensor_keys.value in network.out_keys
-            )
         return self
 
     def _frozen_network(self, wanted: Callable[[FunctionalNetwork], bool]) -> TensorDictModuleBase | None:

@@ -138,13 +138,17 @@ class FunctionalModule(TensorDictModuleParent):
     def functional_network(self, name: str) -> FunctionalNetwork:
         """The network called ``name``, to be called with its live, frozen or target parameters.
 
+        Inside ``with parameters.to_module(loss):`` those are the ones given there, for `torch.vmap` over several.
+
         Raises:
             AttributeError: if there is none.
         """
-        try:
-            return self._networks[name]
-        except KeyError:
-            raise AttributeError(self._no_network(name)) from None
+        network = self._networks.get(name)
+        if network is None:
+            raise AttributeError(self._no_network(name))
+        if self._functional and not network.is_bound(self._params(name), self._target(name)):
+            self._bind_networks()
+        return network
 
     def get_stateful_net(self, network_name: str, copy: bool | None = None) -> nn.Module:
         """A network with its parameters inside, for example to initialise them or to act with.
@@ -192,6 +196,10 @@ class FunctionalModule(TensorDictModuleParent):
         assert isinstance(params, TensorDictParams)
         return params
 
+    def _target(self, name: str) -> TensorDictParams | None:
+        target = self._modules.get(f"target_{name}_params")
+        return target if isinstance(target, TensorDictParams) else None
+
     def _tensors(self, name: str) -> TensorDictBase:
         """The parameters and buffers of a network, wherever they live."""
         return (
@@ -203,8 +211,7 @@ class FunctionalModule(TensorDictModuleParent):
         for shared in self._shared:
             shared.link(self._params(shared.name), self._params(shared.source))
         for name, network in self._networks.items() if self._functional else ():
-            target = self._modules.get(f"target_{name}_params")
-            network.bind(self._params(name), target if isinstance(target, TensorDictParams) else None)
+            network.bind(self._params(name), self._target(name))
 
     def _no_network(self, name: str) -> str:
         return f"{type(self).__name__} has no network {name!r}; it has {', '.join(self._networks) or 'none'}"
