@@ -145,6 +145,15 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class LossClass:
+    """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
+
+    name: str
+    module: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True)
 class CheckedLoss:
     """A loss whose networks, keys, types and terms are known to be right.
 
@@ -153,6 +162,7 @@ class CheckedLoss:
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         estimators: the value estimators that users may choose, the default first.
+        parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -172,3 +182,4 @@ class CheckedLoss:
     estimators: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    parent: LossClass | None = None

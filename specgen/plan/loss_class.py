@@ -35,6 +35,8 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     read = (role for role in loss.roles if role.after or role in parts.roles)
     return LossPlan(
         name=loss.name,
+        parent=loss.parent.name if loss.parent is not None else "",
+        drops_roles=loss.parent is not None and not loss.parent.roles <= {role.name for role in loss.roles},
         doc=tuple(_doc(loss)),
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),

@@ -49,6 +49,8 @@ class LossPlan:
 
     Attributes:
         name: its name.
+        parent: the class that it extends; empty where that is no declared one.
+        drops_roles: whether it lacks a role that this class has.
         doc: its documentation.
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
@@ -68,6 +70,8 @@ class LossPlan:
     """
 
     name: str
+    parent: str
+    drops_roles: bool
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c55c036258f90cb573d8f94b5ad87c26712930ae3dd51677c96a937189a4a608
+# specgen: sha256=ca2b034ad413cb23a617e27783390ccdbbbaf74ddec58fd9daa2e44c3ae07f6a
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class DDPGLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*super().in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.

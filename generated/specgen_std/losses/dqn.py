@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cca002fbd8f3c5f7731596894f3fe83d17fa55ab1c3a8204c69e00a37fb03f22
+# specgen: sha256=0c1a1c633953270a5c3e648b065af54776d186b759afec72df64590a22ea4f59
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class DQNLoss(LossModule):
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
         return [
-            *super().in_keys,
+            *self._network_in_keys,
             keys.action,
             next_key(keys.reward),
             next_key(keys.done),
