@@ -98,7 +98,14 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_LOSSES = (
+    "LossModule",
+    "Reduction",
+    "ScalarOutputMode",
+    "ValueEstimators",
+    "distance_loss",
+    "next_key",
+)
 _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",

@@ -134,6 +134,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "tensor_keys",
         "use_prioritized_weights",
         "value_estimator",
+        "value_role",
         "value_type",
         "vmap_randomness",
     ]

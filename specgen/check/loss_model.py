@@ -162,6 +162,7 @@ class CheckedLoss:
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         estimators: the value estimators that users may choose, the default first.
+        value_role: the role whose key the estimator takes for the value.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -180,6 +181,7 @@ class CheckedLoss:
     writes: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
     estimators: tuple[str, ...] = ()
+    value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     parent: LossClass | None = None

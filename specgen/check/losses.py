@@ -154,6 +154,7 @@ class _Checker:
             writes=writes,
             each=frozenset(name for name, metric in self.loss.metrics.items() if isinstance(metric, Metric)),
             estimators=self.declared.estimators,
+            value_role=self.declared.value_role,
             types=self.types,
             symbols=self._symbols(),
         )

@@ -55,7 +55,9 @@ class LossPlan:
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
         roles: the names that `set_keys` takes, with their keys.
+        features: how many dimensions the entries of roles have behind those of the batch.
         estimators: the value estimators that users may choose, the default first.
+        value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         networks: its networks.
         params: its parameters.
@@ -67,6 +69,8 @@ class LossPlan:
         writes: the fields of the keys that it writes, with those of the terms.
         returns: names of terms and metrics, with the expressions of their values.
         returned: the type of a call with tensors.
+        functional: whether its networks may be left as they are.
+        scalars: whether it returns numbers that are one for the batch.
     """
 
     name: str
@@ -76,7 +80,9 @@ class LossPlan:
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]
     roles: tuple[tuple[str, Key], ...]
+    features: tuple[tuple[str, int], ...]
     estimators: tuple[str, ...]
+    value_role: str
     out_keys: list[str]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
@@ -88,6 +94,8 @@ class LossPlan:
     writes: tuple[tuple[str, str], ...]
     returns: tuple[tuple[str, Text], ...]
     returned: str
+    functional: bool
+    scalars: bool
 
     @property
     def actions(self) -> bool:

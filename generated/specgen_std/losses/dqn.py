@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0c1a1c633953270a5c3e648b065af54776d186b759afec72df64590a22ea4f59
+# specgen: sha256=0ad8e03c3af330dd1c0989ea805ab9fda6c90b5e72dd8605a1a0753b8aab5249
 """Deep Q-learning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -98,6 +98,7 @@ class DQNLoss(LossModule):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action_value": 1}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase

@@ -7,7 +7,7 @@ from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
-from specgen_runtime.objectives.reduction import Reduction, reduce
+from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
 from specgen_runtime.objectives.value import (
     GAE,
@@ -29,6 +29,7 @@ __all__ = [
     "LossModule",
     "MultiAgentGAE",
     "Reduction",
+    "ScalarOutputMode",
     "SoftUpdate",
     "TD0Estimator",
     "TD1Estimator",

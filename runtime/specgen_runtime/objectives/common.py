@@ -56,6 +56,7 @@ class LossModule(FunctionalModule):
             True requires it, False ignores it.
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
             put into a batch by them.
+        value_role: the role whose key the value estimator takes for the value that it reads and writes.
     """
 
     @dataclass
@@ -66,6 +67,7 @@ class LossModule(FunctionalModule):
     supported_value_estimators: ClassVar[tuple[ValueEstimators, ...]] = ()
     out_keys: ClassVar[list[str]] = []
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
+    value_role: ClassVar[str] = "value"
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
 
@@ -112,11 +114,14 @@ class LossModule(FunctionalModule):
         """Give the estimator those of its keys that the loss also names; override to rename them on the way."""
         estimator = self._modules["_value_estimator"]
         if isinstance(estimator, ValueEstimatorBase):
+            roles = {
+                name: self.value_role if name == "value" else name for name in vars(estimator.tensor_keys)
+            }
             estimator.set_keys(
                 **{
-                    name: getattr(self._tensor_keys, name)
-                    for name in vars(estimator.tensor_keys)
-                    if hasattr(self._tensor_keys, name)
+                    name: getattr(self._tensor_keys, role)
+                    for name, role in roles.items()
+                    if hasattr(self._tensor_keys, role)
                 }
             )
             if self._estimates_own_values:
