@@ -5,7 +5,7 @@ The planner finds the imports of a module here; the checker, what no declaration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,11 @@ _RUNTIME_LOSSES = (
     "Reduction",
     "ScalarOutputMode",
     "ValueEstimators",
+    "add_learnable",
     "distance_loss",
+    "moved_between",
     "next_key",
+    "read_between",
 )
 _RUNTIME_MODULES = (
     "ActionSpace",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
 from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.tree import Expr
+from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target"]
 Record = Literal["now", "next"]
@@ -163,6 +165,7 @@ class CheckedLoss:
         each: the metrics of which every sample's value is kept.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
+        learnables: the numbers that are learned.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -184,4 +187,5 @@ class CheckedLoss:
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    learnables: tuple[CheckedLearnable, ...] = ()
     parent: LossClass | None = None

@@ -182,6 +182,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "Mapping"
     if plan.scalars:
         yield "ScalarOutputMode"
+    if plan.learnables:
+        yield "add_learnable"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.actions:

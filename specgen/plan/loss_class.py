@@ -20,6 +20,7 @@ from specgen.expr import Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.loss_learnables import learnable_argument, learnable_plan
 from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
@@ -54,6 +55,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
+        learnables=tuple(map(learnable_plan, loss.learnables)),
         in_keys=tuple((role.name, role.after) for role in read),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
@@ -179,6 +181,7 @@ def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
+    args += map(learnable_argument, parts.learnables)
     return CallPlan(parts.function, tuple(args))
 
 

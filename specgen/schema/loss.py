@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
@@ -50,9 +50,24 @@ class LossKey(Declaration):
 
 
 class Learnable(Declaration):
-    """A scalar that the optimizer moves, with the expression of its first value."""
+    """A number that an optimizer changes together with the networks.
 
-    init: Expression
+    Attributes:
+        init: the expression of its first value, over parameters.
+        low, high: those of its bounds.
+        bound: whether the number itself is moved between its bounds before it is read (`move`), or only what is read,
+            with the gradient of the identity (`pass`).
+        fixed: whether it stays as it is: a truth value, or the name of the parameter that says so.
+        when: the parameter that says whether there is one.
+        doc: one line for the generated docstring.
+    """
+
+    init: Expression | None = None
+    low: Expression | None = None
+    high: Expression | None = None
+    bound: Literal["move", "pass"] | None = None
+    fixed: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    when: str | None = None
     doc: str = ""
 
 

@@ -241,3 +241,25 @@ def same_draws(made: list[nn.Module], batch: Any, key: Any) -> None:
         seen.append(found)
     for mine, theirs in zip(*seen, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.peers
+def test_the_spec_is_left_alone() -> None:
+    modules, data = pytest.importorskip("torchrl.modules"), pytest.importorskip("torchrl.data")
+    spec, theirs = Composite(action=SPEC), data.Composite(action=data.Bounded(-1.0, 1.0, (3,)))
+    module = OrnsteinUhlenbeckProcessModule(spec)
+    modules.OrnsteinUhlenbeckProcessModule(theirs)
+    assert module.spec is spec
+    assert (list(spec.keys()), len(list(theirs.keys()))) == (["action"], 3)
+
+
+@pytest.mark.peers
+def test_noise_has_the_digits_of_the_actions() -> None:
+    modules, data = pytest.importorskip("torchrl.modules"), pytest.importorskip("torchrl.data")
+    mine = AdditiveGaussianModule(Unbounded(3, dtype=torch.float64), sigma_init=1.0)
+    theirs = modules.AdditiveGaussianModule(data.Unbounded(3, dtype=torch.float64), sigma_init=1.0)
+    seen = []
+    for module in (mine, theirs):
+        noise = module(actions(50).set("action", torch.zeros(50, 3, dtype=torch.float64)))["action"]
+        seen.append(torch.equal(noise, noise.float().double()))
+    assert seen == [False, True]

@@ -54,6 +54,15 @@ def test_is_silent_unless_exploring(mode: ExplorationType) -> None:
         assert (module(mu, state, torch.zeros(5, 1))[3] != 0).all()  # drawn for the whole episode
 
 
+@pytest.mark.peers
+def test_explores_where_nothing_is_set() -> None:
+    exploration = pytest.importorskip("torchrl.modules.models.exploration")
+    mu, state, epsilon = inputs(5)
+    assert not torch.equal(gSDEModule(2, 4)(mu, state, epsilon)[2], mu)
+    with pytest.raises(RuntimeError, match="exploration mode None is not defined"):
+        exploration.gSDEModule(2, 4)(mu, state, epsilon)
+
+
 def test_rollouts_keep_the_noise_of_an_episode() -> None:
     torch.manual_seed(0)
     env = TransformedEnv(SerialEnv(2, Pendulum), GSDENoise(state_dim=3, action_dim=1))

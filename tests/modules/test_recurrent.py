@@ -334,6 +334,12 @@ def test_refuses_options(options: dict[str, Any], message: str) -> None:
         LSTMModule(**{"input_size": 3, "hidden_size": 5, **options})
 
 
+def test_keys_are_lists() -> None:
+    for options in ({"in_keys": "xhc", "out_key": "y"}, {"in_key": "x", "out_keys": "yhc"}):
+        with pytest.raises(TypeError, match="in_keys and out_keys of LSTMModule are lists"):
+            LSTMModule(3, 5, **options)
+
+
 def test_refuses_data() -> None:
     module = make("LSTM")
     with pytest.raises(KeyError, match="the input 'x' is not in the tensordict"):

@@ -36,6 +36,7 @@ from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.layers import SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
+from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
@@ -78,6 +79,9 @@ __all__ = [
     "LazygSDEModule",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "MultiAgentConvNet",
+    "MultiAgentMLP",
+    "MultiAgentNetBase",
     "NoisyLazyLinear",
     "NoisyLinear",
     "NormalParamExtractor",

@@ -116,7 +116,7 @@ class MLP(nn.Sequential):
         self.out_features = out_features
         self.num_cells = hidden
         self.depth = depth
-        self._shape = None if isinstance(out_features, int) else tuple(out_features)
+        self.out_shape = (out_features,) if isinstance(out_features, int) else tuple(out_features)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """The output for one input of shape `(*batch, in_features)`, or several that have these features together.
@@ -127,4 +127,4 @@ class MLP(nn.Sequential):
         value = inputs[0] if len(inputs) == 1 else torch.cat(inputs, -1)
         for layer in self:
             value = layer(value)
-        return value if self._shape is None else value.reshape(*value.shape[:-1], *self._shape)
+        return value.reshape(*value.shape[:-1], *self.out_shape) if len(self.out_shape) != 1 else value

@@ -50,6 +50,8 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
                 f"{name} takes either in_key or in_keys, and either out_key or out_keys, got in_key={in_key!r},"
                 f" in_keys={in_keys!r}, out_key={out_key!r}, out_keys={out_keys!r}"
             )
+        if isinstance(in_keys, str) or isinstance(out_keys, str):
+            raise TypeError(f"in_keys and out_keys of {name} are lists, got {in_keys!r} and {out_keys!r}")
         reads = [in_key, *self._states] if in_keys is None else list(in_keys)
         writes = (
             [out_key, *(("next", state) for state in self._states)] if out_keys is None else list(out_keys)
