@@ -178,6 +178,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal")
     if plan.parent:
         yield plan.parent
+    if plan.features:
+        yield "Mapping"
+    if plan.scalars:
+        yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
     if plan.estimators:
