@@ -78,6 +78,11 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         """The network."""
 
     @property
+    def optional_in_keys(self) -> list[NestedKey]:
+        """What may be missing in tensordicts: the states, which are zeros then."""
+        return list(self.in_keys[1:-1])
+
+    @property
     def recurrent_mode(self) -> bool:
         """Whether a call reads sequences: as `set_recurrent_mode` says, or `default_recurrent_mode`."""
         mode = recurrent_mode()
