@@ -289,13 +289,12 @@ class LossModule(FunctionalModule):
         """Forget what was accumulated over calls; most losses accumulate nothing."""
 
     def _warn_of_targets(self) -> None:
-        names = [name for name, updated in self._has_updater.items() if not updated]
-        warnings.warn(
+        names = ", ".join(name for name, updated in self._has_updater.items() if not updated)
+        message = (
             f"No target network updater has been made for this {type(self).__name__}: the target parameters of "
-            f"{', '.join(names)} never change unless you move them yourself. Make a SoftUpdate or a HardUpdate of it.",
-            UserWarning,
-            stacklevel=3,
+            f"{names} never change unless you move them yourself. Make a SoftUpdate or a HardUpdate of it."
         )
+        warnings.warn(message, UserWarning, stacklevel=3)
 
     @property
     def reduction(self) -> Reduction:
