@@ -98,7 +98,16 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_LOSSES = (
+    "LossModule",
+    "Reduction",
+    "ValueEstimators",
+    "add_learnable",
+    "distance_loss",
+    "moved_between",
+    "next_key",
+    "read_between",
+)
 _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",

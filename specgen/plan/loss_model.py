@@ -43,11 +43,24 @@ class NetworkPlan:
 
 
 @dataclass(frozen=True)
+class LearnablePlan:
+    """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
+
+    name: str
+    init: Text
+    low: Text
+    high: Text
+    fixed: Text
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
     Attributes:
         name: its name.
+        parent: the class that it extends; empty where that is no declared one.
+        drops_roles: whether it lacks a role that this class has.
         doc: its documentation.
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
@@ -57,6 +70,7 @@ class LossPlan:
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
+        learnables: the numbers that are learned.
         in_keys: the names of the keys that it reads, and whether it reads them after the step.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
@@ -67,6 +81,8 @@ class LossPlan:
     """
 
     name: str
+    parent: str
+    drops_roles: bool
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]
@@ -76,6 +92,7 @@ class LossPlan:
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
+    learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[tuple[str, bool], ...]
     reads_next: bool
     values: tuple[Line, ...]

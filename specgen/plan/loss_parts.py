@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.loss_model import Forward, LossRole
 from specgen.check.model import Parameter
 from specgen.values import dataclass
@@ -16,6 +17,7 @@ class LossParts:
         values: what the networks computed.
         roles: what is read from the data.
         params: what is read from the constructor.
+        learnables: the numbers that are learned.
         estimates: whether it takes the value estimator.
     """
 
@@ -23,4 +25,5 @@ class LossParts:
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
     params: tuple[Parameter, ...]
+    learnables: tuple[CheckedLearnable, ...]
     estimates: bool
