@@ -5,7 +5,7 @@ The planner finds the imports of a module here; the checker, what no declaration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,26 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_LOSSES = (
+    "LossModule",
+    "Reduction",
+    "ValueEstimators",
+    "add_learnable",
+    "distance_loss",
+    "moved_between",
+    "next_key",
+    "not_none",
+    "read_between",
+)
+_RUNTIME_SAMPLES = (
+    "sample_count",
+    "sample_logsumexp",
+    "sample_max",
+    "sample_mean",
+    "sample_std",
+    "sample_sum",
+    "sample_var",
+)
 _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",
@@ -142,6 +161,7 @@ IMPORTABLE: dict[str, Import] = {
         for name in names
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
+    **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{
         name: Import("specgen_runtime.row_networks", name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
+from specgen.check.loss_conditions import read_condition
+from specgen.check.loss_learnables import CheckedLearnable, Learnables
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -16,9 +18,10 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
+from specgen.values import dataclass
 
 ESTIMATORS = ("td0", "td1", "td_lambda")
 """What `value_estimate` can be: targets from the value of the next state."""
@@ -41,6 +44,7 @@ class Declared:
         names: the namespace of the loss.
         sink: takes every mistake.
         params: the constructor keywords.
+        learnables: the numbers that are learned.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
         estimators: the value estimators that users may choose, the default first; none where there is none.
@@ -52,6 +56,7 @@ class Declared:
     names: Names
     sink: Sink
     params: tuple[Parameter, ...] = ()
+    learnables: tuple[CheckedLearnable, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
@@ -64,7 +69,13 @@ class Declared:
             self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
         )
         self.scope = {**WORDS, **scope}
+        learnables = Learnables(self.file, self.path, scope, self.names, self.sink)
+        self.learnables = learnables.checked(self.loss.learnable)
+        self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
+        for network in self.networks:
+            if network.optional:
+                self.scope[network.name] = network.presence(".".join(self.path))
         self.roles = self._roles(self.networks)
         for role in self.roles:
             if role.type is not None:
@@ -78,11 +89,13 @@ class Declared:
                     role.key,
                     self.file.key_span(*place),
                 )
-                self.scope[role.name] = Binding(role.type, role.interval, what="key", symbol=symbol)
+                self.scope[role.name] = Binding(
+                    role.type, role.interval, what="key", symbol=symbol, optional=role.optional
+                )
         self.estimators = self._estimators()
 
     def _refuse_unavailable(self) -> None:
-        for section in ("learnable", "samples", "mask"):
+        for section in ("samples", "mask"):
             if getattr(self.loss, section):
                 self._later(f"`{section}` is", section)
         for name, network in self.loss.networks.items():
@@ -142,7 +155,17 @@ class Declared:
                 if members is not None:
                     type_ = replace(type_, axes=("ensemble",))
                 made.append(
-                    LossNetwork(name, network.qvalue, output, type_, target, apart, members, network.doc)
+                    LossNetwork(
+                        name,
+                        network.qvalue,
+                        output,
+                        type_,
+                        target,
+                        apart,
+                        members,
+                        network.doc,
+                        network.optional,
+                    )
                 )
         return tuple(made)
 
@@ -210,13 +233,19 @@ class Declared:
                     interval or full(type_.dtype if type_ else "float32"),
                     name in _SIGNALS,
                     declared.doc,
+                    declared.role,
+                    declared.optional,
+                    self._condition(declared, *here),
                 )
             )
         known = [role.name for role in made]
         for network in networks:
             if network.action is not None and network.action not in known:
                 self.unknown_role(network.action, known, "networks", network.name, "qvalue")
+        renamed = [role.role for role in made]
         for name, network in outputs.items():
+            if name in renamed:
+                continue
             if name not in known and self.names.claim(
                 name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
             ):
@@ -224,6 +253,12 @@ class Declared:
                     LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
                 )
         return tuple(made)
+
+    def _condition(self, declared: LossKey, *here: str) -> Typed | None:
+        """The condition on parameters under which a key is there."""
+        if declared.when is None:
+            return None
+        return read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
 
     def unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
         """Report a role that is not declared, at a value (or a key) below the loss."""

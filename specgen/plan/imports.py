@@ -176,11 +176,13 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
     yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
     yield from ("dataclass", "nn", "overload", "Literal")
+    if plan.parent:
+        yield plan.parent
+    if plan.learnables:
+        yield "add_learnable"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)
-    if any(after for _, after in plan.in_keys):
-        yield "next_key"

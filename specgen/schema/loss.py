@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField, text_or_mapping
 
@@ -22,6 +22,7 @@ class Network(Declaration):
         target: whether it has target parameters: a truth value, or the name of the parameter that says so.
         apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
             value, or the name of the parameter that says so.
+        optional: whether it may be left out (then ``given(name)`` is false in conditions).
         doc: one line for the generated docstring.
     """
 
@@ -32,6 +33,7 @@ class Network(Declaration):
     ensemble: str | None = None
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    optional: bool = False
     doc: str = ""
 
 
@@ -41,18 +43,39 @@ class LossKey(Declaration):
     Attributes:
         key: the default key, dotted when nested.
         type: the type of what is read there; rewards and done flags have theirs.
+        role: the name that users rename it by, where expressions call it otherwise.
+        optional: whether the data may lack it (then ``given(name)`` is false in conditions).
+        when: the condition on parameters under which it is there; it is read only then.
         doc: one line for the generated docstring.
     """
 
     key: str
     type: str | None = None
+    role: str | None = None
+    optional: bool = False
+    when: Expression | None = None
     doc: str = ""
 
 
 class Learnable(Declaration):
-    """A scalar that the optimizer moves, with the expression of its first value."""
+    """A number that an optimizer changes together with the networks.
 
-    init: Expression
+    Attributes:
+        init: the expression of its first value, over parameters.
+        low, high: those of its bounds.
+        bound: whether the number itself is moved between its bounds before it is read (`move`), or only what is read,
+            with the gradient of the identity (`pass`).
+        fixed: whether it stays as it is: a truth value, or the name of the parameter that says so.
+        when: the parameter that says whether there is one.
+        doc: one line for the generated docstring.
+    """
+
+    init: Expression | None = None
+    low: Expression | None = None
+    high: Expression | None = None
+    bound: Literal["move", "pass"] | None = None
+    fixed: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    when: str | None = None
     doc: str = ""
 
 
@@ -70,14 +93,32 @@ class Estimator(Declaration):
     value: str | None = None
 
 
-class Metric(Declaration):
-    """A metric in full.
+class Term(Declaration):
+    """A term in full.
 
     Attributes:
-        each: its value for each sample, which is kept: detached, neither masked nor reduced.
+        value: what is minimised, one number of each sample.
+        when: the condition on parameters under which there is such a term; without it nothing of it is computed.
+        elementwise: whether a sample may have several numbers: `mean` and `sum` go over them, too.
     """
 
-    each: Expression
+    value: Expression
+    when: Expression | None = None
+    elementwise: bool = False
+
+
+class Metric(Declaration):
+    """A metric in full; it has either `value` or `each`.
+
+    Attributes:
+        value: what is averaged over the samples.
+        each: its value for each sample, which is kept: detached, neither masked nor reduced.
+        when: the condition on parameters under which there is such a metric.
+    """
+
+    value: Expression | None = None
+    each: Expression | None = None
+    when: Expression | None = None
 
 
 KeyField = Annotated[
@@ -91,12 +132,34 @@ EstimatorField = Annotated[
 """An estimator as its bare name, or in full."""
 
 
-def _metric_form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Metric)) else "short"
+DROP = "drop"
+"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
+    return value if value == DROP else validated(value)
+
+
+T = TypeVar("T")
+Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
+"""What a loss that extends another one may drop, in a schema that is written in Python.
+
+Checks never see the word: what is dropped is gone before they begin.
+"""
+
+
+def _form(value: object) -> str:
+    return "long" if isinstance(value, (dict, Term, Metric)) else "short"
+
+
+TermField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Term, Tag("long")], Discriminator(_form)
+]
+"""A term as the expression of one number of each sample, or in full."""
 
 
 MetricField = Annotated[
-    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_metric_form)
+    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_form)
 ]
 """A metric as the expression of its mean, or in full."""
 
@@ -105,6 +168,8 @@ class Loss(DeclaredClass):
     """A loss. Expressions are written for one sample; the generated class runs them for a batch.
 
     Attributes:
+        extends: another loss, whose declaration it takes over by name; what it says itself goes before that.
+        abstract: whether it is there to be extended only, and has no class.
         networks: the constructor's networks.
         keys: the roles that expressions read by name and that users rename.
         params: constructor keywords.
@@ -119,15 +184,17 @@ class Loss(DeclaredClass):
         writes: what is written back into the data, by role.
     """
 
-    networks: dict[str, Network] = Field(default_factory=dict)
+    extends: str | None = None
+    abstract: bool = False
+    networks: dict[str, Droppable[Network]] = Field(default_factory=dict)
     keys: dict[str, KeyField] = Field(default_factory=dict)
     params: dict[str, ParamField] = Field(default_factory=dict)
     require: dict[str, Expression] = Field(default_factory=dict)
-    learnable: dict[str, Learnable] = Field(default_factory=dict)
+    learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: str | None = None
     let: dict[str, Expression] = Field(default_factory=dict)
-    terms: dict[str, Expression] = Field(default_factory=dict)
+    terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
