@@ -110,8 +110,12 @@ class LossModule(FunctionalModule):
 
     @property
     def out_keys_source(self) -> list[str]:
-        """What `forward` returns, all of it."""
-        return type(self).out_keys
+        """What `forward` returns with the parameters of this loss, all of it."""
+        return [key for key in type(self).out_keys if self._is_returned(key)]
+
+    def _is_returned(self, name: str) -> bool:
+        """Whether there is an entry with the parameters of this loss; a subclass whose terms depend on them says so."""
+        return True
 
     def select_out_keys(self, *out_keys: str) -> Self:
         """Return these entries only, from now on; `reset_out_keys` undoes it.
@@ -131,6 +135,8 @@ class LossModule(FunctionalModule):
     def reset_out_keys(self) -> Self:
         """Return every entry again."""
         self.__dict__.pop("out_keys", None)
+        if (returned := self.out_keys_source) != type(self).out_keys:
+            self.__dict__["out_keys"] = returned
         return self
 
     def make_value_estimator(
@@ -278,6 +284,10 @@ class LossModule(FunctionalModule):
     def loss_mask_key(self, value: MaskKey) -> None:
         self._mask_key = checked_mask_key(value, owner=type(self).__name__)
 
+    def _mask(self, tensordict: TensorDictBase) -> Tensor | None:
+        """Which samples count; None if all do."""
+        return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
+
     def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase) -> Tensor:
         """Reduce one term: one value per sample, masked and weighted by what the tensordict says."""
         owner = type(self).__name__
@@ -285,9 +295,15 @@ class LossModule(FunctionalModule):
         return reduce(
             loss,
             self._reduction,
-            mask=mask_of(tensordict, self._mask_key, owner=owner),
+            mask=self._mask(tensordict),
             weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
         )
+
+    def _mean(self, metric: Tensor, tensordict: TensorDictBase) -> Tensor:
+        """The mean of one value per sample, or the fraction that is true, of the samples that count."""
+        mask = self._mask(tensordict)
+        values = metric if metric.is_floating_point() else metric.float()
+        return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
     def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The next state's tensordict."""
@@ -301,6 +317,10 @@ class LossModule(FunctionalModule):
     def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """The tensor that plays ``role``."""
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
+
+    def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
+        """The tensor that plays ``role``; None if the data hold none."""
+        return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
