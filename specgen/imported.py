@@ -102,12 +102,17 @@ _RUNTIME_LOSSES = (
     "LossModule",
     "Reduction",
     "ValueEstimators",
+    "action_size",
+    "add_bounds",
+    "add_coefficient",
     "add_learnable",
     "distance_loss",
     "moved_between",
     "next_key",
     "not_none",
     "read_between",
+    "settle",
+    "settled",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

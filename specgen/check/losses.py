@@ -134,6 +134,7 @@ class _Checker:
                 networks,
                 self.declared.roles,
                 self.declared.learnables,
+                self.declared.computed,
                 tuple(self.calls.forward),
                 tuple(made.condition for made in require),
                 let,
@@ -165,6 +166,8 @@ class _Checker:
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,
+            coefficients=self.declared.coefficients,
+            domains=self.declared.domains.used(),
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
@@ -250,7 +253,8 @@ class _Checker:
         return self.names.claim(name, _KINDS[section], key.span)
 
     def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
-        expr = parse(source, self.sink)
+        parsed = parse(source, self.sink)
+        expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
         # What reads a value that is wrong already is not reported again.
         if (
             expr is None

@@ -35,7 +35,7 @@ class ScaledLoss(ValueLoss):
         Args:
             value_network: writes `state_value`.
             loss_function: how far. Defaults to "l1".
-            scale: float Defaults to 2.0.
+            scale: float. Defaults to 2.0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
