@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.loss_domains import Domains
 from specgen.check.loss_model import Coefficient
@@ -12,10 +12,10 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_domains as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Typed, full, infer, parse
-from specgen.program.walk import symbols_read
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import LossParam
+from specgen.values import dataclass
 
 AUTO = "auto"
 
@@ -76,7 +76,7 @@ class Coefficients:
                 if auto is None:
                     continue
                 param = replace(param, default=AUTO, optional=False)
-            of_domain = auto is not None and any(".domains." in one.path for one in symbols_read(auto))
+            of_domain = auto is not None and any(".domains." in one.path for one in auto.symbols_read)
             state = declared.buffer if isinstance(declared.buffer, str) else param.name
             if of_domain and state == param.name:
                 state = f"_{param.name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
@@ -21,9 +21,9 @@ from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
-from specgen.program.walk import symbols_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
+from specgen.values import dataclass
 
 ESTIMATORS = ("td0", "td1", "td_lambda")
 """What `value_estimate` can be: targets from the value of the next state."""
@@ -114,7 +114,7 @@ class Declared:
     def computed(self) -> frozenset[str]:
         """The parameters that computed defaults read."""
         made = (one.auto for one in self.coefficients.values() if one.auto is not None)
-        return frozenset(symbol.name for typed in made for symbol in symbols_read(typed))
+        return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
 
     def _refuse_unavailable(self) -> None:
         for section in ("samples", "mask"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from specgen.check.loss_model import CheckedDomain, LossRole
@@ -11,6 +11,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import loss_domains as rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, full, tree
 from specgen.schema.loss import Loss, LossKey
+from specgen.values import dataclass
 
 _BOUNDS: Final = ("low", "high")
 _FUNCTIONS: Final = (*_BOUNDS, "dim")

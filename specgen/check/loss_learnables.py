@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_conditions import read_condition
@@ -12,9 +12,9 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
-from specgen.program.walk import symbols_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Learnable
+from specgen.values import dataclass
 
 LEARNED = Type("float32", (), "const")
 """What a learned number is in expressions: a tensor, the same for all samples."""
@@ -54,7 +54,7 @@ class CheckedLearnable:
         """The parameters that it needs."""
         values = [value for value in (self.init, self.low, self.high, self.when) if value is not None]
         flags = frozenset([self.fixed] if isinstance(self.fixed, str) else [])
-        return flags | {symbol.name for value in values for symbol in symbols_read(value)}
+        return flags | {symbol.name for value in values for symbol in value.symbols_read}
 
     @property
     def bounded(self) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from specgen.code import value_code
 from specgen.expr.dtypes import is_float
 from specgen.expr.sizes import Dim, Dims, Sym
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Static, Type, Typed
+from specgen.values import dataclass
 
 TERNARY: Final = 1
 OR: Final = 2
@@ -352,10 +353,9 @@ class Printer:
             return method(self.show(inner), "to", self.texts.dtype(dtype))
         if node.static is not None:
             return self.texts.static(node.static)
-        if is_float(inner.type.dtype) and is_float(dtype):
-            return self.show(inner)
         python = "float" if is_float(dtype) else "bool" if dtype == "bool" else "int"
-        return self.call(python, self.text(inner))
+        same = python == "float" and is_float(inner.type.dtype)
+        return self.show(inner) if same else self.call(python, self.text(inner))
 
 
 def _is_witness(leaf: Typed) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal as Choice
+
+from specgen.values import dataclass
 
 BinaryOp = Choice["+", "-", "*", "/", "//", "%", "**", "@"]
 CompareOp = Choice["<", "<=", ">", ">=", "==", "!="]
@@ -213,9 +215,11 @@ def free_names(expr: Expr) -> frozenset[str]:
 
 def subexpressions(expr: Expr) -> Iterator[Expr]:
     """`expr` and every expression below it, each before those below it."""
-    yield expr
-    for child in children(expr):
-        yield from subexpressions(child)
+    left = [expr]
+    while left:
+        part = left.pop()
+        yield part
+        left += children(part)[::-1]
 
 
 def names_read(expr: Expr) -> Iterator[Name]:

@@ -11,7 +11,6 @@ from specgen.plan.loss_model import CoefficientPlan, LossParamPlan
 from specgen.plan.model import Text
 from specgen.plan.per_env import optional_annotation
 from specgen.program.torch_text import print_expression
-from specgen.program.walk import symbols_read
 
 
 def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
@@ -74,7 +73,7 @@ def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
         return f"action_size(self, {literal(role)}, self.tensor_keys.{role}, self._action_spec, {network})"
 
     printed = print_expression(one.auto, read)
-    uses = [*printed.uses, *(["action_size"] if sizes.keys() & set(symbols_read(one.auto)) else [])]
+    uses = [*printed.uses, *(["action_size"] if sizes.keys() & set(one.auto.symbols_read) else [])]
     if one.of_domain:
         doc = (
             f'The buffer `{one.state}`; "auto" stands for {_said(loss, one)}.',

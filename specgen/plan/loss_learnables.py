@@ -9,7 +9,6 @@ from specgen.expr import Typed
 from specgen.plan.loss_model import LearnablePlan
 from specgen.plan.model import Text
 from specgen.program.torch_text import print_expression
-from specgen.program.walk import symbols_read
 
 
 def learnable_plan(one: CheckedLearnable, loss: CheckedLoss) -> LearnablePlan:
@@ -36,7 +35,7 @@ def _bound(bound: Typed | None, optional: frozenset[str]) -> Text:
     if bound is None:
         return ""
     value = _printed(bound)
-    given = [f"{symbol.name} is not None" for symbol in symbols_read(bound) if symbol.name in optional]
+    given = [f"{symbol.name} is not None" for symbol in bound.symbols_read if symbol.name in optional]
     return using(f"{value} if {' and '.join(given)} else None", *value.uses) if given else value
 
 
