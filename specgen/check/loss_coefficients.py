@@ -30,6 +30,11 @@ def without_auto(params: Mapping[str, ParamField]) -> dict[str, ParamField]:
     }
 
 
+def fixed_params(params: Mapping[str, ParamField]) -> frozenset[str]:
+    """The parameters that are constants of the loss."""
+    return frozenset(name for name, one in params.items() if isinstance(one, LossParam) and one.fixed)
+
+
 @dataclass
 class Coefficients:
     """Checks the parameters that are kept as buffers.

@@ -220,6 +220,7 @@ class CheckedLoss:
         elementwise: the terms of which a sample may have several numbers.
         estimators: the value estimators that users may choose, the default first.
         learnables: the numbers that are learned.
+        fixed: the parameters that are constants.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
         parent: the class that its class extends; None of one that extends no declared one.
@@ -245,6 +246,7 @@ class CheckedLoss:
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()
+    fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
     domains: tuple[CheckedDomain, ...] = ()
     parent: LossClass | None = None

@@ -8,6 +8,7 @@ from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_batch import batch_functions
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
+from specgen.check.loss_coefficients import fixed_params
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
@@ -166,6 +167,7 @@ class _Checker:
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,
+            fixed=fixed_params(self.loss.params),
             coefficients=self.declared.coefficients,
             domains=self.declared.domains.used(),
         )

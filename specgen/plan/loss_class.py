@@ -114,7 +114,8 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         for word in domain.keywords:
             yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
     for param in loss.params:
-        yield from hanging(f"{param.name}: {param_doc(loss, param)}")
+        if param.name not in loss.fixed:
+            yield from hanging(f"{param.name}: {param_doc(loss, param)}")
     if _actions(loss):
         yield from hanging(
             'action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what the '
@@ -150,7 +151,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
-    for param in loss.params:
+    for param in (one for one in loss.params if one.name not in loss.fixed):
         for refusal in refusals(param):
             if param.optional:
                 condition = using(

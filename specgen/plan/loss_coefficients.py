@@ -22,7 +22,7 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
         taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
     if kept is not None and kept.state != kept.name:
         attribute = ""
-    return LossParamPlan(param.name, taken, param.default, attribute)
+    return LossParamPlan(param.name, taken, param.default, attribute, param.name in loss.fixed)
 
 
 KEYWORDS = {

@@ -9,12 +9,16 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one."""
+    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+
+    One that is fixed is no keyword.
+    """
 
     name: str
     annotation: Text
     default: object
     attribute: Text
+    fixed: bool
 
 
 @dataclass(frozen=True)

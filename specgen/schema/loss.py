@@ -43,10 +43,12 @@ class LossParam(Param):
     Attributes:
         buffer: whether it is kept as a buffer, a tensor in the state dict that can be assigned in place: a truth value,
             or the name that it has in the state dict.
+        fixed: whether it is a constant of the loss: no keyword of the constructor.
         auto: the number that the word "auto" stands for, if that is the default.
     """
 
     buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    fixed: bool = False
     auto: Expression | None = None
 
 

@@ -46,13 +46,15 @@ class ScaledLoss(ValueLoss):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self)
+        lag = True
         if loss_function not in ("l1", "l2"):
             raise ValueError(f"loss_function must be one of 'l1', 'l2', got {loss_function!r}")
         self.loss_function = loss_function
+        self.lag = lag
         self.scale = scale
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        self.convert_to_functional(value_network, "value_network", create_target_params=True)
+        self.convert_to_functional(value_network, "value_network", create_target_params=lag)
 
     # ...
 
