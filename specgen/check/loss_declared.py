@@ -52,6 +52,7 @@ class Declared:
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
         estimators: the value estimators that users may choose, the default first; none where there is none.
+        value_role: the role whose key the estimator takes for the value.
     """
 
     file: SchemaFile
@@ -66,6 +67,7 @@ class Declared:
     roles: tuple[LossRole, ...] = ()
     estimators: tuple[str, ...] = ()
     coefficients: dict[str, Coefficient] = field(default_factory=dict)
+    value_role: str = "value"
 
     def __post_init__(self) -> None:
         self.domains = Domains(self.path, self.sink)
@@ -313,12 +315,15 @@ class Declared:
             message = f"the default `{given.default}` is not among those that are supported"
             help = f"write `supports: [{', '.join((given.default, *supported))}]`"
             self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        if given.value is not None and given.value not in self.loss.let:
+        roles = [role.name for role in self.roles]
+        if given.value in roles:
+            self.value_role = given.value
+        elif given.value is not None and given.value not in self.loss.let:
             self.sink.add(
                 expression_rules.UNDEFINED.at(
                     self.file.span(*here, "value"),
-                    f"`{given.value}` is no value under `let`",
-                    help=suggestion(given.value, self.loss.let),
+                    f"`{given.value}` is no value under `let`, and no key",
+                    help=suggestion(given.value, [*self.loss.let, *roles]),
                 )
             )
         return tuple(dict.fromkeys((given.default, *supported)))

@@ -33,7 +33,7 @@ class BoundedLoss(LossModule):
         bounds: tuple[float | Tensor, float | Tensor] | None = None, weight: float = 2.0,
         target: float | Literal["auto"] = "auto", num_actions: int = 4,
         rest: float | Literal["auto"] = "auto", reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
     ) -> None:
         """The loss `BoundedLoss`.
 
@@ -50,12 +50,14 @@ class BoundedLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if not num_actions >= 2:
             raise ValueError(f"num_actions must be >= 2, got {num_actions}")
         self.num_actions = num_actions
