@@ -103,12 +103,17 @@ _RUNTIME_LOSSES = (
     "Reduction",
     "ScalarOutputMode",
     "ValueEstimators",
+    "action_size",
+    "add_bounds",
+    "add_coefficient",
     "add_learnable",
     "distance_loss",
     "moved_between",
     "next_key",
     "not_none",
     "read_between",
+    "settle",
+    "settled",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

@@ -8,6 +8,7 @@ from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_batch import batch_functions
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
+from specgen.check.loss_coefficients import fixed_params
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
@@ -134,6 +135,7 @@ class _Checker:
                 networks,
                 self.declared.roles,
                 self.declared.learnables,
+                self.declared.computed,
                 tuple(self.calls.forward),
                 tuple(made.condition for made in require),
                 let,
@@ -166,6 +168,9 @@ class _Checker:
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,
+            fixed=fixed_params(self.loss.params),
+            coefficients=self.declared.coefficients,
+            domains=self.declared.domains.used(),
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
@@ -251,7 +256,8 @@ class _Checker:
         return self.names.claim(name, _KINDS[section], key.span)
 
     def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
-        expr = parse(source, self.sink)
+        parsed = parse(source, self.sink)
+        expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
         # What reads a value that is wrong already is not reported again.
         if (
             expr is None

@@ -188,6 +188,12 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if plan.bounds:
+        yield "add_bounds"
+    if "action_spec" in plan.keywords:
+        yield "TensorSpec"
+    for one in plan.coefficients:
+        yield from ("settle", "settled") if one.settled else ("add_coefficient",)
     if plan.estimators:
         yield "ValueEstimators"
     if plan.actions:

@@ -22,11 +22,11 @@ from specgen.expr import Symbol, Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.loss_learnables import learnable_argument, learnable_plan
-from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, ReturnPlan
+from specgen.plan.loss_coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
+from specgen.plan.loss_learnables import learnable_plan, learnable_value
+from specgen.plan.loss_model import LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
-from specgen.plan.per_env import optional_annotation
 from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.torch_text import print_expression
@@ -63,9 +63,12 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
             )
             for n in loss.networks
         ),
-        params=tuple(LossParamPlan(p.name, optional_annotation(p), p.default) for p in loss.params),
+        params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        learnables=tuple(map(learnable_plan, loss.learnables)),
+        keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
+        bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
+        coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
+        learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         in_keys=tuple(_in_key(loss, parts, role) for role in read),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
@@ -138,11 +141,12 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     yield "Args:"
     for network in loss.networks:
         yield from hanging(f"{network.name}: {network.doc or f'writes `{network.output}`.'}")
+    for domain in loss.domains:
+        for word in domain.keywords:
+            yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
     for param in loss.params:
-        limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
-        yield from hanging(
-            f"{param.name}: {param.doc or optional_annotation(param)} Defaults to {literal(param.default)}{limits}."
-        )
+        if param.name not in loss.fixed:
+            yield from hanging(f"{param.name}: {param_doc(loss, param)}")
     if _actions(loss):
         yield from hanging(
             'action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what the '
@@ -189,7 +193,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
-    for param in loss.params:
+    for param in (one for one in loss.params if one.name not in loss.fixed):
         for refusal in refusals(param):
             if param.optional:
                 condition = using(
@@ -218,7 +222,10 @@ def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
         args.append("self._value_estimate(tensordict)")
     args += [f"has_{network.name}={_has(network)}" for network in parts.networks]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
-    args += map(learnable_argument, parts.learnables)
+    args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
+    for one in parts.learnables:
+        value = _where(loss, parts.needed(one.symbol), learnable_value(one))
+        args.append(using(f"{one.name}={value}", *value.uses))
     return CallPlan(parts.function, tuple(args))
 
 

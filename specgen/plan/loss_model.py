@@ -9,11 +9,16 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default."""
+    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+
+    One that is fixed is no keyword.
+    """
 
     name: str
     annotation: Text
     default: object
+    attribute: Text
+    fixed: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,25 @@ class ReturnPlan:
 
 
 @dataclass(frozen=True)
+class CoefficientPlan:
+    """A parameter that is a buffer.
+
+    Attributes:
+        name: the keyword.
+        state: the name of the buffer.
+        auto: the number that "auto" stands for, an expression; empty where the word is not taken.
+        settled: whether "auto" may be settled only when it is read.
+        doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+    """
+
+    name: str
+    state: str
+    auto: Text
+    settled: bool
+    doc: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LearnablePlan:
     """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
 
@@ -84,6 +108,9 @@ class LossPlan:
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
+        keywords: those that say what the values of roles are.
+        bounds: the roles whose bounds are buffers, with the keywords that say them.
+        coefficients: the parameters that are buffers.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         reads_next: whether `forward` reads the next tensordict.
@@ -111,6 +138,9 @@ class LossPlan:
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
+    keywords: tuple[str, ...]
+    bounds: tuple[tuple[str, tuple[str, ...]], ...]
+    coefficients: tuple[CoefficientPlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     reads_next: bool
@@ -122,6 +152,16 @@ class LossPlan:
     returned: str
     functional: bool
     scalars: bool
+
+    @property
+    def settles(self) -> bool:
+        """Whether a parameter may be settled only when it is read."""
+        return any(one.settled for one in self.coefficients)
+
+    @property
+    def buffered(self) -> frozenset[str]:
+        """The parameters that are buffers."""
+        return frozenset(one.name for one in self.coefficients)
 
     @property
     def actions(self) -> bool:
