@@ -48,6 +48,7 @@ class Declared:
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
         estimators: the value estimators that users may choose, the default first; none where there is none.
+        value_role: the role whose key the estimator takes for the value.
     """
 
     file: SchemaFile
@@ -61,6 +62,7 @@ class Declared:
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
     estimators: tuple[str, ...] = ()
+    value_role: str = "value"
 
     def check(self) -> None:
         """Check them all."""
@@ -287,12 +289,15 @@ class Declared:
             message = f"the default `{given.default}` is not among those that are supported"
             help = f"write `supports: [{', '.join((given.default, *supported))}]`"
             self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        if given.value is not None and given.value not in self.loss.let:
+        roles = [role.name for role in self.roles]
+        if given.value in roles:
+            self.value_role = given.value
+        elif given.value is not None and given.value not in self.loss.let:
             self.sink.add(
                 expression_rules.UNDEFINED.at(
                     self.file.span(*here, "value"),
-                    f"`{given.value}` is no value under `let`",
-                    help=suggestion(given.value, self.loss.let),
+                    f"`{given.value}` is no value under `let`, and no key",
+                    help=suggestion(given.value, [*self.loss.let, *roles]),
                 )
             )
         return tuple(dict.fromkeys((given.default, *supported)))

@@ -184,6 +184,7 @@ class CheckedLoss:
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
         estimators: the value estimators that users may choose, the default first.
+        value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
@@ -205,6 +206,7 @@ class CheckedLoss:
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()
     estimators: tuple[str, ...] = ()
+    value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()

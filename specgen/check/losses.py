@@ -162,6 +162,7 @@ class _Checker:
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
             estimators=self.declared.estimators,
+            value_role=self.declared.value_role,
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,

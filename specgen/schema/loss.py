@@ -85,7 +85,8 @@ class Estimator(Declaration):
     Attributes:
         default: its name: `td0`, `td1` or `td_lambda`.
         supports: the names of those that users may choose; all of them without it.
-        value: the value of the next state that it bootstraps from, a name under `let`.
+        value: the value of the next state that it bootstraps from, a name under `let`; or the role whose key it takes
+            for the value that it reads and writes.
     """
 
     default: str

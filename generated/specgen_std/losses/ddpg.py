@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=385e5414c35a87d3ca1d1a980436967eaa76775a90def326a53360470272f6de
+# specgen: sha256=e491b37d12c8a42c96f6e18aa59edbcc3433b244865033631e01532d62030096
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -92,9 +92,6 @@ class DDPGLoss(LossModule):
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
         priority: td_error; the squared temporal-difference error
         priority_weight: priority_weight; importance weights of the samples
-        value: state_value; for the value estimator
-        advantage: advantage; for the value estimator
-        value_target: value_target; for the value estimator
         state_action_value: state_action_value; written by value_network
     """
 
@@ -106,13 +103,16 @@ class DDPGLoss(LossModule):
         terminated: NestedKey = "terminated"
         priority: NestedKey = "td_error"
         priority_weight: NestedKey = "priority_weight"
-        value: NestedKey = "state_value"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    value_role = "state_action_value"
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 1,
+        "state_action_value": 1,
+    }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
 
     actor_network: TensorDictModuleBase
@@ -169,6 +169,7 @@ class DDPGLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.make_value_estimator()
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -228,9 +229,6 @@ class DDPGLoss(LossModule):
             terminated: NestedKey | None = ...,
             priority: NestedKey | None = ...,
             priority_weight: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

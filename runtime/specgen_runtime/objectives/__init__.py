@@ -9,7 +9,7 @@ from specgen_runtime.objectives.learnables import add_learnable, moved_between, 
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
-from specgen_runtime.objectives.reduction import Reduction, reduce
+from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
 from specgen_runtime.objectives.value import (
     GAE,
@@ -31,6 +31,7 @@ __all__ = [
     "LossModule",
     "MultiAgentGAE",
     "Reduction",
+    "ScalarOutputMode",
     "SoftUpdate",
     "TD0Estimator",
     "TD1Estimator",
