@@ -6,6 +6,7 @@ from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
+from specgen.check.loss_conditions import read_condition
 from specgen.check.loss_learnables import CheckedLearnable, Learnables
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
@@ -17,7 +18,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey
 from specgen.values import dataclass
@@ -74,6 +75,9 @@ class Declared:
         self.learnables = learnables.checked(self.loss.learnable)
         self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
+        for network in self.networks:
+            if network.optional:
+                self.scope[network.name] = network.presence(".".join(self.path))
         self.roles = self._roles(self.networks)
         for role in self.roles:
             if role.type is not None:
@@ -87,7 +91,9 @@ class Declared:
                     role.key,
                     self.file.key_span(*place),
                 )
-                self.scope[role.name] = Binding(role.type, role.interval, what="key", symbol=symbol)
+                self.scope[role.name] = Binding(
+                    role.type, role.interval, what="key", symbol=symbol, optional=role.optional
+                )
         self.estimators = self._estimators()
 
     def _refuse_unavailable(self) -> None:
@@ -151,7 +157,17 @@ class Declared:
                 if members is not None:
                     type_ = replace(type_, axes=("ensemble",))
                 made.append(
-                    LossNetwork(name, network.qvalue, output, type_, target, apart, members, network.doc)
+                    LossNetwork(
+                        name,
+                        network.qvalue,
+                        output,
+                        type_,
+                        target,
+                        apart,
+                        members,
+                        network.doc,
+                        network.optional,
+                    )
                 )
         return tuple(made)
 
@@ -219,13 +235,19 @@ class Declared:
                     interval or full(type_.dtype if type_ else "float32"),
                     name in _SIGNALS,
                     declared.doc,
+                    declared.role,
+                    declared.optional,
+                    self._condition(declared, *here),
                 )
             )
         known = [role.name for role in made]
         for network in networks:
             if network.action is not None and network.action not in known:
                 self.unknown_role(network.action, known, "networks", network.name, "qvalue")
+        renamed = [role.role for role in made]
         for name, network in outputs.items():
+            if name in renamed:
+                continue
             if name not in known and self.names.claim(
                 name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
             ):
@@ -233,6 +255,12 @@ class Declared:
                     LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
                 )
         return tuple(made)
+
+    def _condition(self, declared: LossKey, *here: str) -> Typed | None:
+        """The condition on parameters under which a key is there."""
+        if declared.when is None:
+            return None
+        return read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
 
     def unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
         """Report a role that is not declared, at a value (or a key) below the loss."""
@@ -261,9 +289,9 @@ class Declared:
             message = f"the default `{given.default}` is not among those that are supported"
             help = f"write `supports: [{', '.join((given.default, *supported))}]`"
             self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        roles = [role.name for role in self.roles]
+        roles = {role.name: role.accepted for role in self.roles}
         if given.value in roles:
-            self.value_role = given.value
+            self.value_role = roles[given.value]
         elif given.value is not None and given.value not in self.loss.let:
             self.sink.add(
                 expression_rules.UNDEFINED.at(

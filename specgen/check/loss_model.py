@@ -9,7 +9,7 @@ from typing import Literal
 from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
-from specgen.expr import Interval, SourceText, Symbol, Type, Typed, full
+from specgen.expr import Binding, Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.tree import Expr
 from specgen.values import dataclass
@@ -31,6 +31,7 @@ class LossNetwork:
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
+        optional: whether it may be left out.
     """
 
     name: str
@@ -41,6 +42,12 @@ class LossNetwork:
     apart: bool | str = False
     members: str | None = None
     doc: str = ""
+    optional: bool = False
+
+    def presence(self, path: str) -> Binding:
+        """What `given` asks of an optional network of the loss at `path`."""
+        symbol = Symbol(f"{path}.networks.{self.name}", self.name, CALLED, full("float32"))
+        return Binding(CALLED, full("float32"), what="network", symbol=symbol, optional=True)
 
     @property
     def value(self) -> Type:
@@ -53,12 +60,15 @@ class LossRole:
     """A key that users may rename.
 
     Attributes:
-        name: the role: the name in expressions and in `set_keys`.
+        name: the role: the name in expressions, and in `set_keys` where `role` says no other.
         key: the default key.
         type: the type in expressions; None for a key that only the estimator or the runtime reads.
         interval: its values.
         after: whether it belongs to the next record, as rewards and done flags do.
         doc: one line.
+        role: the name in `set_keys`, where expressions call it otherwise.
+        optional: whether the data may lack it.
+        when: the condition on parameters under which it is there; None for always.
     """
 
     name: str
@@ -67,6 +77,14 @@ class LossRole:
     interval: Interval
     after: bool
     doc: str = ""
+    role: str | None = None
+    optional: bool = False
+    when: Typed | None = None
+
+    @property
+    def accepted(self) -> str:
+        """The name in `set_keys`, and in the keys of the loss."""
+        return self.role or self.name
 
 
 @dataclass(frozen=True)
@@ -163,6 +181,8 @@ class CheckedLoss:
         forward: what the networks compute, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
+        when: the terms and metrics that there are under a condition on parameters only, with that.
+        elementwise: the terms of which a sample may have several numbers.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
@@ -183,6 +203,8 @@ class CheckedLoss:
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
+    when: Mapping[str, Typed] = field(default_factory=dict)
+    elementwise: frozenset[str] = frozenset()
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)

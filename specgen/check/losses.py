@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.loss_builtins import LATER, LOSS_BUILTINS, which_member
+from specgen.check.loss_batch import batch_functions
+from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
+from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_model import (
     CheckedLoss,
@@ -18,6 +20,8 @@ from specgen.check.loss_model import (
 )
 from specgen.check.loss_names import reserved_in_loss
 from specgen.check.loss_networks import NetworkCalls, network_function
+from specgen.check.loss_outputs import Outputs, report_missing
+from specgen.check.loss_sizes import refuse_unknown_sizes
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.statements import may_draw
@@ -35,13 +39,10 @@ from specgen.expr import (
     free_names,
     infer,
     parse,
-    to_torch,
 )
-from specgen.expr.dtypes import is_float
-from specgen.expr.printer import SizeUnknown
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss, Metric
+from specgen.schema.loss import Estimator, Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -65,7 +66,7 @@ def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[
     checker = _Checker(file, name, module, declared, mine)
     loss = checker.run()
     if not mine.has_errors:
-        _refuse_unknown_sizes(file, checker.assigned, mine)
+        refuse_unknown_sizes(file, checker.assigned, mine)
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(loss)
 
@@ -94,6 +95,8 @@ class _Checker:
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimators
         }
+        self.functions |= batch_functions(self._sample())
+        self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         self.readable |= {one.output: one.type for one in networks if self.readable.get(one.output) is None}
         self.calls = NetworkCalls(
@@ -138,10 +141,11 @@ class _Checker:
                 metrics,
                 writes,
                 frozenset(self.calls.called),
+                self._asked(),
             )
             lint_loss(parts, self.sink)
             warn_whole_numbers(self.file, self.path, self.loss.params, self.assigned, self.sink)
-        return CheckedLoss(
+        checked = CheckedLoss(
             name=self.name,
             module=self.module,
             doc=" ".join(self.loss.doc.split()),
@@ -154,13 +158,29 @@ class _Checker:
             terms=terms,
             metrics=metrics,
             writes=writes,
-            each=frozenset(name for name, metric in self.loss.metrics.items() if isinstance(metric, Metric)),
+            each=self.outputs.each,
+            when=self.outputs.when,
+            elementwise=self.outputs.elementwise,
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,
         )
+        if not self.sink.has_errors:
+            report_missing(checked, self.scope, self.sink)
+        return checked
+
+    def _asked(self) -> frozenset[str]:
+        """The names that conditions of terms, metrics and keys ask for."""
+        found = [*self.outputs.when.values(), *(r.when for r in self.declared.roles if r.when is not None)]
+        return frozenset(s.name for typed in found for s in typed.symbols_read)
+
+    def _sample(self) -> Binding | None:
+        """One number of each sample, by which samples are counted."""
+        there = (role.name for role in self.declared.roles if not role.optional and role.when is None)
+        found = (self.scope[name] for name in there if name in self.scope)
+        return next((one for one in found if one.type.dims == () and one.type.level == "batch"), None)
 
     def _symbols(self) -> dict[str, Symbol]:
         """What is declared, by its path below the loss."""
@@ -175,7 +195,7 @@ class _Checker:
         for message in self.loss.require:
             source = self.file.scalar(*self.path, "require", message)
             expr = parse(source, self.sink)
-            typed = None if expr is None else infer(expr, self.scope, source, self.sink)
+            typed = None if expr is None else infer_requirement(expr, self.scope, source, self.sink)
             if expr is None or typed is None:
                 continue
             if typed.type.dtype != "bool" or not typed.type.python:
@@ -196,7 +216,11 @@ class _Checker:
             return ()
         for key, value in node.entries:
             source = expression_of(value)
-            if source is None or not self._target(section, key, source):
+            if (
+                not self.outputs.form(section, key.text)
+                or source is None
+                or not self._target(section, key, source)
+            ):
                 self.broken.add(key.text)
                 continue
             statement = self._assignment(section, key.text, source)
@@ -251,7 +275,7 @@ class _Checker:
         for made in self.calls.forward[known:]:
             self._bind(made)
         typed = None if rewritten is None else self._typed(rewritten, source)
-        if rewritten is None or typed is None or not self._fits(section, name, typed, source):
+        if rewritten is None or typed is None or not self.outputs.fits(section, name, typed, source):
             self.broken.add(name)
             return None
         self.types[name] = typed.type
@@ -316,26 +340,6 @@ class _Checker:
             return None
         return replace(value, then=then, otherwise=otherwise, typed=condition)
 
-    def _fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
-        if section == "let" or (section == "metrics" and not isinstance(self.loss.metrics[name], Metric)):
-            return True
-        if section == "metrics":
-            if typed.type.level == "batch":
-                return True
-            message = f"`{name}` keeps one value of each sample, this is the same for all"
-            bare = f"write `{name}: {source.text}`"
-            self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=bare))
-            return False
-        one = typed.type.dims == () and not typed.type.axes
-        if one and typed.type.level == "batch" and is_float(typed.type.dtype):
-            return True
-        help = "reduce its axes, as in sum(x, axis=-1)" if typed.type.dims else None
-        help = which_member(typed) if typed.type.axes else help
-        same = ", the same for all samples" if one and typed.type.level != "batch" else ""
-        message = f"`{name}` is one floating-point number per sample, this is {typed.type}{same}"
-        self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=help))
-        return False
-
     def _bind(self, made: Forward) -> None:
         if made.replaced:
             self.functions[made.name] = network_function(made, self.readable)
@@ -387,15 +391,3 @@ class _Checker:
                         help=f"call {network.name}.target(next), or remove `target`",
                     )
                 )
-
-
-def _refuse_unknown_sizes(file: SchemaFile, assigned: list[tuple[Statement, str]], sink: Sink) -> None:
-    """Report expressions that need a size which only the networks know, and read no value that has it."""
-    for made, _ in assigned:
-        try:
-            to_torch(made.typed)
-        except SizeUnknown as size:
-            message = f"this needs the size {size}, which only the networks know, as a number that is known at build"
-            help = "read a value that has this dimension: size(q)"
-            span = file.span(*made.path.split(".", 3))
-            sink.add(expression_rules.WRONG_ARGUMENTS.at(span, message, help=help))

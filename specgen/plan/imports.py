@@ -175,11 +175,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
 def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
     yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
-    yield from ("dataclass", "nn", "overload", "Literal")
+    yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
-    if plan.features:
-        yield "Mapping"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:
@@ -190,5 +188,3 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)
-    if any(after for _, after in plan.in_keys):
-        yield "next_key"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from specgen.check.lints.gradients import Gradients
 from specgen.check.loss_model import (
     Alias,
     CheckedLoss,
@@ -14,18 +16,20 @@ from specgen.check.loss_model import (
     NetworkValue,
 )
 from specgen.check.model import Statement, identifier
-from specgen.check.programs.loss import negated
+from specgen.check.network_types import CALLED
+from specgen.check.programs.loss import has_network, negated
 from specgen.code import Code, using
-from specgen.expr import Typed
+from specgen.expr import Symbol, Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_learnables import learnable_argument, learnable_plan
-from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
+from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
-from specgen.plan.per_env import param_annotation
+from specgen.plan.per_env import optional_annotation
 from specgen.plan.refusals import refusals
+from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.torch_text import print_expression
 
 _ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
@@ -38,36 +42,55 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
-        drops_roles=loss.parent is not None and not loss.parent.roles <= {role.name for role in loss.roles},
+        drops_roles=loss.parent is not None
+        and not loss.parent.roles <= {role.accepted for role in loss.roles},
         doc=tuple(_doc(loss)),
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),
-        roles=tuple((role.name, role.key) for role in loss.roles),
+        roles=tuple({role.accepted: role.key for role in loss.roles}.items()),
         features=tuple(_features(loss)),
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
+        trained=_trained(loss),
         networks=tuple(
             NetworkPlan(
-                n.name, str(n.target), n.target is not False, n.action is not None, _apart(loss, n), n.members
+                n.name,
+                str(n.target),
+                n.target is not False,
+                n.action is not None,
+                _apart(loss, n),
+                n.members,
+                n.optional,
             )
             for n in loss.networks
         ),
-        params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
+        params=tuple(LossParamPlan(p.name, optional_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
         learnables=tuple(map(learnable_plan, loss.learnables)),
-        in_keys=tuple((role.name, role.after) for role in read),
+        in_keys=tuple(_in_key(loss, parts, role) for role in read),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
-            Line(_assigned(made.name, _value(loss, made.value)), made.path)
+            Line(
+                _assigned(made.name, _where(loss, parts.needed(made.symbol), _value(loss, made.value))),
+                made.path,
+            )
             for made in loss.forward
             if not made.replaced
         ),
         call=_call(loss, parts),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
-            *((s.name, f"self._reduce_loss(terms.{s.name}, tensordict)") for s in loss.terms),
-            *((s.name, _metric(loss, s)) for s in loss.metrics),
+            *(
+                ReturnPlan(s.name, f"self._reduce_loss(terms.{s.name}, tensordict)", s.target in loss.when)
+                for s in loss.terms
+            ),
+            *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
+        ),
+        left_out=tuple(
+            (s.name, _condition(loss, condition_of(loss.when[s.target])))
+            for s in (*loss.terms, *loss.metrics)
+            if s.target in loss.when
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
         functional=_can_leave_networks(loss),
@@ -85,7 +108,17 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            yield role.name, len(dims) + type.col
+            yield role.accepted, len(dims) + type.col
+
+
+def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
+    """The networks and learned numbers that the gradient of each term reaches, in the order of declaration."""
+    gradients = Gradients(loss.let, loss.forward)
+    names = [*(network.name for network in loss.networks), *(one.name for one in loss.learnables)]
+    return {
+        term.name: tuple(name for name in names if name in gradients.trained(term.expr))
+        for term in loss.terms
+    }
 
 
 def _can_leave_networks(loss: CheckedLoss) -> bool:
@@ -104,11 +137,14 @@ def _has_scalars(loss: CheckedLoss) -> bool:
 def _doc(loss: CheckedLoss) -> Iterator[str]:
     yield from wrapped(_what(loss))
     yield ""
+    for term, names in _trained(loss).items():
+        yield from hanging(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
+    yield ""
     yield "Keys, by the name that `set_keys` takes:"
     for role in loss.roles:
         key = ("next", *role.key) if role.after else role.key
         text = key[0] if len(key) == 1 else literal(key)
-        yield from hanging(f"{role.name}: {text}" + (f"; {role.doc}" if role.doc else ""))
+        yield from hanging(f"{role.accepted}: {text}" + (f"; {role.doc}" if role.doc else ""))
 
 
 def _init_doc(loss: CheckedLoss) -> Iterator[str]:
@@ -120,7 +156,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for param in loss.params:
         limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
         yield from hanging(
-            f"{param.name}: {param.doc or param_annotation(param)} Defaults to {literal(param.default)}{limits}."
+            f"{param.name}: {param.doc or optional_annotation(param)} Defaults to {literal(param.default)}{limits}."
         )
     if _actions(loss):
         yield from hanging(
@@ -169,20 +205,73 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in loss.params:
-        yield from refusals(param)
+        for refusal in refusals(param):
+            if param.optional:
+                condition = using(
+                    f"{param.name} is not None and {refusal.condition}",
+                    *(refusal.condition.uses if isinstance(refusal.condition, Code) else ()),
+                )
+                refusal = replace(refusal, condition=condition)
+            yield refusal
     for requirement in loss.require:
         broken = _python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 
 def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
-    args: list[Text] = [_value(loss, made.value) if made.replaced else made.name for made in parts.values]
-    args += [_read(loss, role) for role in parts.roles]
+    args: list[Text] = [
+        _where(loss, parts.needed(made.symbol), _value(loss, made.value)) if made.replaced else made.name
+        for made in parts.values
+    ]
+    args += [
+        _where(loss, parts.needed(loss.symbols[f"keys.{role.name}"]), _read(loss, role))
+        for role in parts.roles
+    ]
+    if parts.masked:
+        args.append("self._mask(tensordict)")
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
+    args += [f"has_{network.name}={_has(network)}" for network in parts.networks]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
     args += map(learnable_argument, parts.learnables)
     return CallPlan(parts.function, tuple(args))
+
+
+def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
+    """The entry of `in_keys` for a role: none where nothing needs it."""
+    text = (
+        using(f"next_key(keys.{role.accepted})", "next_key") if role.after else Code(f"keys.{role.accepted}")
+    )
+    symbol = loss.symbols.get(f"keys.{role.name}")
+    needed = ALWAYS if symbol is None or role not in parts.roles else parts.needed(symbol)
+    if role.optional:
+        return Code("")
+    if needed == ALWAYS:
+        return text
+    chosen = _condition(loss, needed)
+    return using(f"*([{text}] if {chosen} else [])", *text.uses, *chosen.uses)
+
+
+def _condition(loss: CheckedLoss, condition: Condition) -> Code:
+    """A condition on the parameters and networks of the loss, as its methods read it."""
+    given = {has_network(f"losses.{loss.name}", n): _has(n) for n in loss.networks if n.optional}
+    given |= {
+        Symbol(f"losses.{loss.name}.networks.{n.name}", "", CALLED): f"self.{n.name}" for n in loss.networks
+    }
+    return print_expression(condition.typed, lambda symbol: given.get(symbol, f"self.{symbol.name}"))
+
+
+def _has(network: LossNetwork) -> str:
+    return f"self.{network.name} is not None"
+
+
+def _where(loss: CheckedLoss, condition: Condition, value: Code) -> Code:
+    """A value where something needs it, and None elsewhere."""
+    if condition == ALWAYS:
+        return value
+    chosen = _condition(loss, condition)
+    text = f"({value})" if " if " in value.text else value.text
+    return using(f"{text} if {chosen} else None", *value.uses, *chosen.uses)
 
 
 def _assigned(name: str, value: Code) -> Code:
@@ -194,7 +283,8 @@ def _value(loss: CheckedLoss, value: NetworkValue) -> Code:
         case NetworkCall():
             network = next(one for one in loss.networks if one.name == value.network)
             record = "tensordict" if value.record == "now" else "next_tensordict"
-            called = f"{network.name}.{value.variant}({record}, keys.{network.output}"
+            owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
+            called = f"{owner}.{value.variant}({record}, keys.{network.output}"
             behind = ", randomness=self.vmap_randomness)" if network.members else ")"
             behind += ".squeeze(-1)" if network.type.col else ""
             return _function(loss, value, called, behind) if value.replaced else Code(called + behind)
@@ -234,7 +324,9 @@ def _records(value: NetworkValue) -> set[str]:
 
 def _read(loss: CheckedLoss, role: LossRole) -> Code:
     record = "next_tensordict" if role.after else "tensordict"
-    text = f"self._read({record}, keys.{role.name}, {literal(role.name)})"
+    if role.optional:
+        return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
+    text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return Code(text)
@@ -259,7 +351,7 @@ def _metric(loss: CheckedLoss, statement: Statement) -> Code:
     if statement.target in loss.each:
         return Code(f"terms.{statement.name}")
     if loss.types[statement.target].level == "batch":
-        return Code(f"terms.{statement.name}.mean()")
+        return Code(f"self._mean(terms.{statement.name}, tensordict)")
     return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 

@@ -27,6 +27,7 @@ class NetworkPlan:
         qvalue: whether it gives a value for each action.
         apart: the parameters that other networks train, an expression; empty where there are none.
         members: the parameter that says how many members it has; None of a single network.
+        optional: whether it may be left out.
     """
 
     name: str
@@ -35,11 +36,22 @@ class NetworkPlan:
     qvalue: bool
     apart: str
     members: str | None
+    optional: bool = False
 
     @property
     def annotation(self) -> str:
         """What the constructor takes: of an ensemble also one module for each member."""
-        return "nn.Module | list[nn.Module]" if self.members else "nn.Module"
+        given = "nn.Module | list[nn.Module]" if self.members else "nn.Module"
+        return f"{given} | None = None" if self.optional else given
+
+
+@dataclass(frozen=True)
+class ReturnPlan:
+    """An entry of what `forward` returns: its name and value, and whether there is one only where its term is."""
+
+    name: str
+    value: Text
+    conditional: bool
 
 
 @dataclass(frozen=True)
@@ -69,16 +81,18 @@ class LossPlan:
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
+        trained: the networks and numbers that each term trains.
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
         learnables: the numbers that are learned.
-        in_keys: the names of the keys that it reads, and whether it reads them after the step.
+        in_keys: the keys that it reads, as entries of a list.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
-        returns: names of terms and metrics, with the expressions of their values.
+        returns: terms and metrics.
+        left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
         scalars: whether it returns numbers that are one for the batch.
@@ -95,16 +109,18 @@ class LossPlan:
     estimators: tuple[str, ...]
     value_role: str
     out_keys: list[str]
+    trained: dict[str, tuple[str, ...]]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
     learnables: tuple[LearnablePlan, ...]
-    in_keys: tuple[tuple[str, bool], ...]
+    in_keys: tuple[Text, ...]
     reads_next: bool
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
-    returns: tuple[tuple[str, Text], ...]
+    returns: tuple[ReturnPlan, ...]
+    left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool
     scalars: bool

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from specgen.check.loss_learnables import CheckedLearnable
-from specgen.check.loss_model import Forward, LossRole
+from specgen.check.loss_model import Forward, LossNetwork, LossRole
 from specgen.check.model import Parameter
+from specgen.expr import Symbol
+from specgen.program.conditions import NEVER, Condition
 from specgen.values import dataclass
 
 
@@ -18,6 +22,9 @@ class LossParts:
         roles: what is read from the data.
         params: what is read from the constructor.
         learnables: the numbers that are learned.
+        networks: the optional networks of which it is told whether they were given.
+        needs: when values are needed, those of networks and of the data too.
+        masked: whether it takes the mask of the samples that count.
         estimates: whether it takes the value estimator.
     """
 
@@ -26,4 +33,11 @@ class LossParts:
     roles: tuple[LossRole, ...]
     params: tuple[Parameter, ...]
     learnables: tuple[CheckedLearnable, ...]
+    networks: tuple[LossNetwork, ...]
+    needs: Mapping[Symbol, Condition]
+    masked: bool
     estimates: bool
+
+    def needed(self, symbol: Symbol) -> Condition:
+        """When a value is needed."""
+        return self.needs.get(symbol, NEVER)

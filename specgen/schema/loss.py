@@ -22,6 +22,7 @@ class Network(Declaration):
         target: whether it has target parameters: a truth value, or the name of the parameter that says so.
         apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
             value, or the name of the parameter that says so.
+        optional: whether it may be left out (then ``given(name)`` is false in conditions).
         doc: one line for the generated docstring.
     """
 
@@ -32,6 +33,7 @@ class Network(Declaration):
     ensemble: str | None = None
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    optional: bool = False
     doc: str = ""
 
 
@@ -41,11 +43,17 @@ class LossKey(Declaration):
     Attributes:
         key: the default key, dotted when nested.
         type: the type of what is read there; rewards and done flags have theirs.
+        role: the name that users rename it by, where expressions call it otherwise.
+        optional: whether the data may lack it (then ``given(name)`` is false in conditions).
+        when: the condition on parameters under which it is there; it is read only then.
         doc: one line for the generated docstring.
     """
 
     key: str
     type: str | None = None
+    role: str | None = None
+    optional: bool = False
+    when: Expression | None = None
     doc: str = ""
 
 
@@ -86,14 +94,32 @@ class Estimator(Declaration):
     value: str | None = None
 
 
-class Metric(Declaration):
-    """A metric in full.
+class Term(Declaration):
+    """A term in full.
 
     Attributes:
-        each: its value for each sample, which is kept: detached, neither masked nor reduced.
+        value: what is minimised, one number of each sample.
+        when: the condition on parameters under which there is such a term; without it nothing of it is computed.
+        elementwise: whether a sample may have several numbers: `mean` and `sum` go over them, too.
     """
 
-    each: Expression
+    value: Expression
+    when: Expression | None = None
+    elementwise: bool = False
+
+
+class Metric(Declaration):
+    """A metric in full; it has either `value` or `each`.
+
+    Attributes:
+        value: what is averaged over the samples.
+        each: its value for each sample, which is kept: detached, neither masked nor reduced.
+        when: the condition on parameters under which there is such a metric.
+    """
+
+    value: Expression | None = None
+    each: Expression | None = None
+    when: Expression | None = None
 
 
 KeyField = Annotated[
@@ -123,12 +149,18 @@ Checks never see the word: what is dropped is gone before they begin.
 """
 
 
-def _metric_form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Metric)) else "short"
+def _form(value: object) -> str:
+    return "long" if isinstance(value, (dict, Term, Metric)) else "short"
+
+
+TermField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Term, Tag("long")], Discriminator(_form)
+]
+"""A term as the expression of one number of each sample, or in full."""
 
 
 MetricField = Annotated[
-    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_metric_form)
+    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_form)
 ]
 """A metric as the expression of its mean, or in full."""
 
@@ -164,6 +196,6 @@ class Loss(DeclaredClass):
     samples: list[str] = Field(default_factory=list)
     mask: str | None = None
     let: dict[str, Expression] = Field(default_factory=dict)
-    terms: dict[str, Expression] = Field(default_factory=dict)
+    terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)

@@ -104,7 +104,7 @@ def test_parameters_of_a_tanh_normal() -> None:
     assert d.expand((7, 2)).log_prob(torch.zeros(3)).shape == (7, 2)
     squashed = ours.TanhNormal(100 * loc, 1.0, upscale=2.0, tanh_loc=True)
     assert torch.allclose(squashed.loc, 2 * (50 * loc).tanh())
-    with pytest.raises(ValueError, match="high must be strictly greater than low, got low=1.0, high=1.0"):
+    with pytest.raises(ValueError, match=r"high must be strictly greater than low, got low=1\.0, high=1\.0"):
         ours.TanhNormal(loc, 1.0, low=1, high=1)
     with pytest.raises(ValueError, match="high must be strictly greater than low"):
         ours.TanhNormal(loc, 1.0, low=torch.tensor([0.0, 0.0, 2.0]), high=1)

@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from specgen.check.loss_model import CheckedLoss
+from specgen.check.loss_batch import LOSS_BATCH, with_mask
+from specgen.check.loss_model import CheckedLoss, LossNetwork
 from specgen.check.model import Statement, snake
 from specgen.check.programs.body import Body
-from specgen.expr import Symbol, Type, Typed
+from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.builtins.optional import GIVEN
 from specgen.expr.builtins.table import TABLE
+from specgen.program.conditions import condition_of
 from specgen.program.cut import live
+from specgen.program.guards import Guarded, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
+from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import share
-from specgen.program.walk import store, with_parts
+from specgen.program.walk import read, store, with_parts
 
 
 def loss_component(loss: CheckedLoss) -> Component:
     """The terms of a loss, its metrics and what it writes, as one program."""
+    return Component(loss.name, {"terms": loss_terms(loss).program})
+
+
+def loss_terms(loss: CheckedLoss) -> Guarded:
+    """The program of a loss, and when each of its values is needed."""
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
     inputs = [Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
-    inputs.append(Input(estimator, "function"))
+    mask = Symbol(f"{path}.mask", "mask", Type("bool"), full("bool"))
+    inputs += [Input(mask, "data"), Input(estimator, "function")]
+    networks = [one for one in loss.networks if one.optional]
+    inputs += [Input(has_network(path, network), "param") for network in networks]
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
+    asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
     for statement in loss.let:
         body.assign(statement)
     outputs: list[Output] = []
     for statement in loss.terms:
-        symbol = body.assign(statement, Type(loss.types[statement.target].dtype)).symbol
+        kind = loss.types[statement.target]
+        symbol = body.assign(statement, Type(kind.dtype, kind.dims)).symbol
         assert symbol is not None
         outputs.append(Output(statement.name, symbol, "term"))
     outputs += _without_gradients(body, loss.metrics, "metric")
     outputs += _without_gradients(body, loss.writes, "write")
-    statements = tuple(
-        replace(one, value=_estimated(one.value, estimator)) if isinstance(one, Assign) else one
-        for one in body.statements
-    )
+    inside = _Inside(estimator, read(mask), asked)
+    statements = tuple(map(inside.statement, body.statements))
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")
-    return Component(loss.name, {"terms": share(live(program))})
+    when = {s.name: loss.when[s.target] for s in (*loss.terms, *loss.metrics) if s.target in loss.when}
+    conditions = {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
+    absent = [loss.symbols[f"params.{one.name}"] for one in loss.params if one.optional]
+    absent += [
+        loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
+    ]
+    shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
+    return guarded(shared, conditions, absent)
+
+
+def has_network(path: str, network: LossNetwork) -> Symbol:
+    """The truth value that says whether an optional network was given."""
+    return Symbol(f"{path}.has.{network.name}", f"has_{network.name}", Type("bool", (), "ctor"), full("bool"))
 
 
 def negated(condition: Typed) -> Typed:
@@ -71,7 +97,33 @@ def _without_gradients(body: Body, statements: tuple[Statement, ...], role: Outp
     return [Output(statement.name, one, role) for statement, one in zip(statements, behind, strict=True)]
 
 
-def _estimated(expr: Typed, estimator: Symbol) -> Typed:
-    """`expr` with calls of the value estimator that read it."""
-    made = with_parts(expr, lambda part: _estimated(part, estimator))
-    return replace(made, captured=(estimator,)) if made.op == "value_estimate" else made
+@dataclass(frozen=True)
+class _Inside:
+    """Gives expressions what programs hold and declarations don't name.
+
+    Attributes:
+        estimator: the value estimator.
+        mask: the mask of the samples that count.
+        networks: what says whether an optional network was given, by the path of that.
+    """
+
+    estimator: Symbol
+    mask: Typed
+    networks: Mapping[str, Typed]
+
+    def statement(self, statement: ProgramStatement) -> ProgramStatement:
+        if isinstance(statement, Region):
+            return replace(statement, body=tuple(map(self.statement, statement.body)))
+        return (
+            replace(statement, value=self.expr(statement.value))
+            if isinstance(statement, Assign)
+            else statement
+        )
+
+    def expr(self, expr: Typed) -> Typed:
+        made = with_parts(expr, self.expr)
+        if made.op == GIVEN.name and (asked := made.args[0].symbol) is not None:
+            return self.networks.get(asked.path, made)
+        if made.op in LOSS_BATCH:
+            return with_mask(made, self.mask)
+        return replace(made, captured=(self.estimator,)) if made.op == "value_estimate" else made

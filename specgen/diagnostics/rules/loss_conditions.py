@@ -1,0 +1,73 @@
+"""SG46x: what a loss computes, reads and returns only with some parameters."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+WRONG_CONDITION = Rule(
+    "SG461",
+    "condition that is none",
+    """\
+A term, a metric or a key that is there `when` a condition holds is so for the whole batch: the condition is a truth
+value of parameters. A number stands for its not being 0. `given(x)` asks for what is declared with `optional: true`.
+
+```yaml
+params: {entropy_coeff: 0.01}
+terms:
+  loss_entropy: {value: -entropy_coeff * bonus, when: given(entropy_coeff)}
+```
+
+Write:
+
+```yaml
+params: {entropy_coeff: 0.01}
+terms:
+  loss_entropy: {value: -entropy_coeff * bonus, when: entropy_coeff}
+```
+""",
+    without="An `if` on a tensor of many values raises at the first batch; on a tensor of one it works until there are two.",
+)
+
+MAY_BE_MISSING = Rule(
+    "SG462",
+    "value that may be missing",
+    """\
+What is optional, or there only under a condition, may be read where the same condition holds.
+
+```yaml
+params: {clip_value: {type: float, optional: true}}
+let:
+  near: old_value + clip(value - old_value, -clip_value, clip_value)
+terms:
+  loss_critic: distance(near, target, l2)
+```
+
+Say what is computed without it, or leave the term out:
+
+```yaml
+params: {clip_value: {type: float, optional: true}}
+let:
+  near: old_value + clip(value - old_value, -clip_value, clip_value)
+terms:
+  loss_critic: distance(where(given(clip_value), near, value), target, l2)
+```
+""",
+    without="TypeError, at the first batch of whoever leaves the parameter out: `bad operand type for unary -: 'NoneType'`.",
+)
+
+BATCH_OF = Rule(
+    "SG463",
+    "wrong statistic over the batch",
+    """\
+`batch_mean`, `batch_std` and their like take one number of each sample.
+
+```yaml
+params: {coeff: 0.5}
+let:
+  scale: batch_mean(coeff)
+```
+
+Give them what differs between samples, without features of its own: `batch_mean(sum(x))`, `batch_mean(advantage)`.
+""",
+    without="RuntimeError or a statistic over features as well as samples.",
+)
