@@ -68,8 +68,12 @@ def _add_names_used(part: object, found: set[str]) -> None:
             found.add("math")
         for name in names:
             value = getattr(part, name)
-            if value and value.__class__ is not str:
+            if value and value.__class__ not in _PLAIN:
                 _add_names_used(value, found)
+
+
+_PLAIN = frozenset((str, bool, int, float))
+"""What reads no names: most of what a plan says."""
 
 
 def _values(part: object) -> object:

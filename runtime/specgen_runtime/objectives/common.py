@@ -233,9 +233,9 @@ class LossModule(FunctionalModule):
 
         Assigning None makes it the default again.
         """
-        if self._modules["_value_estimator"] is None:
-            self.make_value_estimator()
-        estimator = self._modules["_value_estimator"]
+        estimator = (
+            self._modules["_value_estimator"] or self.make_value_estimator()._modules["_value_estimator"]
+        )
         assert isinstance(estimator, ValueEstimatorBase)
         return estimator
 
@@ -255,9 +255,8 @@ class LossModule(FunctionalModule):
     @deterministic_sampling_mode.setter
     def deterministic_sampling_mode(self, value: InteractionType) -> None:
         if not isinstance(value, InteractionType):
-            raise ValueError(
-                f"deterministic_sampling_mode must be one of {', '.join(str(mode) for mode in InteractionType)}, got {value!r}"
-            )
+            modes = ", ".join(map(str, InteractionType))
+            raise ValueError(f"deterministic_sampling_mode must be one of {modes}, got {value!r}")
         self._sampling_mode = value
 
     if not TYPE_CHECKING:  # a subclass types its own calls, with the entries that it returns

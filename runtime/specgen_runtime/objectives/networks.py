@@ -47,6 +47,9 @@ class FunctionalNetwork:
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
         self._bound: tuple[object, object] = (None, None)
+        self._optional = {
+            key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
+        }  # such as states of recurrent modules, which begin as zeros
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -175,7 +178,7 @@ class FunctionalNetwork:
                     f"{', '.join(map(repr, self.in_keys))}"
                 )
             inputs.set(name, value)
-        missing = [k for k in self.in_keys if inputs.get(k, None) is None]
+        missing = [k for k in self.in_keys if k not in self._optional and inputs.get(k, None) is None]
         if missing:
             raise KeyError(
                 f"network {self.name} reads {', '.join(map(repr, missing))}, which is not in the tensordict; "
