@@ -241,11 +241,10 @@ class LossModule(FunctionalModule):
 
     @value_estimator.setter
     def value_estimator(self, value: ValueEstimatorBase | None) -> None:
-        if value is None:
-            self._modules["_value_estimator"] = None
-            self.value_type = self.default_value_estimator
-        else:
+        if value is not None:
             self.make_value_estimator(value)
+            return
+        self._modules["_value_estimator"], self.value_type = None, self.default_value_estimator
 
     @property
     def deterministic_sampling_mode(self) -> InteractionType:
