@@ -315,9 +315,9 @@ class Declared:
             message = f"the default `{given.default}` is not among those that are supported"
             help = f"write `supports: [{', '.join((given.default, *supported))}]`"
             self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        roles = [role.name for role in self.roles]
+        roles = {role.name: role.accepted for role in self.roles}
         if given.value in roles:
-            self.value_role = given.value
+            self.value_role = roles[given.value]
         elif given.value is not None and given.value not in self.loss.let:
             self.sink.add(
                 expression_rules.UNDEFINED.at(

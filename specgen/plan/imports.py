@@ -179,11 +179,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
 def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
     yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
-    yield from ("dataclass", "nn", "overload", "Literal")
+    yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
-    if plan.features:
-        yield "Mapping"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:

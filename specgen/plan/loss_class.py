@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from specgen.check.lints.gradients import Gradients
 from specgen.check.loss_model import (
     Alias,
     CheckedLoss,
@@ -51,6 +52,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
+        trained=_trained(loss),
         networks=tuple(
             NetworkPlan(
                 n.name,
@@ -112,6 +114,16 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             yield role.accepted, len(dims) + type.col
 
 
+def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
+    """The networks and learned numbers that the gradient of each term reaches, in the order of declaration."""
+    gradients = Gradients(loss.let, loss.forward)
+    names = [*(network.name for network in loss.networks), *(one.name for one in loss.learnables)]
+    return {
+        term.name: tuple(name for name in names if name in gradients.trained(term.expr))
+        for term in loss.terms
+    }
+
+
 def _can_leave_networks(loss: CheckedLoss) -> bool:
     """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
     asked = {param.name for param in loss.params if param.default is False}
@@ -127,6 +139,9 @@ def _has_scalars(loss: CheckedLoss) -> bool:
 
 def _doc(loss: CheckedLoss) -> Iterator[str]:
     yield from wrapped(_what(loss))
+    yield ""
+    for term, names in _trained(loss).items():
+        yield from hanging(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
     yield ""
     yield "Keys, by the name that `set_keys` takes:"
     for role in loss.roles:

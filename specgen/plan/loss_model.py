@@ -105,6 +105,7 @@ class LossPlan:
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
+        trained: the networks and numbers that each term trains.
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
@@ -135,6 +136,7 @@ class LossPlan:
     estimators: tuple[str, ...]
     value_role: str
     out_keys: list[str]
+    trained: dict[str, tuple[str, ...]]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]

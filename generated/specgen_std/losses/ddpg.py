@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e491b37d12c8a42c96f6e18aa59edbcc3433b244865033631e01532d62030096
+# specgen: sha256=4527214f86e46f7879b314f0ad6a54fd766007aab1e3c34deff77edae70fde69
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -85,6 +85,9 @@ class DDPGLoss(LossModule):
     the one-step return, and the policy towards the actions that are worth most (Lillicrap et al. 2015,
     algorithm 1).
 
+        `loss_actor` trains `actor_network`.
+        `loss_value` trains `value_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         reward: ("next", "reward"); what came of it
@@ -112,6 +115,10 @@ class DDPGLoss(LossModule):
         **LossModule.feature_ranks,
         "action": 1,
         "state_action_value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_value": ("value_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
 
