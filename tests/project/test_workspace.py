@@ -25,7 +25,7 @@ def test_an_edit_costs_what_it_concerns(project: Path, checked: list[str]) -> No
     workspace = Workspace(load_project(project))
     first = workspace.build().written
     assert first is not None
-    assert len(first.written) == 11
+    assert len(first.written) == 15
     checked.clear()
     nothing = workspace.build().written
     assert nothing is not None
@@ -133,7 +133,7 @@ def test_the_command_builds_at_each_change(project: Path) -> None:
     assert running.stdout is not None
     try:
         lines = iter(running.stdout)
-        assert "11 files written, 0 removed, 0 unchanged\n" in _until_waiting(lines)
+        assert "15 files written, 0 removed, 0 unchanged\n" in _until_waiting(lines)
         save(project / WALK, edited(WALK, "3.0", "z")[WALK])
         assert "nothing was written\n" in _until_waiting(lines)
         save(project / WALK, edited(WALK, "3.0", "2.0")[WALK])
