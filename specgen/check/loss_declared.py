@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_conditions import read_condition
+from specgen.check.loss_estimators import estimators, missing
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -14,16 +15,12 @@ from specgen.check.names import Names, refused, shortened
 from specgen.check.network_types import network_type
 from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
-from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss, LossKey
+from specgen.schema.loss import Loss, LossKey
 
-ESTIMATORS = ("td0", "td1", "td_lambda")
-"""What `value_estimate` can be: targets from the value of the next state."""
-_ESTIMATORS_LATER = ("gae", "vtrace")
 _SIGNALS = {
     "reward": Type("float32", (), col=True),
     "done": Type("bool", (), col=True),
@@ -85,7 +82,7 @@ class Declared:
                 self.scope[role.name] = Binding(
                     role.type, role.interval, what="key", symbol=symbol, optional=role.optional
                 )
-        self.estimators = self._estimators()
+        self.estimators = estimators(self.file, self.path, self.loss, self.networks, self.sink)
 
     def _refuse_unavailable(self) -> None:
         for section in ("learnable", "samples", "mask"):
@@ -229,6 +226,7 @@ class Declared:
                     declared.role,
                     declared.optional,
                     self._condition(declared, *here),
+                    missing(self.file, here, self.loss, declared, type_, self.sink),
                 )
             )
         known = [role.name for role in made]
@@ -263,39 +261,3 @@ class Declared:
         if name in defaults:
             help = f"write the role whose key it is: `{defaults[name]}`"
         self.sink.add(rules.UNKNOWN_ROLE.at(span, f"`{name}` is no key of `{self.path[-1]}`", help=help))
-
-    def _estimators(self) -> tuple[str, ...]:
-        given = self.loss.value_estimator
-        if given is None:
-            return ()
-        here = (*self.path, "value_estimator")
-        if not isinstance(given, Estimator):
-            self._known_estimator(given, *here)
-            return tuple(dict.fromkeys((given, *ESTIMATORS)))
-        self._known_estimator(given.default, *here, "default")
-        supported = ESTIMATORS if given.supports is None else given.supports
-        for index, name in enumerate(given.supports or ()):
-            self._known_estimator(name, *here, "supports", index)
-        if given.default not in supported and given.supports is not None:
-            message = f"the default `{given.default}` is not among those that are supported"
-            help = f"write `supports: [{', '.join((given.default, *supported))}]`"
-            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        if given.value is not None and given.value not in self.loss.let:
-            self.sink.add(
-                expression_rules.UNDEFINED.at(
-                    self.file.span(*here, "value"),
-                    f"`{given.value}` is no value under `let`",
-                    help=suggestion(given.value, self.loss.let),
-                )
-            )
-        return tuple(dict.fromkeys((given.default, *supported)))
-
-    def _known_estimator(self, name: str, *place: str | int) -> None:
-        """Report a name that is no estimator's."""
-        span = self.file.span(*place)
-        if name in _ESTIMATORS_LATER:
-            message = f"the value estimator `{name}` is not available yet in declared losses"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        elif name not in ESTIMATORS:
-            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
-            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(span, f"unknown value estimator `{name}`", help=help))

@@ -67,6 +67,7 @@ class LossRole:
         role: the name in `set_keys`, where expressions call it otherwise.
         optional: whether the data may lack it.
         when: the condition on parameters under which it is there; None for always.
+        missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
     """
 
     name: str
@@ -78,6 +79,7 @@ class LossRole:
     role: str | None = None
     optional: bool = False
     when: Typed | None = None
+    missing: float | Literal["estimate"] | None = None
 
     @property
     def accepted(self) -> str:

@@ -379,8 +379,10 @@ class _Checker:
             report_unread(let, self.loss.let, reads, reads, self.sink)
 
     def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
+        given = self.loss.value_estimator
+        read = self.calls.targets | ({given.network} if isinstance(given, Estimator) else set())
         for network in networks:
-            if network.target is not False and network.name not in self.calls.targets:
+            if network.target is not False and network.name not in read:
                 self.sink.add(
                     rules.UNUSED_TARGET.at(
                         self.file.key_span(*self.path, "networks", network.name, "target"),

@@ -29,13 +29,20 @@ from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.torch_text import print_expression
 
-_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
+_ESTIMATORS = {
+    "td0": "TD0",
+    "td1": "TD1",
+    "td_lambda": "TDLambda",
+    "gae": "GAE",
+    "multi_agent_gae": "MAGAE",
+    "vtrace": "VTrace",
+}
 
 
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
-    read = (role for role in loss.roles if role.after or role in parts.roles)
+    read = [role for role in loss.roles if role.after or role in parts.roles]
     return LossPlan(
         name=loss.name,
         doc=tuple(_doc(loss)),
@@ -58,7 +65,9 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(LossParamPlan(p.name, optional_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=tuple(_in_key(loss, parts, role) for role in read),
+        in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
+        further_keys=tuple(_in_key(loss, parts, role) for role in parts.roles if _may_lack(role)),
+        estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
             Line(
@@ -174,6 +183,11 @@ def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
     return CallPlan(parts.function, tuple(args))
 
 
+def _may_lack(role: LossRole) -> bool:
+    """Whether the data may lack what a role reads."""
+    return role.optional or role.missing is not None
+
+
 def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
     """The entry of `in_keys` for a role: none where nothing needs it."""
     text = (
@@ -181,8 +195,6 @@ def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
     )
     symbol = loss.symbols.get(f"keys.{role.name}")
     needed = ALWAYS if symbol is None or role not in parts.roles else parts.needed(symbol)
-    if role.optional:
-        return Code("")
     if needed == ALWAYS:
         return text
     chosen = _condition(loss, needed)
@@ -261,6 +273,11 @@ def _records(value: NetworkValue) -> set[str]:
 
 def _read(loss: CheckedLoss, role: LossRole) -> Code:
     record = "next_tensordict" if role.after else "tensordict"
+    if isinstance(role.missing, float) and role.type is not None:
+        dims = (*role.type.shape, *((1,) if role.type.col else ()))
+        dtype = f"torch.{role.type.dtype}"
+        text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
+        return using(text, "torch")
     if role.optional:
         return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
     text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"

@@ -71,6 +71,8 @@ class LossPlan:
         params: its parameters.
         refusals: what the constructor refuses, in order.
         in_keys: the keys that it reads, as entries of a list.
+        further_keys: those that it reads where they are there.
+        estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
         call: the call of the pure function.
@@ -91,6 +93,8 @@ class LossPlan:
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
     in_keys: tuple[Text, ...]
+    further_keys: tuple[Text, ...]
+    estimated: tuple[Text, ...]
     reads_next: bool
     values: tuple[Line, ...]
     call: CallPlan

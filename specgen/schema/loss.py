@@ -6,7 +6,13 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField, text_or_mapping
+from specgen.schema.fields import (
+    Declaration,
+    DeclaredClass,
+    Expression,
+    ParamField,
+    text_or_mapping,
+)
 
 
 class Network(Declaration):
@@ -46,6 +52,7 @@ class LossKey(Declaration):
         role: the name that users rename it by, where expressions call it otherwise.
         optional: whether the data may lack it (then ``given(name)`` is false in conditions).
         when: the condition on parameters under which it is there; it is read only then.
+        missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
         doc: one line for the generated docstring.
     """
 
@@ -54,6 +61,7 @@ class LossKey(Declaration):
     role: str | None = None
     optional: bool = False
     when: Expression | None = None
+    missing: Expression | None = None
     doc: str = ""
 
 
@@ -68,14 +76,16 @@ class Estimator(Declaration):
     """The value estimator that the loss uses unless told otherwise.
 
     Attributes:
-        default: its name: `td0`, `td1` or `td_lambda`.
-        supports: the names of those that users may choose; all of them without it.
+        default: its name: `td0`, `td1`, `td_lambda`, and with a `network` `gae`, `multi_agent_gae` or `vtrace`.
+        supports: the names of those that users may choose; without it, or with `all`, all that there are.
         value: the value of the next state that it bootstraps from, a name under `let`.
+        network: the network whose values estimators of advantages read.
     """
 
     default: str
-    supports: list[str] | None = None
+    supports: Annotated[list[str] | str | None, Field(union_mode="left_to_right")] = None
     value: str | None = None
+    network: str | None = None
 
 
 class Term(Declaration):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModuleBase, set_interaction_type
 from torch import Tensor
 
+from specgen_runtime.objectives.estimates import read_or, with_estimates
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
@@ -220,7 +222,12 @@ class LossModule(FunctionalModule):
         def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
             """Run the loss on a tensordict, or on tensors by keyword."""
             if tensordict is None:
-                data = packed(inputs, self.in_keys, owner=type(self).__name__, signals=self._signal_keys())
+                data = packed(
+                    inputs,
+                    [*self.in_keys, *self._further_keys()],
+                    owner=type(self).__name__,
+                    signals=self._signal_keys(),
+                )
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
             elif not isinstance(tensordict, TensorDictBase):
@@ -316,6 +323,31 @@ class LossModule(FunctionalModule):
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
+
+    def _read_or(
+        self,
+        tensordict: TensorDictBase,
+        key: NestedKey,
+        value: float,
+        features: Sequence[int],
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
+        return read_or(tensordict, key, value, features, dtype)
+
+    def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
+        """The data with ``keys``, by the value estimator where they are missing."""
+        target = self._target_of(self.value_estimator.tensor_keys.value)
+        return with_estimates(tensordict, keys, self.value_estimator, target)
+
+    def _target_of(self, key: NestedKey) -> TensorDictBase | None:
+        """The target parameters, where there are such, of the one network that writes ``key``."""
+        names = [name for name, network in self._networks.items() if key in network.out_keys]
+        return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
+
+    def _further_keys(self) -> list[NestedKey]:
+        """What the loss reads if it is there, besides its ``in_keys``."""
+        return []
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
