@@ -98,7 +98,17 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key", "not_none")
+_RUNTIME_LOSSES = (
+    "LossModule",
+    "Reduction",
+    "ValueEstimators",
+    "add_learnable",
+    "distance_loss",
+    "moved_between",
+    "next_key",
+    "not_none",
+    "read_between",
+)
 _RUNTIME_SAMPLES = (
     "sample_count",
     "sample_logsumexp",

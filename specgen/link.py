@@ -20,7 +20,7 @@ from specgen.source.spaces import Record
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms")
+_SEEN = ("specs", "envs", "transforms", "losses")
 """The sections whose declarations other files may use."""
 
 
@@ -156,7 +156,22 @@ class Linked:
             repr(self._seen_by(path)),
             self._records_digest(path),
             *(part for target in self.imports[path] for part in (target, interfaces[target])),
+            *self._inherited_by(path),
         )
+
+    def _inherited_by(self, path: str) -> list[str]:
+        """Digests of the files whose losses those of a file may extend, directly or through others."""
+        found: dict[str, str] = {}
+        wanted = [path]
+        while wanted:
+            here = wanted.pop()
+            if not self._outlines[here].extends:
+                continue
+            for target in self.imports[here]:
+                if target not in found:
+                    found[target] = self._contents[target]
+                    wanted.append(target)
+        return [part for item in sorted(found.items()) for part in item]
 
     def _interface_digest(self, path: str) -> str:
         """A digest of all that files that import this one may know of it, wherever in the file it stands."""

@@ -8,6 +8,7 @@ from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_conditions import read_condition
 from specgen.check.loss_estimators import estimators, missing
+from specgen.check.loss_learnables import CheckedLearnable, Learnables
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -39,6 +40,7 @@ class Declared:
         names: the namespace of the loss.
         sink: takes every mistake.
         params: the constructor keywords.
+        learnables: the numbers that are learned.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
         estimators: the value estimators that users may choose, the default first; none where there is none.
@@ -50,6 +52,7 @@ class Declared:
     names: Names
     sink: Sink
     params: tuple[Parameter, ...] = ()
+    learnables: tuple[CheckedLearnable, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
@@ -62,6 +65,9 @@ class Declared:
             self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
         )
         self.scope = {**WORDS, **scope}
+        learnables = Learnables(self.file, self.path, scope, self.names, self.sink)
+        self.learnables = learnables.checked(self.loss.learnable)
+        self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
         for network in self.networks:
             if network.optional:
@@ -85,7 +91,7 @@ class Declared:
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, self.sink)
 
     def _refuse_unavailable(self) -> None:
-        for section in ("learnable", "samples", "mask"):
+        for section in ("samples", "mask"):
             if getattr(self.loss, section):
                 self._later(f"`{section}` is", section)
         for name, network in self.loss.networks.items():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, SourceText, Symbol, Type, Typed, full
@@ -165,6 +166,15 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class LossClass:
+    """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
+
+    name: str
+    module: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True)
 class CheckedLoss:
     """A loss whose networks, keys, types and terms are known to be right.
 
@@ -175,6 +185,8 @@ class CheckedLoss:
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
         estimators: the value estimators that users may choose, the default first.
+        learnables: the numbers that are learned.
+        parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -196,3 +208,5 @@ class CheckedLoss:
     estimators: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    learnables: tuple[CheckedLearnable, ...] = ()
+    parent: LossClass | None = None

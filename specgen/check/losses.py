@@ -114,7 +114,7 @@ class _Checker:
         self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
-        self.broken |= self.loss.learnable.keys()
+        self.broken |= self.loss.learnable.keys() - {one.name for one in self.declared.learnables}
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
@@ -133,6 +133,7 @@ class _Checker:
                 self.loss,
                 networks,
                 self.declared.roles,
+                self.declared.learnables,
                 tuple(self.calls.forward),
                 tuple(made.condition for made in require),
                 let,
@@ -163,6 +164,7 @@ class _Checker:
             estimators=self.declared.estimators,
             types=self.types,
             symbols=self._symbols(),
+            learnables=self.declared.learnables,
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)

@@ -74,6 +74,10 @@ def plan_file(
         if instance.learns or instance.transform.python is not None
     ]
     further |= {transform.name: Import(transform.module, transform.name) for transform in named}
+    parents = (loss.value.parent for loss in checked.losses.values())
+    further |= {
+        one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
+    }
     functions = tuple(spec.function for spec in checked.specs.values())
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 

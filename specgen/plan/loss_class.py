@@ -21,6 +21,7 @@ from specgen.code import Code, using
 from specgen.expr import Symbol, Typed
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.loss_learnables import learnable_argument, learnable_plan
 from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
@@ -45,6 +46,9 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     read = [role for role in loss.roles if role.after or role in parts.roles]
     return LossPlan(
         name=loss.name,
+        parent=loss.parent.name if loss.parent is not None else "",
+        drops_roles=loss.parent is not None
+        and not loss.parent.roles <= {role.accepted for role in loss.roles},
         doc=tuple(_doc(loss)),
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),
@@ -65,6 +69,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(LossParamPlan(p.name, optional_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
+        learnables=tuple(map(learnable_plan, loss.learnables)),
         in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
         further_keys=tuple(_in_key(loss, parts, role) for role in parts.roles if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
@@ -180,6 +185,7 @@ def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
         args.append("self._value_estimate(tensordict)")
     args += [f"has_{network.name}={_has(network)}" for network in parts.networks]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
+    args += map(learnable_argument, parts.learnables)
     return CallPlan(parts.function, tuple(args))
 
 

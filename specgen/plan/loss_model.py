@@ -56,11 +56,24 @@ class ReturnPlan:
 
 
 @dataclass(frozen=True)
+class LearnablePlan:
+    """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
+
+    name: str
+    init: Text
+    low: Text
+    high: Text
+    fixed: Text
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
     Attributes:
         name: its name.
+        parent: the class that it extends; empty where that is no declared one.
+        drops_roles: whether it lacks a role that this class has.
         doc: its documentation.
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
@@ -70,6 +83,7 @@ class LossPlan:
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
+        learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
@@ -83,6 +97,8 @@ class LossPlan:
     """
 
     name: str
+    parent: str
+    drops_roles: bool
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]
@@ -92,6 +108,7 @@ class LossPlan:
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
+    learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     further_keys: tuple[Text, ...]
     estimated: tuple[Text, ...]

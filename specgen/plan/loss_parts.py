@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.loss_model import Forward, LossNetwork, LossRole
 from specgen.check.model import Parameter
 from specgen.expr import Symbol
@@ -20,6 +21,7 @@ class LossParts:
         values: what the networks computed.
         roles: what is read from the data.
         params: what is read from the constructor.
+        learnables: the numbers that are learned.
         networks: the optional networks of which it is told whether they were given.
         needs: when values are needed, those of networks and of the data too.
         masked: whether it takes the mask of the samples that count.
@@ -30,6 +32,7 @@ class LossParts:
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
     params: tuple[Parameter, ...]
+    learnables: tuple[CheckedLearnable, ...]
     networks: tuple[LossNetwork, ...]
     needs: Mapping[Symbol, Condition]
     masked: bool

@@ -48,6 +48,7 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         values=tuple(made for made in loss.forward if made.symbol in given),
         roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
         params=tuple(param for param in loss.params if loss.symbols[f"params.{param.name}"] in given),
+        learnables=tuple(one for one in loss.learnables if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
         masked=any(one.symbol.path == f"{path}.mask" for one in terms.inputs),
@@ -140,6 +141,8 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
     for network in parts.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
     lines += [line for param in parts.params for line in hanging(f"{param.name}: {_param(param)}")]
+    for one in parts.learnables:
+        lines += hanging(f"{one.name}: {_joined('float32 []', one.doc)}.")
     return tuple(lines)
 
 

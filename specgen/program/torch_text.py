@@ -198,7 +198,7 @@ class _Printer:
                 continue
             name = self.names[one.symbol] = self._new_name(one.symbol)
             made = PrintedArgument(name, self.annotations.get(name) or _annotation(one), one)
-            (keywords if keywords_too and one.kind == "param" else args).append(made)
+            (keywords if keywords_too and one.kind in ("param", "learnable") else args).append(made)
         leading = [PrintedArgument(name, self.annotations[name]) for name in RECORDS if name in records]
         return (*leading, *args), tuple(keywords)
 

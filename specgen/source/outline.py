@@ -81,6 +81,7 @@ class Outline:
         specs: a digest of what its `specs:` say.
         visible: a digest of all that files that import it may know; comments, layout and the documentation that no
             importing file shows are not in it.
+        extends: whether a loss of it extends another one.
     """
 
     path: str
@@ -91,6 +92,7 @@ class Outline:
     diagnostics: tuple[Diagnostic, ...]
     specs: str
     visible: str
+    extends: bool
 
     @property
     def shown(self) -> str:

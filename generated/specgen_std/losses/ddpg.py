@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=234bbb5d970be18621a3ee75b353ce5506ba174834db4b4c1663bc4715c1cdcc
+# specgen: sha256=385e5414c35a87d3ca1d1a980436967eaa76775a90def326a53360470272f6de
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class DDPGLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*super().in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
 from specgen.check.lints.gradients import Gradients
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.loss_model import Choice, Forward, LossNetwork, LossRole, NetworkValue
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink, as_question, did_you_mean
@@ -62,7 +63,7 @@ class LossToLint:
 
     Attributes:
         file, path, loss: where it is declared, and what it says.
-        networks, roles: what it declares.
+        networks, roles, learnables: what it declares.
         forward: what the networks compute.
         require: the conditions on its parameters.
         let, terms, metrics, writes: its statements.
@@ -75,6 +76,7 @@ class LossToLint:
     loss: Loss
     networks: tuple[LossNetwork, ...]
     roles: tuple[LossRole, ...]
+    learnables: tuple[CheckedLearnable, ...]
     forward: tuple[Forward, ...]
     require: tuple[Statement, ...]
     let: tuple[Statement, ...]
@@ -102,6 +104,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     reads = frozenset[str]().union(*(each.reads for each in (*parts.statements, *parts.require)))
     reads |= parts.asked
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
+    reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
     for name in loss.params:
         if name not in reads and name not in flags:
@@ -110,6 +113,9 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
         if network.name not in parts.called:
             help = f"call it: `{network.name}(now)`; or leave it out"
             warn_unread(file.key_span(*path, "networks", network.name), "network", network.name, sink, help)
+    for one in parts.learnables:
+        if one.name not in reads:
+            warn_unread(file.key_span(*path, "learnable", one.name), "learnable", one.name, sink)
     acted = {network.action for network in parts.networks}
     acted |= {role for made in parts.forward for role in made.replaced}
     acted |= {network.output for network in parts.networks}
@@ -280,8 +286,19 @@ class _Values:
                 )
 
     def _terms_that_train_nothing(self) -> None:
+        learned = [one.name for one in self.parts.learnables]
         for term in self.parts.terms:
-            if self._records(term.expr) and not self.gradients.of(term.expr):
+            reached = self.gradients.reaches(term.expr, learned)
+            networks = self.gradients.of(term.expr)
+            if reached and networks:
+                self.sink.add(
+                    rules.TRAINS_BOTH.at(
+                        term.source.span_of(0, len(term.source.text)),
+                        f"`{term.target}` trains both `{reached[0]}` and `{min(call.network for call in networks)}`",
+                        help=f"write stop_grad({reached[0]}), or stop the gradient of what the network gives",
+                    )
+                )
+            if self._records(term.expr) and not networks and not reached:
                 self.sink.add(
                     rules.TRAINS_NOTHING.at(
                         term.source.span_of(0, len(term.source.text)),

@@ -208,7 +208,7 @@ class PolicyLoss(LossModule):
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
         return [
-            *super().in_keys,
+            *self._network_in_keys,
             keys.advantage,
             *([keys.value_target] if self.critic_coeff else []),
             *([keys.value] if self.clip_value is not None and self.critic_coeff else []),
