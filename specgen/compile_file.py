@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from specgen.check import file as checks
 from specgen.check.allow import apply_allow
@@ -18,6 +17,7 @@ from specgen.source import PythonSchema, from_python, parse_yaml
 from specgen.source.gymnasium_uses import find_uses
 from specgen.source.nodes import Mapping as MappingNode
 from specgen.source.outline import Outline, content_digest, names_alone
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The planner finds the imports of a module here; the checker, what no declaration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from specgen.diagnostics import Diagnostic, Sink
@@ -17,6 +16,7 @@ from specgen.source import Sequence as SequenceNode
 from specgen.source.clashes import check_clashes
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
+from specgen.values import dataclass
 
 Source = str | PythonSchema
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from specgen.check.allow import apply_allow
@@ -17,6 +17,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
 from specgen.source.spaces import Record
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.check.loss_parents import ParentLoss
@@ -134,6 +135,8 @@ def check_file(
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
     """The named specs of a file, with nothing else of it."""
     specs = file.module.specs
+    if not specs:
+        return {}
     node = file.root.get("specs")
     key = file.root.key("specs")
     entries = ((key, node),) if key is not None and node is not None else ()

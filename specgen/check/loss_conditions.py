@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_conditions as rules
-from specgen.expr import Binding, Expr, Symbol, Type, Typed, full, infer, parse, tree
+from specgen.expr import Binding, Expr, SourceText, Symbol, Type, Typed, full, infer, parse, tree
 from specgen.expr.builtins.optional import GIVEN, NONZERO
 from specgen.expr.builtins.record import Builtin
-from specgen.expr.types import SourceText
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import is_choice
 from specgen.program.torch_text import print_expression
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 _TRUTH: Final = Type("bool", (), "ctor")
 _NONZERO: Final = "is not 0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
@@ -21,6 +21,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, LossKey
+from specgen.values import dataclass
 
 _SIGNALS = {
     "reward": Type("float32", (), col=True),

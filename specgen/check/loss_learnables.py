@@ -11,7 +11,6 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
-from specgen.program.walk import symbols_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Learnable
 
@@ -53,7 +52,7 @@ class CheckedLearnable:
         """The parameters that it needs."""
         values = [value for value in (self.init, self.low, self.high) if value is not None]
         flags = frozenset(flag for flag in (self.fixed, self.when) if isinstance(flag, str))
-        return flags | {symbol.name for value in values for symbol in symbols_read(value)}
+        return flags | {symbol.name for value in values for symbol in value.symbols_read}
 
     @property
     def bounded(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from specgen.check.loss_learnables import CheckedLearnable
@@ -12,6 +12,7 @@ from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, SourceText, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.tree import Expr
+from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target"]
 Record = Literal["now", "next"]

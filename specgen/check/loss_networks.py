@@ -7,7 +7,7 @@ function of that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.loss_builtins import which_member
 from specgen.check.loss_model import (
@@ -28,6 +28,7 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.tree import Expr, free_names
 from specgen.program.names import numbered
+from specgen.values import dataclass
 
 _VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
 _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}

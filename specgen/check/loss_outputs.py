@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from specgen.check.loss_builtins import which_member
 from specgen.check.loss_conditions import Presence, read_condition
@@ -17,6 +17,7 @@ from specgen.program.conditions import Condition, condition_of
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, Metric, Term
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
@@ -41,11 +41,11 @@ from specgen.expr import (
     parse,
 )
 from specgen.expr.tree import calls_in, names_read
-from specgen.program.walk import symbols_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 __all__ = ["CheckedLoss", "check_loss"]
 
@@ -173,7 +173,7 @@ class _Checker:
     def _asked(self) -> frozenset[str]:
         """The names that conditions of terms, metrics and keys ask for."""
         found = [*self.outputs.when.values(), *(r.when for r in self.declared.roles if r.when is not None)]
-        return frozenset(s.name for typed in found for s in symbols_read(typed))
+        return frozenset(s.name for typed in found for s in typed.symbols_read)
 
     def _sample(self) -> Binding | None:
         """One number of each sample, by which samples are counted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from specgen.check.file import CheckedFile
 from specgen.check.model import Checked, CheckedEnv
@@ -15,6 +14,7 @@ from specgen.plan.items import Item, ModulePlan
 from specgen.plan.module import plan_module
 from specgen.plan.specs import plan_spec
 from specgen.plan.transforms import plan_transform
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.expr.symbols import Key
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

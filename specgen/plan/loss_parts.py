@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.loss_model import Forward, LossNetwork, LossRole
 from specgen.check.model import Parameter
 from specgen.expr import Symbol
 from specgen.program.conditions import NEVER, Condition
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import field
 from functools import reduce
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.program.common import value_key
+from specgen.values import dataclass
 
 _TRUTH: Final = Type("bool", (), "ctor")
 
@@ -19,13 +20,7 @@ class Atom:
     """A truth value of parameters that is no combination of others; equal by what it says, wherever that stands."""
 
     key: Hashable
-    typed: Typed
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
+    typed: Typed = field(compare=False)
 
 
 Case = frozenset[tuple[Atom, bool]]

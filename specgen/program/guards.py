@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -11,6 +11,7 @@ from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, v
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, read, substituted, targets, with_body, with_parts
+from specgen.values import dataclass
 
 ABSENT: Final = "absent"
 """The setting of a name whose value may be None: `elsewhere`, where the expression around it asks for it first."""

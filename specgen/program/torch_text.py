@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeGuard, cast
 
 from specgen.code import Code, named, using
@@ -17,7 +17,8 @@ from specgen.program.names import numbered, with_names
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
-from specgen.program.walk import reads, symbols_read, targets
+from specgen.program.walk import reads, targets
+from specgen.values import dataclass
 
 RECORDS: Final = (
     "dynamics",
@@ -137,7 +138,7 @@ class _Printer:
             for statement in program.body
             if isinstance(statement, Assign) and self._prints_inline(statement)
         }
-        inline = (symbol for value in self.in_return.values() for symbol in symbols_read(value))
+        inline = (symbol for value in self.in_return.values() for symbol in value.symbols_read)
         self.kept = {*self.returned, *inline}
 
     def function(self) -> PrintedFunction:
@@ -244,7 +245,7 @@ class _Printer:
 
     def _spent(self, statement: Assign) -> set[str]:
         """The variables whose memory a statement can take: it reads them once, and nothing else does."""
-        counts = Counter(symbols_read(statement.value))
+        counts = Counter(statement.value.symbols_read)
         owned = (one for one, count in counts.items() if count == 1 and one in self.made - self.kept)
         return {self.names[one] for one in owned if self.last_reader[one] is statement}
 
@@ -356,9 +357,8 @@ class _Printer:
         return f"({self._expr(expr)})" if conditional else self._expr(expr)
 
     def _stored(self, expr: Typed) -> str:
-        value, *rest = expr.args
-        kind = expr.type
-        like = self._named(rest[0]) if rest else None
+        value, kind = expr.args[0], expr.type
+        like = self._named(expr.args[1]) if len(expr.args) > 1 else None
         inner = self._named(value)
         if kind.open:
             return self._stored_like_key(value, inner, kind, like)

@@ -6,7 +6,6 @@ import re
 import types
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +16,7 @@ from specgen.schema.env import time_limit_help
 from specgen.schema.loss import DROP
 from specgen.schema.module import Module
 from specgen.source import Mapping, Node, Scalar, Sequence
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.diagnostics import Diagnostic, Span
 from specgen.source import nodes
 from specgen.source.gymnasium_uses import Use
 from specgen.source.imports import SECTIONS
+from specgen.values import dataclass
 
 SUFFIXES = (
     "Params",

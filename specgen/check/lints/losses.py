@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
@@ -18,6 +17,7 @@ from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, free_names, subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, LossKey
+from specgen.values import dataclass
 
 _USED_BY_CLASS = ("priority_weight",)
 """Roles that the generated class reads by itself."""

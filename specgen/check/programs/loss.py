@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.loss_batch import LOSS_BATCH, with_mask
 from specgen.check.loss_model import CheckedLoss, LossNetwork
@@ -19,6 +19,7 @@ from specgen.program.program import Assign, Component, Input, Output, OutputRole
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import share
 from specgen.program.walk import read, store, with_parts
+from specgen.values import dataclass
 
 
 def loss_component(loss: CheckedLoss) -> Component:
